@@ -1,0 +1,1 @@
+"""Back ends: each answers calls, blocking, and translates its library's errors."""

@@ -1,0 +1,26 @@
+"""What a back end is opened with; each reads the fields it knows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendOptions:
+    """The keys of a `[[victim]]` or `[role.*]` table that concern the back end."""
+
+    model: str | None = None
+    """A path, a hub id, or an embedded name such as `smollm2`."""
+    dtype: str = "float32"
+    """`float32`, `bfloat16` or `float16`."""
+    device: str = "auto"
+    """`auto` (CUDA where there is one), `cpu`, `cuda`, `cuda:1`."""
+    batch_size: int | None = None
+    """Calls handed over at once; None lets the back end choose."""
+    target: str | None = None
+    """python: `module:function` or `file.py:function`."""
+    version: str | None = None
+    """python: overrides the hash of the source file in the fingerprint."""
+    base: Path = field(default_factory=Path.cwd)
+    """Relative paths are relative to this folder."""

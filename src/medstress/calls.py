@@ -1,0 +1,191 @@
+"""Calls: single requests to a back end, and their answers.
+
+A call is frozen and hashable and says nothing about attacks or items; an answer is what a
+back end returns for it. Everything a model is ever asked goes through these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+from medstress.hashing import digest
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One turn of a conversation."""
+
+    role: str
+    """`system`, `user` or `assistant`."""
+    content: str
+
+
+Prompt: TypeAlias = str | tuple[Message, ...]
+"""Plain text, or a conversation that the back end renders with the model's chat template."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decoding:
+    """How text is generated."""
+
+    max_new_tokens: int = 128
+    temperature: float = 0.0
+    """0 is greedy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Generate:
+    """Continue the prompt with text."""
+
+    prompt: Prompt
+    decoding: Decoding = Decoding()
+    kind = "generate"
+
+    def canonical(self) -> list[Any]:
+        """The parts that define this call, as JSON values."""
+        decoding = [self.decoding.max_new_tokens, self.decoding.temperature]
+        return [self.kind, _canonical_prompt(self.prompt), decoding]
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """Log probabilities (natural log) of continuations of one prompt."""
+
+    prompt: Prompt
+    continuations: tuple[str, ...]
+    first_token: bool = False
+    """True: of each continuation only the first token by which tokenise(prompt + continuation)
+    departs from tokenise(prompt), and the whole sequence for those that share that token
+    (METHODS 1.2, letters). False: the sum over all tokens that differ from the prompt's."""
+    kind = "score"
+
+    def canonical(self) -> list[Any]:
+        """The parts that define this call, as JSON values."""
+        prompt = _canonical_prompt(self.prompt)
+        return [self.kind, prompt, list(self.continuations), self.first_token]
+
+
+@dataclass(frozen=True, slots=True)
+class Choose:
+    """Answer a whole multiple-choice prompt; for victims that are functions, not models."""
+
+    prompt: str
+    letters: str
+    kind = "choose"
+
+    def canonical(self) -> list[Any]:
+        """The parts that define this call, as JSON values."""
+        return [self.kind, self.prompt, self.letters]
+
+
+Call: TypeAlias = Generate | Score | Choose
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generated:
+    """The answer to `Generate`."""
+
+    text: str
+    tokens_in: int = 0
+    tokens_out: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scored:
+    """The answer to `Score`."""
+
+    log_probs: tuple[float, ...]
+    """One value a continuation, natural log."""
+    n_tokens: tuple[int, ...]
+    """Tokens each value is a sum over."""
+    tokens_in: int = 0
+    tokens_out: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """The answer to `Choose`: a text to parse, a letter, or scores."""
+
+    text: str | None = None
+    answer: str | None = None
+    scores: tuple[float, ...] | None = None
+    """One value a letter, any scale; the largest wins."""
+    tokens_in: int = 0
+    tokens_out: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """A call that could not be answered; ends the trial that asked as failed."""
+
+    error: str
+
+
+Answer: TypeAlias = Generated | Scored | Chosen
+Reply: TypeAlias = Answer | Failure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelIdentity:
+    """What must be equal for two answers to count as the same model's."""
+
+    name: str
+    """As shown to people."""
+    hash: str
+    """Content hash of weights, dtype and library version, or of a function's source."""
+
+
+@runtime_checkable
+class Backend(Protocol):
+    """Anything that answers calls; blocking, called from `workers` threads."""
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """Part of every cache key; settled before the first call."""
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """The call kinds this back end can answer: `generate`, `score`, `choose`."""
+
+    @property
+    def batch_size(self) -> int:
+        """The largest number of calls handed over at once."""
+
+    @property
+    def workers(self) -> int:
+        """Threads that may call `answer` at the same time."""
+
+    @property
+    def ahead(self) -> int:
+        """Calls worth computing early for one trial; 0 where an unused call costs the user."""
+
+    def answer(self, calls: Sequence[Call]) -> list[Reply]:
+        """Answer every call, in order; same length.
+
+        Raises:
+            UsageError: the model broke its contract and the run cannot go on.
+            BackendError: the whole batch failed.
+        """
+
+    def close(self) -> None:
+        """Release what is held; called once."""
+
+
+def call_key(model: ModelIdentity, call: Call, sample: int = 0) -> bytes:
+    """The cache key of a call, 16 bytes.
+
+    Args:
+        model: who is asked.
+        call: what is asked.
+        sample: 0 for deterministic calls; sampled calls, the repeat control and the flip check
+            carry their own, or they would read back one stored answer.
+    """
+    return digest([model.hash, call.canonical(), sample])
+
+
+def _canonical_prompt(prompt: Prompt) -> str | list[list[str]]:
+    if isinstance(prompt, str):
+        return prompt
+    return [[message.role, message.content] for message in prompt]

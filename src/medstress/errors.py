@@ -1,0 +1,68 @@
+"""Every error medstress raises on purpose; the message says what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class MedstressError(Exception):
+    """Base of all errors raised on purpose."""
+
+
+class UsageError(MedstressError):
+    """The user can mend it: a wrong key, file, flag or combination."""
+
+
+class DataError(MedstressError):
+    """An item breaks its contract; says the source, the row and the field."""
+
+
+class StoreError(MedstressError):
+    """The run folder cannot be read or written, or holds another run."""
+
+
+class BackendError(MedstressError):
+    """A model could not answer."""
+
+
+class TransientBackendError(BackendError):
+    """Worth trying again: a time-out, a rate limit, a dropped connection."""
+
+
+class PermanentBackendError(BackendError):
+    """Trying again would not help; the trial that asked ends as failed."""
+
+
+class BudgetExhausted(MedstressError):
+    """Thrown into an attack at the `yield` that asks for more than is left.
+
+    Attributes:
+        remaining: queries that may still be asked.
+    """
+
+    def __init__(self, remaining: int) -> None:
+        super().__init__(f"only {remaining} queries are left of the budget")
+        self.remaining = remaining
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return a suggestion such as ``; did you mean 'pdws'?``, or an empty string.
+
+    >>> did_you_mean("pwds", ["random", "pdws"])
+    "; did you mean 'pdws'?"
+    >>> did_you_mean("zzz", ["random", "pdws"])
+    ''
+    """
+    from difflib import get_close_matches
+
+    close = get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def missing_extra(what: str, extra: str) -> UsageError:
+    """The error for a part whose extra is not installed, with the exact install line.
+
+    >>> str(missing_extra("the transformers back end", "transformers"))
+    "the transformers back end is not installed; install it with: pip install 'medstress[transformers]'"
+    """
+    return UsageError(f"{what} is not installed; install it with: pip install 'medstress[{extra}]'")

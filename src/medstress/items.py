@@ -1,0 +1,164 @@
+"""Items (examples with gold) and candidates (items plus edits)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from medstress.errors import DataError
+from medstress.hashing import content_hash
+from medstress.text import Edit, apply_edits
+
+LETTERS = "ABCDEFGHIJ"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mention:
+    """A typed entity inside one field of an item."""
+
+    field: str
+    """An option letter, or `context`, `stem`, `question`."""
+    start: int
+    """First character, in that field's text."""
+    end: int
+    """One past the last character."""
+    type: str
+    """A UMLS semantic type identifier, or the empty string where unknown."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """A multiple-choice question with its key; never mutated."""
+
+    id: str
+    """Unique within its data set."""
+    context: str = ""
+    """Everything before the stem; may be empty."""
+    stem: str
+    """The sentence that asks."""
+    options: tuple[str, ...]
+    """2 to 10 distinct texts, lettered A, B, ... in order."""
+    key: str
+    """The letter of the right option."""
+    mentions: tuple[Mention, ...] = ()
+    """Typed entities in options and vignette."""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    """Further fields of the row, kept as they came."""
+
+    def __post_init__(self) -> None:
+        check_question(self)
+
+    @property
+    def letters(self) -> str:
+        """The option letters, such as ``"ABCD"``."""
+        return LETTERS[: len(self.options)]
+
+    @property
+    def question(self) -> str:
+        """Context and stem as one text."""
+        return f"{self.context} {self.stem}" if self.context else self.stem
+
+    @property
+    def key_text(self) -> str:
+        """The text of the right option."""
+        return self.option(self.key)
+
+    def option(self, letter: str) -> str:
+        """The text of one option."""
+        return self.options[LETTERS.index(letter)]
+
+    def text_of(self, name: str) -> str:
+        """The text of a field: an option letter, `context`, `stem` or `question`."""
+        if name in ("context", "stem", "question"):
+            return str(getattr(self, name))
+        return self.option(name)
+
+    @cached_property
+    def hash(self) -> str:
+        """Content hash over everything that can reach a prompt or a judgement."""
+        mentions = [[m.field, m.start, m.end, m.type] for m in self.mentions]
+        return content_hash([self.context, self.stem, self.options, self.key, mentions])
+
+
+def check_question(item: Question) -> None:
+    """Check the contract of a question.
+
+    Raises:
+        DataError: naming the item, the field, what was expected and what came.
+    """
+    n = len(item.options)
+    if not 2 <= n <= len(LETTERS):
+        raise DataError(f"item {item.id!r}, field 'options': expected 2 to 10 options, got {n}")
+    if any(not text.strip() for text in item.options):
+        raise DataError(f"item {item.id!r}, field 'options': an option is empty")
+    seen: dict[str, str] = {}
+    for letter, text in zip(item.letters, item.options, strict=True):
+        if (first := seen.setdefault(text.strip().casefold(), letter)) != letter:
+            raise DataError(
+                f"item {item.id!r}, field 'options': {first} and {letter} are the same text {text!r}"
+            )
+    if len(item.key) != 1 or item.key not in item.letters:
+        raise DataError(
+            f"item {item.id!r}, field 'answer_idx': expected one of {', '.join(item.letters)}, "
+            f"got {item.key!r}"
+        )
+    if not item.question.strip():
+        raise DataError(f"item {item.id!r}, field 'question': the text is empty")
+    for mention in item.mentions:
+        _check_mention(item, mention)
+
+
+def _check_mention(item: Question, mention: Mention) -> None:
+    where = f"item {item.id!r}, field 'mentions'"
+    if mention.field not in ("context", "stem", "question", *item.letters):
+        raise DataError(
+            f"{where}: field {mention.field!r} is neither an option letter nor context, stem, "
+            "question"
+        )
+    length = len(item.text_of(mention.field))
+    if not 0 <= mention.start < mention.end <= length:
+        raise DataError(
+            f"{where}: offsets [{mention.start}, {mention.end}) lie outside {mention.field} "
+            f"(length {length})"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """An item plus edits; the text is derived, never stored."""
+
+    item: Question
+    """The original item."""
+    edits: tuple[Edit, ...] = ()
+    """Replacements in the offsets of the original item."""
+
+    def edit(self, span: Mention, replacement: str) -> Candidate:
+        """Return this candidate with one more replacement, at `span` of the original item."""
+        new = Edit(field=span.field, start=span.start, end=span.end, replacement=replacement)
+        return Candidate(item=self.item, edits=(*self.edits, new))
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The options as they will be asked."""
+        if not self.edits:
+            return self.item.options
+        return tuple(
+            self._edited(letter, text)
+            for letter, text in zip(self.item.letters, self.item.options, strict=True)
+        )
+
+    @property
+    def context(self) -> str:
+        """The context as it will be asked."""
+        return self._edited("context", self.item.context)
+
+    @property
+    def stem(self) -> str:
+        """The stem as it will be asked."""
+        return self._edited("stem", self.item.stem)
+
+    def _edited(self, name: str, text: str) -> str:
+        edits = [edit for edit in self.edits if edit.field == name]
+        return apply_edits(text, edits) if edits else text

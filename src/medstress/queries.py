@@ -1,0 +1,70 @@
+"""What an attack may yield: queries to the victim, and calls to other roles."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
+
+from medstress.calls import Answer, Call
+from medstress.items import Candidate
+from medstress.outcomes import Prediction
+
+
+@dataclass(frozen=True, slots=True)
+class Predict:
+    """One query: what does the victim answer about this candidate?"""
+
+    candidate: Candidate
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A step of an attack: queries, asked in order."""
+
+    queries: tuple[Predict, ...]
+    """Never empty. Each counts against the budget when it is consumed."""
+    then: tuple[Predict, ...] = ()
+    """What will be asked next if nothing succeeds; may be computed early, counts only when
+    consumed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Consult:
+    """A step that asks another role (attacker, judge, embedder); outside the budget."""
+
+    role: str
+    calls: tuple[Call, ...]
+    sample: int = 0
+    """Index of a sampled call; part of the cache key."""
+
+
+Step: TypeAlias = Ask | Consult
+Replies: TypeAlias = tuple[Prediction, ...] | tuple[Answer, ...]
+
+T = TypeVar("T")
+Steps: TypeAlias = Generator[Step, Replies, T]
+
+
+def ask(
+    queries: Sequence[Predict], then: Sequence[Predict] = ()
+) -> Generator[Step, Replies, tuple[Prediction, ...]]:
+    """Ask queries from inside an attack: ``(answer,) = yield from ask([Predict(candidate)])``.
+
+    Returns:
+        One prediction a query, same order. If a query before the last reaches the goal, the
+        driver ends the attack there, because the later ones are not asked.
+
+    Raises:
+        BudgetExhausted: at the yield, if the list does not fit the budget; nothing is asked.
+    """
+    replies = yield Ask(tuple(queries), tuple(then))
+    return tuple(reply for reply in replies if isinstance(reply, Prediction))
+
+
+def consult(
+    role: str, calls: Sequence[Call], sample: int = 0
+) -> Generator[Step, Replies, tuple[Answer, ...]]:
+    """Ask another role from inside an attack; the answers come in the calls' order."""
+    replies = yield Consult(role, tuple(calls), sample)
+    return tuple(reply for reply in replies if not isinstance(reply, Prediction))

@@ -1,0 +1,75 @@
+"""What is installed, by lazy dotted name; plug-ins join through entry points."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any
+
+from medstress.errors import UsageError, did_you_mean
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One installed part."""
+
+    target: str
+    """`module:attribute`, imported only when used."""
+    summary: str
+    """One line for `medstress list`."""
+
+
+ATTACKS = {
+    "entity_substitution": Entry(
+        "medstress.attacks.entity_substitution:EntitySubstitution",
+        "replace one entity of a distractor by another of its type (Xian et al.)",
+    ),
+}
+BACKENDS = {
+    "transformers": Entry(
+        "medstress.backends.transformers:open_backend",
+        "local models read by Hugging Face transformers, decoder-only and encoder-decoder",
+    ),
+    "python": Entry(
+        "medstress.backends.python:open_backend", "a function of yours: module:function or file.py"
+    ),
+    "mock": Entry(
+        "medstress.backends.mock:open_backend", "an instant victim that hashes its prompt"
+    ),
+}
+DATASETS = {
+    "sample": Entry(
+        "medstress.datasets.sample:load", "the questions that come with medstress"
+    ),
+    "jsonl": Entry("medstress.datasets.rows:load_jsonl", "your questions, one JSON object a line"),
+    "parquet": Entry("medstress.datasets.rows:load_parquet", "your questions as parquet"),
+    "medqa": Entry("medstress.datasets.medqa:load", "MedQA-USMLE, four options (Jin et al. 2021)"),
+    "medmcqa": Entry("medstress.datasets.medmcqa:load", "MedMCQA (Pal et al. 2022)"),
+}
+KINDS = {"attacks": ATTACKS, "backends": BACKENDS, "datasets": DATASETS}
+
+
+def installed(kind: str) -> dict[str, Entry]:
+    """All entries of a kind, plug-ins included, sorted by name."""
+    found = dict(KINDS[kind])
+    for point in entry_points(group=f"medstress.{kind}"):
+        dist = point.dist.name if point.dist else "an unknown package"
+        found.setdefault(point.name, Entry(point.value, f"plug-in from {dist}"))
+    return dict(sorted(found.items()))
+
+
+def load(kind: str, name: str) -> Any:
+    """Import one entry.
+
+    Raises:
+        UsageError: nothing of that name is installed.
+    """
+    entries = installed(kind)
+    if name not in entries:
+        raise UsageError(
+            f"unknown {kind[:-1]} {name!r}{did_you_mean(name, entries)} "
+            f"(installed: {', '.join(entries)})"
+        )
+    module, _, attribute = entries[name].target.partition(":")
+    return getattr(import_module(module), attribute)

@@ -1,0 +1,102 @@
+"""One trial as a row: what the store hands to metrics, report and export."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from medstress.outcomes import Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialRow:
+    """One finished trial, as exported (docs: schema).
+
+    Counts are of perturbed queries; `n_asked` = `n_paid` + `n_cached` + `n_failed`.
+    """
+
+    trial_id: str
+    """Content hash of what the trial is."""
+    run: str
+    """Name of the experiment."""
+    dataset: str
+    """Label of the data set."""
+    group: str
+    """Label of the entity group."""
+    item_id: str
+    """The item's id in its data set."""
+    item_hash: str
+    """Content hash of the item."""
+    unit: str
+    """`item`."""
+    victim: str
+    """Label of the victim."""
+    attack: str
+    """Label of the attack."""
+    attack_spec: str
+    """The attack's parameters, as JSON."""
+    arm: str
+    """`attack`, or the name of a control."""
+    seed: int | None
+    """None for deterministic attacks, which run once."""
+    repeat: int
+    """0 unless the attack runs several times per item."""
+    verdict: Verdict
+    """How the trial ended."""
+    at: str | None
+    """For failed trials: `baseline` or `attack`."""
+    n_options: int
+    """Number of options of the item."""
+    key: str
+    """Letter of the right option."""
+    answer_before: str | None
+    """The victim's letter on the clean item."""
+    answer_after: str | None
+    """Its letter on the picked candidate."""
+    score_before: float | None
+    """P(key) on the clean item, softmax over options; None where there are no scores."""
+    score_after: float | None
+    """P(key) on the picked candidate."""
+    n_asked: int
+    """Perturbed queries the attack consumed."""
+    n_paid: int
+    """Of those, the ones that caused at least one computed call."""
+    n_cached: int
+    """Of those, answered by calls another query had paid for."""
+    n_failed: int
+    """Of those, not answered."""
+    n_unreadable: int
+    """Of those, answered unreadably."""
+    first_success: int | None
+    """Number of the first query that reached the goal, from 1."""
+    option: str | None
+    """Field of the replaced span."""
+    replaced: str | None
+    """Original text of the span."""
+    replacement: str | None
+    """What it was replaced with in the picked candidate, as cased."""
+    variant_class: str | None
+    """Class of the replacement against the key: `different` under the default exclusions."""
+    edits: str
+    """Edits of the picked candidate, as JSON."""
+    edit_characters: int | None
+    """Levenshtein distance of span and replacement in characters."""
+    edit_tokens: int | None
+    """The same over white-space words."""
+    words_replaced: int | None
+    """White-space words of the replaced span."""
+    words_inserted: int | None
+    """White-space words of the replacement."""
+    valid: bool | None
+    """Whether the key still holds, as far as known at search time."""
+    validity_reason: str | None
+    """`rule` where the default exclusions vouch for it."""
+    guess: bool | None
+    """P(key) below .5 on the clean item; None without scores."""
+    repeats: bool | None
+    """Whether a success repeated when asked again alone; None where not asked."""
+    prompt_before: str | None
+    """The clean prompt with the options listed (successes only)."""
+    prompt_after: str | None
+    """The perturbed prompt with the options listed (successes only)."""
+    error: str | None
+    """Why a failed trial failed."""

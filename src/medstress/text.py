@@ -1,0 +1,55 @@
+"""Spans, edits, and how edits are applied; pure functions of strings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """One replacement in one field of an item."""
+
+    field: str
+    """An option letter, or `context`, `stem`."""
+    start: int
+    """First character replaced, in the original field text."""
+    end: int
+    """One past the last character replaced."""
+    replacement: str
+    """The new text, cased as it will stand."""
+
+
+def apply_edits(text: str, edits: Iterable[Edit]) -> str:
+    """Apply non-overlapping edits, given in the offsets of the original `text`.
+
+    Raises:
+        ValueError: a span lies outside the text, or two spans overlap.
+
+    >>> apply_edits("Take aspirin.", [Edit(field="A", start=5, end=12, replacement="ibuprofen")])
+    'Take ibuprofen.'
+    """
+    pieces: list[str] = []
+    position = 0
+    for edit in sorted(edits, key=lambda e: (e.start, e.end)):
+        if not position <= edit.start <= edit.end <= len(text):
+            raise ValueError(f"edit [{edit.start}, {edit.end}) overlaps or leaves the text")
+        pieces += (text[position : edit.start], edit.replacement)
+        position = edit.end
+    pieces.append(text[position:])
+    return "".join(pieces)
+
+
+def copy_case(replacement: str, original: str) -> str:
+    """Give the first character of `replacement` the case of the first of `original`.
+
+    Only the first character changes. Differs from the released code (METHODS 3.4), which
+    lower-cases the rest as well and so breaks names such as "DNA polymerase".
+
+    >>> copy_case("warfarin", "Aspirin"), copy_case("DNA", "aspirin"), copy_case("dNA", "Aspirin")
+    ('Warfarin', 'dNA', 'DNA')
+    """
+    if not replacement or not original or not original[0].isalpha():
+        return replacement
+    first = replacement[0].upper() if original[0].isupper() else replacement[0].lower()
+    return first + replacement[1:]
