@@ -173,16 +173,18 @@ class Backend(Protocol):
         """Release what is held; called once."""
 
 
-def call_key(model: ModelIdentity, call: Call, sample: int = 0) -> bytes:
-    """The cache key of a call, 16 bytes.
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A call together with what tells its repetitions apart."""
 
-    Args:
-        model: who is asked.
-        call: what is asked.
-        sample: 0 for deterministic calls; sampled calls, the repeat control and the flip check
-            carry their own, or they would read back one stored answer.
-    """
-    return digest([model.hash, call.canonical(), sample])
+    call: Call
+    sample: int = 0
+    """0 for deterministic calls; sampled calls, the repeat control and the flip check carry
+    their own index, or they would read back one stored answer."""
+
+    def key(self, model: ModelIdentity) -> bytes:
+        """The cache key, 16 bytes: who is asked, what, and which repetition."""
+        return digest([model.hash, self.call.canonical(), self.sample])
 
 
 def _canonical_prompt(prompt: Prompt) -> str | list[list[str]]:

@@ -62,7 +62,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 def missing_extra(what: str, extra: str) -> UsageError:
     """The error for a part whose extra is not installed, with the exact install line.
 
-    >>> str(missing_extra("the transformers back end", "transformers"))
-    "the transformers back end is not installed; install it with: pip install 'medstress[transformers]'"
+    >>> str(missing_extra("the back end", "transformers"))
+    "the back end is not installed; install it with: pip install 'medstress[transformers]'"
     """
     return UsageError(f"{what} is not installed; install it with: pip install 'medstress[{extra}]'")

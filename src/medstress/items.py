@@ -97,7 +97,7 @@ def check_question(item: Question) -> None:
     for letter, text in zip(item.letters, item.options, strict=True):
         if (first := seen.setdefault(text.strip().casefold(), letter)) != letter:
             raise DataError(
-                f"item {item.id!r}, field 'options': {first} and {letter} are the same text {text!r}"
+                f"item {item.id!r}, field 'options': {first} and {letter} are both {text!r}"
             )
     if len(item.key) != 1 or item.key not in item.letters:
         raise DataError(

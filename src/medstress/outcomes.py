@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Protocol
 
 
 class Outcome(StrEnum):
@@ -42,3 +43,19 @@ class Prediction:
     """What was generated, where text was."""
     reached_goal: bool = False
     """Whether the attack's goal is reached; set by the referee, for attacks to read."""
+
+
+class Goal(Protocol):
+    """When an answer counts as success; the same object for attack and referee."""
+
+    def reached(self, prediction: Prediction) -> bool:
+        """Whether this answer about a perturbed candidate is a success."""
+
+
+@dataclass(frozen=True, slots=True)
+class Untargeted:
+    """Any readable wrong answer is a success."""
+
+    def reached(self, prediction: Prediction) -> bool:
+        """Whether the answer is wrong; an unreadable answer is no success."""
+        return prediction.outcome is Outcome.WRONG

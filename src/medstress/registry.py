@@ -39,9 +39,7 @@ BACKENDS = {
     ),
 }
 DATASETS = {
-    "sample": Entry(
-        "medstress.datasets.sample:load", "the questions that come with medstress"
-    ),
+    "sample": Entry("medstress.datasets.sample:load", "the questions that come with medstress"),
     "jsonl": Entry("medstress.datasets.rows:load_jsonl", "your questions, one JSON object a line"),
     "parquet": Entry("medstress.datasets.rows:load_parquet", "your questions as parquet"),
     "medqa": Entry("medstress.datasets.medqa:load", "MedQA-USMLE, four options (Jin et al. 2021)"),

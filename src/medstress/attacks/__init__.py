@@ -1,1 +1,8 @@
-"""TODO."""
+"""Attacks: parameters, and a generator that asks only through `yield`."""
+
+from __future__ import annotations
+
+from medstress.attacks.entity_substitution import EntitySubstitution
+from medstress.attacks.protocol import Attack
+
+__all__ = ["Attack", "EntitySubstitution"]

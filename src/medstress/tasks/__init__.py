@@ -1,1 +1,1 @@
-"""TODO."""
+"""Tasks: what is asked and how the answer is judged."""

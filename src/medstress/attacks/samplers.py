@@ -1,0 +1,123 @@
+"""In which order names are drawn from a perturbation set; samplers see only distances.
+
+Reference: Xian et al., "Assessing biomedical knowledge robustness in large language models by
+query-efficient sampling attacks", TMLR 2024, Eqs. 2-3 and section 4.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+Floats: TypeAlias = NDArray[np.float64]
+Indices: TypeAlias = NDArray[np.int64]
+
+MAX_EXPONENT = 200.0
+SMALLEST_DISTANCE = 1e-12
+
+
+def log_weights(distances: Floats, n: float) -> Floats:
+    """Log weights of powerscaled distance-weighted sampling (Xian et al., Eq. 2).
+
+    p_j = h_j^n / sum_m h_m^n, in log space: n * log(max(h_j, 1e-12)), so that it stays finite
+    for |n| <= 200, where plain powers overflow.
+
+    Args:
+        distances: h(key, e_j) >= 0, shape (n_names,).
+        n: the exponent; 0 is uniform, n < 0 favours near names, n > 0 far ones.
+
+    Returns:
+        Unnormalised log probabilities, shape (n_names,).
+
+    >>> np.exp(log_weights(np.array([0.1, 0.2, 0.4]), 1.0) - np.log(0.7)).round(4).tolist()
+    [0.1429, 0.2857, 0.5714]
+    """
+    weights: Floats = n * np.log(np.maximum(distances, SMALLEST_DISTANCE))
+    return weights
+
+
+def gumbel_top_k(weights: Floats, noise: Floats, k: int) -> Indices:
+    """Draw k names without replacement, all at once.
+
+    The k largest of log weight + standard Gumbel noise, in descending order, are distributed as
+    successive draws without replacement with probabilities proportional to the weights (Yellott
+    1977; Kool et al. 2019). A smaller k gives a prefix of a larger one.
+
+    Args:
+        weights: log weights, shape (n_names,).
+        noise: standard Gumbel noise, shape (n_names,).
+        k: number of draws; more than n_names gives all.
+
+    Returns:
+        Indices in drawing order, shape (min(k, n_names),).
+    """
+    return _largest(weights + noise, k)
+
+
+def draw(
+    sampler: str, distances: Floats, allowed: Indices, rng: Generator, k: int, n: float | None
+) -> Indices:
+    """Draw up to k names in the order in which they are to be asked.
+
+    Args:
+        sampler: `random`, `pdws`, `nearest` or `farthest`.
+        distances: h(key, e_j) for the whole vocabulary, shape (n_names,).
+        allowed: indices that may be drawn, shape (n_allowed,), ascending.
+        rng: the trial's generator; the noise covers the whole vocabulary, so that arms and
+            exclusion rules share their random numbers.
+        k: the budget.
+        n: the exponent of `pdws`.
+
+    Returns:
+        Indices into the vocabulary, shape (min(k, n_allowed),).
+    """
+    return allowed[SAMPLERS[sampler](distances, allowed, rng, k, n)]
+
+
+def _random(
+    distances: Floats, allowed: Indices, rng: Generator, k: int, _: float | None
+) -> Indices:
+    return _pdws(distances, allowed, rng, k, 0.0)
+
+
+def _pdws(distances: Floats, allowed: Indices, rng: Generator, k: int, n: float | None) -> Indices:
+    assert n is not None
+    noise = rng.gumbel(size=distances.shape[0])
+    return gumbel_top_k(log_weights(distances[allowed], n), noise[allowed], k)
+
+
+def _nearest(
+    distances: Floats, allowed: Indices, _: Generator, k: int, __: float | None
+) -> Indices:
+    return np.argsort(distances[allowed], kind="stable")[:k]
+
+
+def _farthest(
+    distances: Floats, allowed: Indices, _: Generator, k: int, __: float | None
+) -> Indices:
+    return np.argsort(-distances[allowed], kind="stable")[:k]
+
+
+SAMPLERS: dict[str, Callable[[Floats, Indices, Generator, int, float | None], Indices]] = {
+    "random": _random,
+    "pdws": _pdws,
+    "nearest": _nearest,
+    "farthest": _farthest,
+}
+SUMMARIES = {
+    "random": "uniform over the perturbation set (RandS; the same as pdws with n = 0)",
+    "pdws": "powerscaled distance-weighted: probability proportional to h^n (Xian et al., Eq. 2)",
+    "nearest": "ascending distance to the key (B-nearest); deterministic",
+    "farthest": "descending distance to the key (B-farthest); deterministic",
+}
+
+
+def _largest(values: Floats, k: int) -> Indices:
+    if k >= values.shape[0]:
+        return np.argsort(-values, kind="stable")
+    top = np.argpartition(-values, k)[:k]
+    return top[np.argsort(-values[top], kind="stable")]

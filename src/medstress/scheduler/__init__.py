@@ -1,0 +1,1 @@
+"""Drives attacks: budget, order, cache, batches, journal; the attacks themselves do no I/O."""

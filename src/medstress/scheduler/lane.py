@@ -1,0 +1,114 @@
+"""One back end's queue: what waits, what is in flight, and how a batch is put together."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from medstress.calls import Backend, Reply, Request
+
+
+@dataclass(slots=True, kw_only=True)
+class Entry:
+    """One distinct call that is waiting or in flight."""
+
+    key: bytes
+    """Its cache key."""
+    request: Request
+    """The call."""
+    trial: int
+    """Row of the trial that first asked for it."""
+    waiters: list[Callable[[Reply], None]] = field(default_factory=list)
+    """Who is told; empty while it is only computed ahead."""
+    alone: bool = False
+    """Goes in a batch of its own."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Group:
+    """The calls one trial needs now, and what it is likely to need next."""
+
+    entries: list[Entry]
+    """Needed now."""
+    ahead: Iterator[Entry]
+    """Needed next; already known calls are left out."""
+
+
+@dataclass(slots=True)
+class Batch:
+    """Calls handed to a back end together."""
+
+    entries: list[Entry]
+    """In the order handed over."""
+    seconds: float = 0.0
+    """How long the back end took."""
+
+
+class Lane:
+    """Queue and worker threads of one back end."""
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
+        self.pending: dict[bytes, Entry] = {}
+        self.in_flight: dict[Future[list[Reply]], Batch] = {}
+        self.failures_in_a_row = 0
+        self.n_answered = 0
+        self._waiting: deque[Group] = deque()
+        self._pool = ThreadPoolExecutor(backend.workers, thread_name_prefix="medstress-backend")
+
+    def add(self, group: Group) -> None:
+        """Queue a group; its entries are pending from now on."""
+        self._waiting.append(group)
+
+    @property
+    def idle(self) -> bool:
+        """Whether a worker is free and something waits."""
+        return bool(self._waiting) and len(self.in_flight) < self.backend.workers
+
+    def next_batch(self) -> Batch:
+        """Take the next calls off the queue: whole groups, with what they ask ahead."""
+        batch: list[Entry] = []
+        while self._waiting and len(batch) < self.backend.batch_size:
+            group = self._waiting[0]
+            solo = any(entry.alone for entry in group.entries)
+            if solo and batch:
+                break
+            room = self.backend.batch_size - len(batch)
+            if len(group.entries) > room and batch:
+                break
+            taken, group.entries = group.entries[:room], group.entries[room:]
+            batch += taken
+            if group.entries:
+                break
+            self._waiting.popleft()
+            if solo:
+                break
+            self._take_ahead(group, batch)
+        return Batch(batch)
+
+    def submit(self, batch: Batch) -> None:
+        """Hand a batch to a worker thread."""
+
+        def work() -> list[Reply]:
+            started = time.perf_counter()
+            try:
+                return self.backend.answer([entry.request.call for entry in batch.entries])
+            finally:
+                batch.seconds = time.perf_counter() - started
+
+        self.in_flight[self._pool.submit(work)] = batch
+
+    def close(self) -> None:
+        """Release the threads; calls in flight are waited for."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _take_ahead(self, group: Group, batch: list[Entry]) -> None:
+        room = min(self.backend.ahead, self.backend.batch_size - len(batch))
+        for _ in range(room):
+            entry = next(group.ahead, None)
+            if entry is None:
+                return
+            batch.append(entry)

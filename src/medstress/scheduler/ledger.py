@@ -1,0 +1,47 @@
+"""What the scheduler needs of a store; the run folder implements it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+from medstress.calls import Answer
+
+Exchange = tuple[int, int, str, str, int | None, int, bytes, str | None, str | None, str | None]
+"""(trial, seq, role, purpose, query, call, key, edits, request, error)"""
+
+
+class Ledger(Protocol):
+    """Where calls are journalled and answers kept; see `medstress.store`."""
+
+    def begin_trial(self, trial_id: str, arm: int, item: int, repeat: int) -> tuple[int, bool]:
+        """Register a trial; returns its row and whether it is finished."""
+
+    def finish_trial(self, trial: int, verdict: str, result: dict[str, Any]) -> None:
+        """Write how a trial ended."""
+
+    def journal(self, trial: int) -> dict[int, tuple[bytes, str | None]]:
+        """What the trial consumed before: seq -> (key, error)."""
+
+    def lookup(self, keys: Sequence[bytes]) -> dict[bytes, Answer]:
+        """Stored answers."""
+
+    def dispatching(self, calls: Iterable[tuple[bytes, int]]) -> None:
+        """Journal calls about to be made, and commit."""
+
+    def answered(self, answers: Iterable[tuple[bytes, int, Answer | None, float]]) -> None:
+        """Store answers; None is a failure."""
+
+    def consumed(self, rows: Iterable[Exchange]) -> None:
+        """Store exchanges."""
+
+    def commit(self) -> None:
+        """Make everything so far survive the process."""
+
+    def item_id(self, dataset: str, item: Any) -> int:
+        """The row of an item."""
+
+    def arm_id(
+        self, dataset: str, group: str, victim: str, attack: str, spec: Any, seed: int | None
+    ) -> int:
+        """The row of an arm."""

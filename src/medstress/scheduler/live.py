@@ -1,0 +1,138 @@
+"""A trial that is running: its generator, what it waits for, what it has consumed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from medstress.calls import Failure, Reply
+from medstress.errors import MedstressError, StoreError
+from medstress.outcomes import Prediction, Verdict
+from medstress.scheduler.ledger import Exchange
+from medstress.scheduler.trial import Need, Trial, TrialResult, conduct
+
+
+class Live:
+    """One running trial.
+
+    Attributes:
+        trial: the plan.
+        row: its row in the ledger.
+        need: what it waits for.
+        keys: cache keys of the needed calls, same order.
+        replies: their answers; None while open.
+        n_open: how many are open.
+    """
+
+    def __init__(
+        self, trial: Trial, row: int, journal: dict[int, tuple[bytes, str | None]]
+    ) -> None:
+        self.trial = trial
+        self.row = row
+        self.need: Need
+        self.keys: list[bytes] = []
+        self.replies: list[Reply | None] = []
+        self.n_open = 0
+        self._journal = journal
+        self._seq = 0
+        self._conduct = conduct(trial)
+
+    def step(self) -> TrialResult | None:
+        """Go on until the next need, or return the result.
+
+        An error that is not medstress's own is a defect of an attack or plug-in: it ends this
+        trial as failed and no other.
+        """
+        try:
+            if not self.keys:
+                self.need = next(self._conduct)
+            else:
+                answered = tuple(reply for reply in self.replies if reply is not None)
+                self.need = self._conduct.send(answered)
+        except StopIteration as stop:
+            result: TrialResult = stop.value
+            return result
+        except MedstressError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the per-trial guard
+            note = f"the attack raised {type(error).__name__}: {error}"
+            return TrialResult(verdict=Verdict.FAILED, at="attack", note=note)
+        return None
+
+    def expect(self, keys: list[bytes]) -> None:
+        """Start waiting for the calls with these keys."""
+        self.keys = keys
+        self.replies = [None] * len(keys)
+
+    def replayed(self, i: int) -> Failure | bool:
+        """Whether call i was consumed in an earlier process; a recorded failure comes back."""
+        known = self._journal.get(self._seq + i)
+        if known is None:
+            return False
+        key, error = known
+        if key != self.keys[i]:
+            raise StoreError(
+                f"trial {self.row} asks something else than it did before it was interrupted; "
+                "was medstress, a plug-in or a template changed? start over with --fresh"
+            )
+        return Failure(error=error) if error is not None else True
+
+    def exchanges(self) -> list[Exchange]:
+        """Rows for the calls just answered; called once each time all replies are in."""
+        need, rows = self.need, []
+        for i, (request, key, reply) in enumerate(
+            zip(need.requests, self.keys, self.replies, strict=True)
+        ):
+            # Text that follows from item, template and edits is not stored again.
+            told = None if need.candidate else json.dumps(request.call.canonical())
+            edits = as_edits(need) if i == 0 else None
+            error = reply.error if isinstance(reply, Failure) else None
+            rows.append(
+                (
+                    self.row,
+                    self._seq + i,
+                    need.role,
+                    need.purpose.value,
+                    need.query,
+                    need.call + i,
+                    key,
+                    edits,
+                    told,
+                    error,
+                )
+            )
+        self._seq += len(rows)
+        return rows
+
+
+def as_edits(need: Need) -> str | None:
+    """The edits of a query's candidate as compact JSON; None on the clean item."""
+    if need.candidate is None or not need.candidate.edits:
+        return None
+    rows = [[e.field, e.start, e.end, e.replacement] for e in need.candidate.edits]
+    return json.dumps(rows, separators=(",", ":"), ensure_ascii=False)
+
+
+def as_record(result: TrialResult) -> dict[str, Any]:
+    """A result as JSON values; predictions as [answer, scores, mass, text]."""
+    record = {
+        "at": result.at,
+        "note": result.note,
+        "before": _prediction(result.before),
+        "after": _prediction(result.after),
+        "edits": [
+            [e.field, e.start, e.end, e.replacement]
+            for e in (result.pick.edits if result.pick else ())
+        ],
+        "first_success": result.first_success,
+        "n_asked": result.n_asked,
+        "n_unreadable": result.n_unreadable,
+        "repeats": result.repeats,
+    }
+    return {name: value for name, value in record.items() if value not in (None, [])}
+
+
+def _prediction(prediction: Prediction | None) -> list[Any] | None:
+    if prediction is None:
+        return None
+    return [prediction.answer, prediction.scores, prediction.mass, prediction.text]

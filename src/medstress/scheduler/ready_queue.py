@@ -1,0 +1,324 @@
+"""Many live attacks at once: step whoever has its answers, batch what the others need.
+
+No barrier: when a batch returns, the trials it serves are stepped and their new calls queued.
+Identical pending calls are computed once, and nothing stored is computed again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass
+
+from medstress.calls import Backend, Failure, Reply, Request
+from medstress.errors import BackendError, MedstressError, StoreError, UsageError
+from medstress.hashing import content_hash
+from medstress.outcomes import Verdict
+from medstress.scheduler.lane import Batch, Entry, Group, Lane
+from medstress.scheduler.ledger import Exchange, Ledger
+from medstress.scheduler.live import Live, as_record
+from medstress.scheduler.trial import VICTIM, Trial, TrialResult
+
+WINDOW = 64
+MAX_FAILING_BATCHES = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """When to stop cleanly; None is no limit."""
+
+    max_queries: int | None = None
+    """Computed victim calls, baseline and work ahead included."""
+    max_tokens: int | None = None
+    """Tokens read and written by all roles."""
+
+
+@dataclass(slots=True)
+class Progress:
+    """Counts for displays; updated in place."""
+
+    n_planned: int = 0
+    n_done: int = 0
+    n_skipped: int = 0
+    """Finished in an earlier process."""
+    n_flipped: int = 0
+    n_eligible: int = 0
+    n_failed: int = 0
+    n_computed: int = 0
+    """Calls computed in this process."""
+    n_tokens: int = 0
+    stopped: bool = False
+    """A limit was reached."""
+
+
+class Scheduler:
+    """Runs trials against a ledger; single-threaded but for the back ends' workers."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        *,
+        roles: Mapping[str, Backend] | None = None,
+        limits: Limits | None = None,
+        on_progress: Callable[[Progress], None] | None = None,
+    ) -> None:
+        self._ledger = ledger
+        self._roles = dict(roles or {})
+        self._limits = limits or Limits()
+        self._on_progress = on_progress or (lambda _: None)
+        self._lanes: dict[int, Lane] = {}
+        self._runnable: deque[Live] = deque()
+        self._n_live = 0
+        self._outbox: list[Exchange] = []
+        self.progress = Progress()
+
+    def run(self, trials: Iterable[Trial], n_planned: int = 0) -> Progress:
+        """Run all trials that are not finished.
+
+        Raises:
+            UsageError: a victim broke its contract.
+            BackendError: a back end failed several times before answering anything.
+            StoreError: the run folder cannot be written, or replay diverged.
+            KeyboardInterrupt: after everything in flight was stored.
+        """
+        self.progress.n_planned = n_planned
+        plan = iter(trials)
+        try:
+            self._loop(plan)
+        except KeyboardInterrupt:
+            self._drain()
+            raise
+        except MedstressError:
+            self._drain()
+            raise
+        finally:
+            for lane in self._lanes.values():
+                lane.close()
+        return self.progress
+
+    def _loop(self, plan: Iterator[Trial]) -> None:
+        while True:
+            self._check_limits()
+            self._admit(plan)
+            self._step_all()
+            if not self.progress.stopped:
+                self._dispatch()
+            self._on_progress(self.progress)
+            if not any(lane.in_flight for lane in self._lanes.values()):
+                if self.progress.stopped or not (self._runnable or self._n_live):
+                    return
+                continue
+            self._collect()
+
+    # -- admission and stepping --------------------------------------------------------------
+    def _admit(self, plan: Iterator[Trial]) -> None:
+        window = max([WINDOW, *(2 * lane.backend.batch_size for lane in self._lanes.values())])
+        while self._n_live < window and not self.progress.stopped:
+            trial = next(plan, None)
+            if trial is None:
+                return
+            victim, attack = trial.victim, trial.attack
+            arm = self._ledger.arm_id(
+                trial.dataset,
+                trial.group,
+                victim.label,
+                trial.attack_label,
+                attack.spec(),
+                trial.seed,
+            )
+            item = self._ledger.item_id(trial.dataset, trial.item)
+            row, finished = self._ledger.begin_trial(trial_id(trial), arm, item, trial.repeat)
+            if finished:
+                self.progress.n_skipped += 1
+                continue
+            self._n_live += 1
+            self._advance(Live(trial, row, self._ledger.journal(row)))
+
+    def _step_all(self) -> None:
+        while self._runnable:
+            live = self._runnable.popleft()
+            self._outbox += live.exchanges()
+            self._advance(live)
+        self._ledger.consumed(self._outbox)
+        self._outbox.clear()
+
+    def _advance(self, live: Live) -> None:
+        """Step a trial until it waits for a call that has to be computed, or ends."""
+        while True:
+            result = live.step()
+            if result is not None:
+                self._finish(live, result)
+                return
+            if self._resolve(live):
+                return
+            self._outbox += live.exchanges()
+
+    def _finish(self, live: Live, result: TrialResult) -> None:
+        self._n_live -= 1
+        progress = self.progress
+        progress.n_done += 1
+        progress.n_flipped += result.verdict is Verdict.FLIPPED
+        progress.n_eligible += result.verdict in (Verdict.FLIPPED, Verdict.HELD)
+        progress.n_failed += result.verdict is Verdict.FAILED
+        # Exchanges first: a finished trial without its exchanges would be a hole in the ledger.
+        self._ledger.consumed(self._outbox)
+        self._outbox.clear()
+        self._ledger.finish_trial(live.row, result.verdict.value, as_record(result))
+
+    # -- resolving calls ---------------------------------------------------------------------
+    def _resolve(self, live: Live) -> bool:
+        """Find or queue the answers a trial needs; True if it has to wait."""
+        need = live.need
+        lane = self._lane(live.trial.victim.backend if need.role == VICTIM else None, need.role)
+        live.expect([request.key(lane.backend.identity) for request in need.requests])
+        stored = self._ledger.lookup(live.keys)
+        fresh: list[Entry] = []
+        for i, key in enumerate(live.keys):
+            replayed = live.replayed(i)
+            if isinstance(replayed, Failure):
+                live.replies[i] = replayed
+            elif key in stored:
+                live.replies[i] = stored[key]
+            elif replayed:
+                raise StoreError(f"the answer to a recorded call is missing (trial {live.row})")
+            else:
+                self._await(lane, live, i, fresh)
+        if live.n_open == 0:
+            return False
+        if fresh:
+            ahead = self._ahead(lane, live, need.ahead)
+            lane.add(Group(entries=fresh, ahead=ahead))
+        return True
+
+    def _await(self, lane: Lane, live: Live, i: int, fresh: list[Entry]) -> None:
+        key = live.keys[i]
+        entry = lane.pending.get(key)
+        if entry is None:
+            entry = Entry(
+                key=key, request=live.need.requests[i], trial=live.row, alone=live.need.alone
+            )
+            lane.pending[key] = entry
+            fresh.append(entry)
+        live.n_open += 1
+
+        def deliver(reply: Reply) -> None:
+            live.replies[i] = reply
+            live.n_open -= 1
+            if live.n_open == 0:
+                self._runnable.append(live)
+
+        entry.waiters.append(deliver)
+
+    def _ahead(self, lane: Lane, live: Live, requests: Iterator[Request]) -> Iterator[Entry]:
+        """Calls worth computing early: neither stored nor pending; pulled lazily."""
+        for request in requests:
+            key = request.key(lane.backend.identity)
+            if key in lane.pending or self._ledger.lookup([key]):
+                continue
+            lane.pending[key] = entry = Entry(key=key, request=request, trial=live.row)
+            yield entry
+
+    def _lane(self, backend: Backend | None, role: str) -> Lane:
+        backend = backend or self._roles.get(role)
+        if backend is None:
+            raise UsageError(f"the attack asks the role {role!r}: add a [role.{role}] table")
+        lane = self._lanes.get(id(backend))
+        if lane is None:
+            lane = self._lanes[id(backend)] = Lane(backend)
+        return lane
+
+    # -- back ends ---------------------------------------------------------------------------
+    def _dispatch(self) -> None:
+        for lane in self._lanes.values():
+            while lane.idle:
+                batch = lane.next_batch()
+                # Journalled and committed before the back end sees it.
+                self._ledger.dispatching([(entry.key, entry.trial) for entry in batch.entries])
+                lane.submit(batch)
+
+    def _collect(self) -> None:
+        futures = [future for lane in self._lanes.values() for future in lane.in_flight]
+        done, _ = wait(futures, return_when=FIRST_COMPLETED)
+        for lane in self._lanes.values():
+            for future in [future for future in lane.in_flight if future in done]:
+                self._receive(lane, future)
+
+    def _receive(self, lane: Lane, future: Future[list[Reply]]) -> None:
+        batch = lane.in_flight.pop(future)
+        try:
+            replies = future.result()
+        except BackendError as error:
+            replies = [Failure(error=str(error))] * len(batch.entries)
+        self._check_replies(lane, batch, replies)
+        share = batch.seconds / max(len(batch.entries), 1)
+        self._ledger.answered(
+            (entry.key, entry.trial, None if isinstance(reply, Failure) else reply, share)
+            for entry, reply in zip(batch.entries, replies, strict=True)
+        )
+        # Committed before any attack is stepped on these answers.
+        self._ledger.commit()
+        for entry, reply in zip(batch.entries, replies, strict=True):
+            del lane.pending[entry.key]
+            if not isinstance(reply, Failure):
+                self.progress.n_computed += 1
+                self.progress.n_tokens += reply.tokens_in + reply.tokens_out
+            for deliver in entry.waiters:
+                deliver(reply)
+
+    def _check_replies(self, lane: Lane, batch: Batch, replies: list[Reply]) -> None:
+        if len(replies) != len(batch.entries):
+            raise UsageError(
+                f"back end {lane.backend.identity.name!r} returned {len(replies)} answers for "
+                f"{len(batch.entries)} calls; expected one answer a call, in the same order"
+            )
+        failures = [reply.error for reply in replies if isinstance(reply, Failure)]
+        if len(failures) < len(replies):
+            lane.n_answered += 1
+            lane.failures_in_a_row = 0
+            return
+        lane.failures_in_a_row += 1
+        if lane.n_answered == 0 and lane.failures_in_a_row >= MAX_FAILING_BATCHES:
+            raise BackendError(
+                f"back end {lane.backend.identity.name!r} answered nothing and failed "
+                f"{lane.failures_in_a_row} times in a row; the last error was: {failures[-1]}"
+            )
+
+    def _drain(self) -> None:
+        """Store what is still in flight, so that nothing paid for is lost."""
+        for lane in self._lanes.values():
+            for future, batch in list(lane.in_flight.items()):
+                del lane.in_flight[future]
+                try:
+                    replies = future.result()
+                except MedstressError:
+                    continue  # its calls stay journalled and are reported as interrupted
+                share = batch.seconds / max(len(batch.entries), 1)
+                self._ledger.answered(
+                    (entry.key, entry.trial, reply, share)
+                    for entry, reply in zip(batch.entries, replies, strict=False)
+                    if not isinstance(reply, Failure)
+                )
+        self._ledger.commit()
+
+    def _check_limits(self) -> None:
+        limits, progress = self._limits, self.progress
+        over_queries = limits.max_queries is not None and progress.n_computed >= limits.max_queries
+        over_tokens = limits.max_tokens is not None and progress.n_tokens >= limits.max_tokens
+        progress.stopped = progress.stopped or over_queries or over_tokens
+
+
+def trial_id(trial: Trial) -> str:
+    """Content hash of what a trial is; labels, item and seed, no order."""
+    return content_hash(
+        [
+            trial.dataset,
+            trial.group,
+            trial.item.id,
+            trial.item.hash,
+            trial.victim.label,
+            trial.attack_label,
+            trial.seed,
+            trial.repeat,
+        ]
+    )

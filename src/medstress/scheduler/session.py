@@ -1,0 +1,52 @@
+"""One attack as ask and tell: for the driver, tests, notebooks and remote workers alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from medstress.attacks.protocol import Attack
+from medstress.errors import BudgetExhausted
+from medstress.items import Candidate, Question
+from medstress.queries import Replies, Step
+from medstress.resources import Resources
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+
+class Session:
+    """Wraps the generator of one attack on one item.
+
+    Read `step`, answer with `tell`, until `step` is None; then `pick` is the candidate the
+    attack prefers.
+    """
+
+    def __init__(
+        self, attack: Attack, item: Question, rng: Generator, resources: Resources
+    ) -> None:
+        self._steps = attack.run(item, rng, resources)
+        self.step: Step | None = None
+        self.pick: Candidate | None = None
+        self._advance(lambda: next(self._steps))
+
+    def tell(self, replies: Replies) -> None:
+        """Send the answers to the current step, same length and order."""
+        self._advance(lambda: self._steps.send(replies))
+
+    def refuse(self, remaining: int) -> None:
+        """Throw `BudgetExhausted` at the current step: it asks for more than is left."""
+        self._advance(lambda: self._steps.throw(BudgetExhausted(remaining)))
+
+    def close(self) -> None:
+        """End the attack where it stands."""
+        self.step = None
+        self._steps.close()
+
+    def _advance(self, move: Callable[[], Step]) -> None:
+        try:
+            self.step = move()
+        except StopIteration as stop:
+            self.step, self.pick = None, stop.value
+        except BudgetExhausted:
+            self.step = None

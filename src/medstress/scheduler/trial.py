@@ -1,0 +1,303 @@
+"""One trial as straight code: baseline, attack, flip check; asks only through `yield`.
+
+The referee lives here: the verdict comes from the recorded answers, never from the attack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from itertools import chain
+from typing import TypeAlias
+
+from medstress.attacks.protocol import Attack
+from medstress.calls import Answer, Failure, Reply, Request
+from medstress.items import Candidate, Question
+from medstress.outcomes import Outcome, Prediction, Verdict
+from medstress.queries import Ask, Consult, Predict
+from medstress.resources import Resources
+from medstress.scheduler.session import Session
+from medstress.seeding import rng_for
+from medstress.tasks.multiple_choice import Flow
+from medstress.victim import Victim
+
+VICTIM = "victim"
+FLIP_CHECK_SAMPLE = 1_000_000
+"""Offset of the flip check's sample index, so that it never reads back the stored answer."""
+
+
+class Purpose(StrEnum):
+    """Why a call was made."""
+
+    BASELINE = "baseline"
+    ATTACK = "attack"
+    AHEAD = "ahead"
+    FLIP_CHECK = "flip_check"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One attack on one item, as planned."""
+
+    dataset: str
+    """Label of the data set."""
+    group: str
+    """Label of the entity group."""
+    item: Question
+    """The item attacked."""
+    victim: Victim
+    """The model under attack."""
+    attack_label: str
+    """Label of the attack."""
+    attack: Attack
+    """The attack."""
+    resources: Resources
+    """What the attack may read."""
+    seed: int | None
+    """None for deterministic attacks."""
+    repeat: int = 0
+    """Index where an attack runs several times per item."""
+    flip_check: bool = True
+    """Whether a success is asked again, alone."""
+
+
+@dataclass(slots=True, kw_only=True)
+class TrialResult:
+    """How one trial ended."""
+
+    verdict: Verdict = Verdict.HELD
+    """The referee's verdict."""
+    at: str | None = None
+    """For failed trials: `baseline` or `attack`."""
+    note: str | None = None
+    """Why it failed, or why the item is not attackable."""
+    before: Prediction | None = None
+    """The answer on the clean item."""
+    after: Prediction | None = None
+    """The answer on the picked candidate."""
+    pick: Candidate | None = None
+    """The first successful candidate."""
+    first_success: int | None = None
+    """Number of the query that reached the goal first, from 1."""
+    n_asked: int = 0
+    """Perturbed queries consumed."""
+    n_unreadable: int = 0
+    """Of those, answered unreadably."""
+    repeats: bool | None = None
+    """Whether the success repeated in the flip check."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """Calls that must be answered before the trial can go on."""
+
+    role: str
+    """`victim`, or a role such as `attacker`."""
+    purpose: Purpose
+    """Why."""
+    query: int | None
+    """Number of the query; 0 is the baseline, None for other roles."""
+    call: int
+    """Index of the first request within the query."""
+    requests: tuple[Request, ...]
+    """Never empty."""
+    candidate: Candidate | None
+    """What the query is about; None for other roles."""
+    ahead: Iterator[Request] = field(default_factory=lambda: iter(()))
+    """Requests likely to be needed next; pulled only as far as they are computed early."""
+    alone: bool = False
+    """Answer in a batch of its own."""
+
+
+Conduct: TypeAlias = Generator[Need, tuple[Reply, ...], TrialResult]
+
+
+class _CallFailedError(Exception):
+    """A call of the current query failed; ends the trial."""
+
+
+def conduct(trial: Trial) -> Conduct:
+    """Run one trial.
+
+    Yields:
+        Needs; is sent one reply a request, in order.
+
+    Returns:
+        The result, judged from the answers alone.
+    """
+    result = TrialResult()
+    reason = trial.attack.obstacle(trial.item, trial.resources)
+    if reason is not None:
+        result.verdict, result.note = Verdict.NOT_ATTACKABLE, reason
+        return result
+    try:
+        clean = Candidate(item=trial.item)
+        result.before = yield from _predict(trial.victim.flow(clean), clean, Purpose.BASELINE, 0)
+    except _CallFailedError as error:
+        result.verdict, result.at, result.note = Verdict.FAILED, "baseline", str(error)
+        return result
+    if result.before.outcome is not Outcome.RIGHT:
+        wrong = result.before.outcome is Outcome.WRONG
+        result.verdict = Verdict.ALREADY_WRONG if wrong else Verdict.UNREADABLE
+        return result
+    try:
+        yield from _attack(trial, result)
+    except _CallFailedError as error:
+        result.verdict, result.at, result.note = Verdict.FAILED, "attack", str(error)
+        return result
+    if result.verdict is Verdict.FLIPPED and trial.flip_check:
+        yield from _check_flip(trial, result)
+    return result
+
+
+def _attack(trial: Trial, result: TrialResult) -> Generator[Need, tuple[Reply, ...], None]:
+    stream = f"{trial.attack.stream}/{trial.group}"
+    rng = rng_for(trial.seed or 0, stream, trial.dataset, trial.item.id, trial.repeat)
+    session = Session(trial.attack, trial.item, rng, trial.resources)
+    flows = _Flows(trial.victim)
+    try:
+        while (step := session.step) is not None:
+            if isinstance(step, Consult):
+                session.tell((yield from _consult(step)))
+            elif result.n_asked + len(step.queries) > trial.attack.budget:
+                session.refuse(trial.attack.budget - result.n_asked)
+            else:
+                predictions = yield from _ask(step, trial, result, flows)
+                # A success ends the search: queries of the list after it are not asked, and
+                # the attack is told only where every query of its list was.
+                if len(predictions) == len(step.queries):
+                    session.tell(predictions)
+                if result.first_success is not None:
+                    return
+    finally:
+        session.close()
+
+
+def _ask(
+    step: Ask, trial: Trial, result: TrialResult, flows: _Flows
+) -> Generator[Need, tuple[Reply, ...], tuple[Prediction, ...]]:
+    predictions: list[Prediction] = []
+    for i, query in enumerate(step.queries):
+        left = trial.attack.budget - result.n_asked - 1
+        upcoming = chain(step.queries[i + 1 :], step.then)
+        result.n_asked += 1
+        prediction = yield from _predict(
+            flows.take(query),
+            query.candidate,
+            Purpose.ATTACK,
+            result.n_asked,
+            ahead=flows.first_requests(upcoming, left),
+        )
+        reached = trial.attack.goal.reached(prediction)
+        prediction = replace(prediction, reached_goal=reached)
+        result.n_unreadable += prediction.outcome is Outcome.UNREADABLE
+        predictions.append(prediction)
+        if reached and result.first_success is None:
+            result.verdict, result.first_success = Verdict.FLIPPED, result.n_asked
+            result.pick, result.after = query.candidate, prediction
+            break
+    return tuple(predictions)
+
+
+def _check_flip(trial: Trial, result: TrialResult) -> Generator[Need, tuple[Reply, ...], None]:
+    assert result.pick is not None
+    try:
+        again = yield from _predict(
+            trial.victim.flow(result.pick),
+            result.pick,
+            Purpose.FLIP_CHECK,
+            result.first_success,
+            sample=FLIP_CHECK_SAMPLE,
+            alone=True,
+        )
+    except _CallFailedError:
+        return  # not asked successfully: `repeats` stays unknown, the verdict stands
+    result.repeats = trial.attack.goal.reached(again)
+
+
+def _predict(
+    flow: Flow | _Started,
+    candidate: Candidate,
+    purpose: Purpose,
+    query: int | None,
+    *,
+    sample: int = 0,
+    ahead: Iterator[Request] | None = None,
+    alone: bool = False,
+) -> Generator[Need, tuple[Reply, ...], Prediction]:
+    """Drive a victim's flow for one candidate."""
+    started = flow if isinstance(flow, _Started) else _Started(flow)
+    call, requests = 0, started.requests
+    while True:
+        shifted = (
+            tuple(replace(r, sample=r.sample + sample) for r in requests) if sample else requests
+        )
+        replies = yield Need(
+            role=VICTIM,
+            purpose=purpose,
+            query=query,
+            call=call,
+            requests=shifted,
+            candidate=candidate,
+            ahead=ahead or iter(()),
+            alone=alone,
+        )
+        call += len(requests)
+        try:
+            requests = started.flow.send(_answers(replies))
+        except StopIteration as stop:
+            prediction: Prediction = stop.value
+            return prediction
+
+
+def _consult(step: Consult) -> Generator[Need, tuple[Reply, ...], tuple[Answer, ...]]:
+    replies = yield Need(
+        role=step.role,
+        purpose=Purpose.ATTACK,
+        query=None,
+        call=0,
+        requests=tuple(Request(call, step.sample) for call in step.calls),
+        candidate=None,
+    )
+    return _answers(replies)
+
+
+def _answers(replies: Iterable[Reply]) -> tuple[Answer, ...]:
+    answers: list[Answer] = []
+    for reply in replies:
+        if isinstance(reply, Failure):
+            raise _CallFailedError(reply.error)
+        answers.append(reply)
+    return tuple(answers)
+
+
+class _Started:
+    """A victim's flow, advanced to its first round."""
+
+    __slots__ = ("flow", "requests")
+
+    def __init__(self, flow: Flow) -> None:
+        self.flow = flow
+        self.requests = next(flow)
+
+
+class _Flows:
+    """Flows of queries announced with `then`, started at most once."""
+
+    def __init__(self, victim: Victim) -> None:
+        self._victim = victim
+        self._started: dict[int, tuple[Predict, _Started]] = {}
+
+    def take(self, query: Predict) -> _Started:
+        """The started flow of a query that is consumed now."""
+        known = self._started.pop(id(query), None)
+        return known[1] if known else _Started(self._victim.flow(query.candidate))
+
+    def first_requests(self, queries: Iterable[Predict], limit: int) -> Iterator[Request]:
+        """First-round requests of upcoming queries, started as they are pulled."""
+        for query, _ in zip(queries, range(limit), strict=False):
+            if id(query) not in self._started:
+                # The query is kept beside its flow so that its id cannot be reused.
+                self._started[id(query)] = (query, _Started(self._victim.flow(query.candidate)))
+            yield from self._started[id(query)][1].requests

@@ -1,0 +1,93 @@
+"""Answers, items and results as JSON text, and back, without loss."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from medstress.calls import Answer, Chosen, Generated, Scored
+from medstress.errors import StoreError
+from medstress.items import Mention, Question
+from medstress.text import Edit
+
+
+def encode_answer(answer: Answer) -> str:
+    """An answer without its token counts, which have columns of their own."""
+    if isinstance(answer, Scored):
+        return _dump(["s", answer.log_probs, answer.n_tokens])
+    if isinstance(answer, Generated):
+        return _dump(["g", answer.text])
+    return _dump(["c", answer.text, answer.answer, answer.scores])
+
+
+def decode_answer(body: str, tokens_in: int, tokens_out: int) -> Answer:
+    """The inverse of `encode_answer`."""
+    kind, *parts = json.loads(body)
+    if kind == "s":
+        return Scored(
+            log_probs=tuple(parts[0]),
+            n_tokens=tuple(parts[1]),
+            tokens_in=tokens_in,
+            tokens_out=tokens_out,
+        )
+    if kind == "g":
+        return Generated(text=parts[0], tokens_in=tokens_in, tokens_out=tokens_out)
+    if kind == "c":
+        scores = None if parts[2] is None else tuple(parts[2])
+        return Chosen(
+            text=parts[0],
+            answer=parts[1],
+            scores=scores,
+            tokens_in=tokens_in,
+            tokens_out=tokens_out,
+        )
+    raise StoreError(
+        f"an answer of unknown kind {kind!r}: the run was written by a newer medstress"
+    )
+
+
+def encode_edits(edits: tuple[Edit, ...]) -> str:
+    """Edits as compact JSON rows."""
+    return _dump([[edit.field, edit.start, edit.end, edit.replacement] for edit in edits])
+
+
+def decode_edits(text: str) -> tuple[Edit, ...]:
+    """The inverse of `encode_edits`."""
+    return tuple(
+        Edit(field=name, start=start, end=end, replacement=replacement)
+        for name, start, end, replacement in json.loads(text)
+    )
+
+
+def encode_item(item: Question) -> str:
+    """A question as JSON."""
+    return _dump(
+        {
+            "id": item.id,
+            "context": item.context,
+            "stem": item.stem,
+            "options": item.options,
+            "key": item.key,
+            "mentions": [[m.field, m.start, m.end, m.type] for m in item.mentions],
+            "metadata": dict(item.metadata),
+        }
+    )
+
+
+def decode_item(text: str) -> Question:
+    """The inverse of `encode_item`."""
+    row: dict[str, Any] = json.loads(text)
+    mentions = tuple(Mention(field=f, start=s, end=e, type=t) for f, s, e, t in row["mentions"])
+    return Question(
+        id=row["id"],
+        context=row["context"],
+        stem=row["stem"],
+        options=tuple(row["options"]),
+        key=row["key"],
+        mentions=mentions,
+        metadata=row["metadata"],
+    )
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=str)

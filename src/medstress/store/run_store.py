@@ -1,0 +1,235 @@
+"""Reading and writing one run folder."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.resources import files
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from medstress.calls import Answer
+from medstress.errors import StoreError
+from medstress.hashing import canonical_json
+from medstress.items import Question
+from medstress.store.codec import decode_answer, encode_answer, encode_item
+
+FILE = "run.sqlite"
+FORMAT = 1
+
+
+@contextmanager
+def _translated(folder: Path) -> Iterator[None]:
+    """Turn SQLite's and the system's errors into one sentence."""
+    try:
+        yield
+    except (sqlite3.Error, OSError) as error:
+        text = str(error)
+        if "readonly" in text or isinstance(error, PermissionError):
+            hint = "the folder or its files are read-only; choose another with --out"
+        elif "full" in text or getattr(error, "errno", None) == 28:
+            hint = "the disk is full; free some space and run the same command again to resume"
+        elif "disk I/O" in text:
+            hint = "the disk failed or is full; run the same command again to resume"
+        else:
+            hint = "what was committed before is safe; run the same command again to resume"
+        raise StoreError(f"cannot write the run in {folder}: {text}; {hint}") from error
+
+
+class RunStore:
+    """One run folder, opened for writing by one process at a time.
+
+    SQLite in WAL mode with synchronous=NORMAL: a killed process loses nothing that was
+    committed; a power cut may lose the last commits, never the file.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        with _translated(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            self._lock = FileLock(folder / "run.lock")
+            try:
+                self._lock.acquire(timeout=0)
+            except Timeout:
+                raise StoreError(
+                    f"another medstress process is working in {folder}; wait for it, stop it, "
+                    "or choose another folder with --out"
+                ) from None
+            self._db = sqlite3.connect(folder / FILE, isolation_level=None)
+            try:
+                self._prepare()
+            except BaseException:
+                self.close()
+                raise
+
+    def _prepare(self) -> None:
+        self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.execute("PRAGMA synchronous = NORMAL")
+        known = self._db.execute("PRAGMA user_version").fetchone()[0]
+        if known == 0:
+            schema = (files("medstress.store") / "schema.sql").read_text("utf-8")
+            self._db.executescript(f"BEGIN; {schema} PRAGMA user_version = {FORMAT}; COMMIT;")
+        elif known != FORMAT:
+            raise StoreError(
+                f"{self.folder} holds a run of format {known}, this medstress reads {FORMAT}"
+            )
+        # Calls that were in flight when the last process died.
+        self._db.execute("BEGIN")
+        self._db.execute("INSERT INTO interrupted SELECT key, trial FROM dispatched")
+        self._db.execute("DELETE FROM dispatched")
+        self._db.execute("COMMIT")
+        self._db.execute("BEGIN")
+
+    def __enter__(self) -> RunStore:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Commit what is open and release the folder."""
+        try:
+            with _translated(self.folder):
+                if self._db.in_transaction:
+                    self._db.execute("COMMIT")
+        finally:
+            self._db.close()
+            self._lock.release()
+
+    def commit(self) -> None:
+        """Make everything written so far survive the process."""
+        with _translated(self.folder):
+            self._db.execute("COMMIT")
+            self._db.execute("BEGIN")
+
+    # -- manifest, items, arms ---------------------------------------------------------------
+    def manifest(self) -> dict[str, Any]:
+        """What the run is, as stored; empty for a new folder."""
+        return {key: json.loads(value) for key, value in self._db.execute("SELECT * FROM manifest")}
+
+    def write_manifest(self, values: dict[str, Any]) -> None:
+        """Store or replace manifest entries."""
+        rows = [(key, json.dumps(value, ensure_ascii=False)) for key, value in values.items()]
+        with _translated(self.folder):
+            self._db.executemany("INSERT OR REPLACE INTO manifest VALUES (?, ?)", rows)
+
+    def item_id(self, dataset: str, item: Question) -> int:
+        """The row of an item, written on first sight."""
+        row = self._db.execute(
+            "SELECT id FROM items WHERE dataset = ? AND item_id = ?", (dataset, item.id)
+        ).fetchone()
+        if row is not None:
+            return int(row[0])
+        with _translated(self.folder):
+            cursor = self._db.execute(
+                "INSERT INTO items (dataset, item_id, hash, body) VALUES (?, ?, ?, ?)",
+                (dataset, item.id, item.hash, encode_item(item)),
+            )
+        return int(cursor.lastrowid or 0)
+
+    def arm_id(
+        self, dataset: str, group: str, victim: str, attack: str, spec: Any, seed: int | None
+    ) -> int:
+        """The row of one (data set, group, victim, attack, seed)."""
+        row = self._db.execute(
+            "SELECT id FROM arms WHERE dataset = ? AND grp = ? AND victim = ? AND attack = ? "
+            "AND seed IS ?",
+            (dataset, group, victim, attack, seed),
+        ).fetchone()
+        if row is not None:
+            return int(row[0])
+        with _translated(self.folder):
+            cursor = self._db.execute(
+                "INSERT INTO arms (dataset, grp, victim, attack, spec, seed) "
+                "VALUES (?, ?, ?, ?, ?, ?)",
+                (dataset, group, victim, attack, canonical_json(spec), seed),
+            )
+        return int(cursor.lastrowid or 0)
+
+    # -- trials ------------------------------------------------------------------------------
+    def begin_trial(self, trial_id: str, arm: int, item: int, repeat: int) -> tuple[int, bool]:
+        """Register a trial; returns its row and whether it is finished already."""
+        row = self._db.execute(
+            "SELECT id, verdict FROM trials WHERE trial_id = ?", (trial_id,)
+        ).fetchone()
+        if row is not None:
+            return int(row[0]), row[1] is not None
+        with _translated(self.folder):
+            cursor = self._db.execute(
+                "INSERT INTO trials (trial_id, arm, item, repeat) VALUES (?, ?, ?, ?)",
+                (trial_id, arm, item, repeat),
+            )
+        return int(cursor.lastrowid or 0), False
+
+    def finish_trial(self, trial: int, verdict: str, result: dict[str, Any]) -> None:
+        """Write a trial's verdict and result."""
+        with _translated(self.folder):
+            self._db.execute(
+                "UPDATE trials SET verdict = ?, result = ? WHERE id = ?",
+                (verdict, json.dumps(result, ensure_ascii=False, separators=(",", ":")), trial),
+            )
+
+    def forget_failed(self) -> int:
+        """Forget failed trials so that they run again; answers they got are kept."""
+        with _translated(self.folder):
+            self._db.execute(
+                "DELETE FROM exchanges WHERE trial IN "
+                "(SELECT id FROM trials WHERE verdict = 'failed')"
+            )
+            cursor = self._db.execute(
+                "UPDATE trials SET verdict = NULL, result = NULL WHERE verdict = 'failed'"
+            )
+        return cursor.rowcount
+
+    # -- calls -------------------------------------------------------------------------------
+    def journal(self, trial: int) -> dict[int, tuple[bytes, str | None]]:
+        """What a trial consumed before it was interrupted: seq -> (key, error)."""
+        rows = self._db.execute("SELECT seq, key, error FROM exchanges WHERE trial = ?", (trial,))
+        return {seq: (key, error) for seq, key, error in rows}
+
+    def lookup(self, keys: Sequence[bytes]) -> dict[bytes, Answer]:
+        """Stored answers of those keys that have one."""
+        marks = ",".join("?" * len(keys))
+        rows = self._db.execute(
+            f"SELECT key, body, tokens_in, tokens_out FROM answers WHERE key IN ({marks})",
+            list(keys),
+        )
+        return {key: decode_answer(body, t_in, t_out) for key, body, t_in, t_out in rows}
+
+    def dispatching(self, calls: Iterable[tuple[bytes, int]]) -> None:
+        """Journal calls (key, trial) that are about to be handed to a back end, and commit."""
+        with _translated(self.folder):
+            self._db.executemany("INSERT OR IGNORE INTO dispatched VALUES (?, ?)", calls)
+        self.commit()
+
+    def answered(self, answers: Iterable[tuple[bytes, int, Answer | None, float]]) -> None:
+        """Store answers (key, trial, answer, seconds) and clear their journal entries.
+
+        An answer of None is a failure: it only leaves the journal.
+        """
+        rows, keys = [], []
+        for key, trial, answer, seconds in answers:
+            keys.append((key,))
+            if answer is not None:
+                body = encode_answer(answer)
+                rows.append((key, trial, body, seconds, answer.tokens_in, answer.tokens_out))
+        with _translated(self.folder):
+            self._db.executemany("INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?, ?, ?)", rows)
+            self._db.executemany("DELETE FROM dispatched WHERE key = ?", keys)
+
+    def consumed(self, rows: Iterable[tuple[Any, ...]]) -> None:
+        """Store exchanges: (trial, seq, role, purpose, query, call, key, edits, request, error)."""
+        with _translated(self.folder):
+            self._db.executemany(
+                "INSERT OR IGNORE INTO exchanges VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows
+            )

@@ -1,0 +1,182 @@
+"""Multiple choice: prompt, call and reading for each way a victim can answer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+from medstress.calls import (
+    Answer,
+    Choose,
+    Chosen,
+    Decoding,
+    Generate,
+    Generated,
+    Request,
+    Score,
+    Scored,
+)
+from medstress.items import Candidate
+from medstress.outcomes import Outcome, Prediction
+from medstress.tasks.parsers import PARSERS
+from medstress.tasks.templates import Template, load_template
+
+Flow: TypeAlias = Generator[tuple[Request, ...], tuple[Answer, ...], Prediction]
+
+_FLOOR = 1e-12
+
+
+class AnswerBy(StrEnum):
+    """How a victim answers."""
+
+    LETTER = "letter"
+    TEXT = "text"
+    GENERATE = "generate"
+    CHOICE = "choice"
+    """The whole prompt goes to a function of the user's (python, mock)."""
+
+
+class TextScore(StrEnum):
+    """How the likelihood of an option's text becomes its score."""
+
+    SUM = "sum"
+    PER_TOKEN = "per_token"
+    UNCONDITIONAL = "unconditional"
+    """log P(option | prompt) - log P(option | "Answer:")."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MultipleChoice:
+    """The multiple-choice task of one victim."""
+
+    template: Template
+    """The prompt."""
+    answer_by: AnswerBy = AnswerBy.LETTER
+    """Which call is made and how its answer is read."""
+    text_score: TextScore = TextScore.SUM
+    """Used by `text` answering."""
+    parser: str = "standalone"
+    """Used by `generate` answering and for texts a function returns."""
+    decoding: Decoding = Decoding()
+    """Used by `generate` answering."""
+
+    def spec(self) -> dict[str, object]:
+        """What defines the task, for fingerprints."""
+        return {
+            "template": self.template.hash,
+            "answer_by": self.answer_by.value,
+            "text_score": self.text_score.value,
+            "parser": self.parser,
+            "decoding": [self.decoding.max_new_tokens, self.decoding.temperature],
+        }
+
+    def flow(self, candidate: Candidate) -> Flow:
+        """Turn one candidate into calls and their answers into a prediction.
+
+        Yields:
+            Rounds of requests; is sent one answer a request.
+        """
+        match self.answer_by:
+            case AnswerBy.LETTER:
+                scores, mass = yield from self._letters(candidate)
+                return _from_scores(candidate, scores, mass=mass)
+            case AnswerBy.TEXT:
+                scores = yield from self._texts(candidate)
+                return _from_scores(candidate, scores)
+            case AnswerBy.GENERATE:
+                (reply,) = yield (
+                    Request(Generate(self.template.render(candidate), self.decoding)),
+                )
+                assert isinstance(reply, Generated)
+                return self._from_text(candidate, reply.text)
+            case AnswerBy.CHOICE:
+                prompt = listing(self.template, candidate)
+                (reply,) = yield (Request(Choose(prompt, candidate.item.letters)),)
+                assert isinstance(reply, Chosen)
+                return self._from_choice(candidate, reply)
+
+    def _letters(
+        self, candidate: Candidate
+    ) -> Generator[tuple[Request, ...], tuple[Answer, ...], tuple[list[float], float]]:
+        lead = "" if self.template.chat else " "
+        call = Score(
+            self.template.render(candidate),
+            tuple(lead + letter for letter in candidate.item.letters),
+            first_token=True,
+        )
+        (reply,) = yield (Request(call),)
+        assert isinstance(reply, Scored)
+        mass = sum(math.exp(value) for value in reply.log_probs)
+        return list(reply.log_probs), mass
+
+    def _texts(
+        self, candidate: Candidate
+    ) -> Generator[tuple[Request, ...], tuple[Answer, ...], list[float]]:
+        prompt = self.template.render(candidate)
+        lead = "" if self.template.chat else " "
+        texts = tuple(lead + option for option in candidate.options)
+        calls = [Request(Score(prompt, texts))]
+        if self.text_score is TextScore.UNCONDITIONAL:
+            calls.append(Request(Score("Answer:", tuple(" " + text.strip() for text in texts))))
+        replies = yield tuple(calls)
+        conditional = replies[0]
+        assert isinstance(conditional, Scored)
+        match self.text_score:
+            case TextScore.SUM:
+                return list(conditional.log_probs)
+            case TextScore.PER_TOKEN:
+                pairs = zip(conditional.log_probs, conditional.n_tokens, strict=True)
+                return [value / max(n, 1) for value, n in pairs]
+            case TextScore.UNCONDITIONAL:
+                prior = replies[1]
+                assert isinstance(prior, Scored)
+                pairs_of = zip(conditional.log_probs, prior.log_probs, strict=True)
+                return [value - base for value, base in pairs_of]
+
+    def _from_text(self, candidate: Candidate, text: str) -> Prediction:
+        letter = PARSERS[self.parser](text, candidate.item.letters)
+        return Prediction(outcome=_mark(candidate, letter), answer=letter, text=text)
+
+    def _from_choice(self, candidate: Candidate, reply: Chosen) -> Prediction:
+        if reply.scores is not None:
+            total = sum(reply.scores)
+            logs = [math.log(max(value / total, _FLOOR)) for value in reply.scores]
+            return _from_scores(candidate, logs)
+        if reply.answer is not None:
+            return Prediction(outcome=_mark(candidate, reply.answer), answer=reply.answer)
+        return self._from_text(candidate, reply.text or "")
+
+
+def listing(template: Template, candidate: Candidate) -> str:
+    """The prompt with the options listed, as one text; for people, functions and similarity."""
+    chosen = template if template.lists_options else load_template("qstab")
+    prompt = chosen.render(candidate)
+    if isinstance(prompt, str):
+        return prompt
+    return "\n\n".join(message.content for message in prompt)
+
+
+def _from_scores(
+    candidate: Candidate, scores: Sequence[float], mass: float | None = None
+) -> Prediction:
+    if not all(math.isfinite(value) for value in scores):
+        note = "log probabilities that are not finite"
+        return Prediction(outcome=Outcome.UNREADABLE, answer=None, text=note)
+    top = max(scores)
+    total = top + math.log(sum(math.exp(value - top) for value in scores))
+    letter = candidate.item.letters[scores.index(top)]
+    return Prediction(
+        outcome=_mark(candidate, letter),
+        answer=letter,
+        scores=tuple(value - total for value in scores),
+        mass=mass,
+    )
+
+
+def _mark(candidate: Candidate, letter: str | None) -> Outcome:
+    if letter is None:
+        return Outcome.UNREADABLE
+    return Outcome.RIGHT if letter == candidate.item.key else Outcome.WRONG

@@ -1,0 +1,78 @@
+"""From generated text to an option letter; None where the text is unreadable."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+Parser = Callable[[str, str], str | None]
+
+_MARK = "[Answer]:"
+_LEAD = re.compile(r"(?:answer|option|choice)(?:\s+is)?\s*:?\s*\(?$", re.IGNORECASE)
+
+
+def standalone(text: str, letters: str) -> str | None:
+    """The option letter that stands alone in the answer's first line (our default).
+
+    The answer segment is the first non-empty line after the last "[Answer]:", or of the whole
+    text. Two different letters conflict: unreadable. "A" before a lower-case word is the
+    article, unless "answer", "option" or "choice" comes before it.
+
+    >>> standalone("The answer is B.", "ABCD"), standalone("B or C", "ABCD")
+    ('B', None)
+    >>> standalone("A patient takes it", "ABCD"), standalone("(D) Warfarin", "ABCD")
+    (None, 'D')
+    """
+    segment = _first_line(text.rpartition(_MARK)[2])
+    found: set[str] = set()
+    for match in re.finditer(rf"(?<![A-Za-z0-9])[{letters}](?![A-Za-z0-9'’])", segment):
+        rest = segment[match.end() :]
+        article = match.group() == "A" and re.match(r"\s+[a-z]", rest)
+        if article and not _LEAD.search(segment[: match.start()]):
+            continue
+        found.add(match.group())
+    return found.pop() if len(found) == 1 else None
+
+
+def exact(text: str, letters: str) -> str | None:
+    """The text is the letter and nothing else (the released script for T5 models).
+
+    >>> exact("B", "ABCD"), exact("B.", "ABCD")
+    ('B', None)
+    """
+    return text if len(text) == 1 and text in letters else None
+
+
+def first_four(text: str, letters: str) -> str | None:
+    """The first option letter among the first four characters (the released MedAlpaca script).
+
+    Over-lenient as published: there the gold letter counts if it occurs at all, so "A or B"
+    is right for both. Here the first one counts, which needs no knowledge of the gold.
+
+    >>> first_four(" A or B", "ABCD")
+    'A'
+    """
+    segment = text.rpartition(_MARK)[2].replace("\n", "").removeprefix(" ")
+    return next((character for character in segment[:4] if character in letters), None)
+
+
+def single_character(text: str, letters: str) -> str | None:
+    """One character after stripping, else unreadable (the released DiscreteZOO fork).
+
+    >>> single_character(" C\\n", "ABCD"), single_character("C)", "ABCD")
+    ('C', None)
+    """
+    stripped = text.strip()
+    return stripped if len(stripped) == 1 and stripped in letters else None
+
+
+PARSERS: dict[str, Parser] = {
+    "standalone": standalone,
+    "exact": exact,
+    "first_four": first_four,
+    "single_character": single_character,
+}
+
+
+def _first_line(text: str) -> str:
+    return next((line for line in text.splitlines() if line.strip()), "")

@@ -1,0 +1,119 @@
+"""Prompt templates: Jinja files, shipped or the user's own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from medstress.calls import Message, Prompt
+from medstress.errors import UsageError, did_you_mean
+from medstress.hashing import content_hash
+from medstress.items import Candidate, Question
+
+SUFFIX = ".jinja"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Template:
+    """A compiled prompt template.
+
+    The file sees `context`, `stem`, `question` (both as one text) and `options`, pairs of
+    letter and text. It may set `lists_options = false` (the options are not in the prompt),
+    `system` (then the body is the user's turn of a conversation) and `summary`.
+    """
+
+    name: str
+    """Shipped name, or the file's name."""
+    source: str
+    """The template's text; part of the fingerprint."""
+    lists_options: bool
+    """Whether the rendered prompt shows the options."""
+    chat: bool
+    """Whether it renders to a conversation."""
+    summary: str
+    """One line for `medstress list prompts`."""
+    compiled: Any
+    """The Jinja template."""
+
+    @property
+    def hash(self) -> str:
+        """Content hash of the template's text."""
+        return content_hash(self.source)
+
+    def render(self, candidate: Candidate) -> Prompt:
+        """Render a candidate, without trailing white space (METHODS 1.2)."""
+        context, stem = candidate.context, candidate.stem
+        module = self.compiled.make_module(
+            {
+                "context": context,
+                "stem": stem,
+                "question": f"{context} {stem}" if context else stem,
+                "options": list(zip(candidate.item.letters, candidate.options, strict=True)),
+            }
+        )
+        body = str(module).strip()
+        if not self.chat:
+            return body
+        return (Message("system", str(module.system).strip()), Message("user", body))
+
+
+def shipped_prompts() -> list[str]:
+    """Names of the templates that come with medstress."""
+    folder = files("medstress.tasks") / "prompts"
+    return sorted(
+        entry.name.removesuffix(SUFFIX) for entry in folder.iterdir() if entry.name.endswith(SUFFIX)
+    )
+
+
+@lru_cache(maxsize=64)
+def load_template(name: str, base: Path | None = None) -> Template:
+    """Load a shipped template by name, or a Jinja file by path (relative to `base`).
+
+    Raises:
+        UsageError: no such template or file, or the file does not compile or render.
+    """
+    known = shipped_prompts()
+    if name in known:
+        source = (files("medstress.tasks") / "prompts" / f"{name}{SUFFIX}").read_text("utf-8")
+        return compile_template(name, source)
+    path = (base or Path()) / name
+    if not path.is_file():
+        raise UsageError(
+            f"prompt {name!r} is neither a shipped template ({', '.join(known)}) nor a file"
+            f"{did_you_mean(name, known)}"
+        )
+    return compile_template(path.name, path.read_text("utf-8"))
+
+
+def compile_template(name: str, source: str) -> Template:
+    """Compile a template's text and try it on a made-up question.
+
+    Raises:
+        UsageError: it does not compile or render; the message carries Jinja's reason.
+    """
+    import jinja2
+
+    environment = jinja2.Environment(
+        undefined=jinja2.StrictUndefined, keep_trailing_newline=True, autoescape=False
+    )
+    probe = Candidate(item=Question(id="probe", stem="s?", options=("x", "y"), key="A"))
+    try:
+        compiled = environment.from_string(source)
+        module: Any = compiled.make_module(
+            {"context": "", "stem": "s?", "question": "s?", "options": [("A", "x"), ("B", "y")]}
+        )
+        template = Template(
+            name=name,
+            source=source,
+            lists_options=bool(getattr(module, "lists_options", True)),
+            chat=hasattr(module, "system"),
+            summary=str(getattr(module, "summary", "a template of yours")),
+            compiled=compiled,
+        )
+        template.render(probe)
+    except jinja2.TemplateError as error:
+        raise UsageError(f"prompt {name!r} is not a usable Jinja template: {error}") from error
+    return template

@@ -1,0 +1,34 @@
+"""The model under attack: a task, and the back end that answers its calls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from medstress.calls import Backend
+from medstress.items import Candidate
+from medstress.tasks.multiple_choice import Flow, MultipleChoice, listing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Victim:
+    """A model under attack."""
+
+    label: str
+    """How it is called in rows and tables."""
+    task: MultipleChoice
+    """What it is asked and how its answers are read."""
+    backend: Backend
+    """Who answers."""
+
+    def flow(self, candidate: Candidate) -> Flow:
+        """Turn one candidate into rounds of requests and their answers into a prediction."""
+        return self.task.flow(candidate)
+
+    def listing(self, candidate: Candidate) -> str:
+        """The prompt with the options listed, for people."""
+        return listing(self.task.template, candidate)
+
+    def spec(self) -> dict[str, Any]:
+        """What defines the victim, for fingerprints: task and model, no paths, no devices."""
+        return {"task": self.task.spec(), "model": self.backend.identity.hash}
