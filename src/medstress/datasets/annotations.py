@@ -1,0 +1,100 @@
+"""Entity spans of answer options, as published beside MedQA and MedMCQA by Xian et al.
+
+The file is a JSON list with one record a question, ``{letter: {"text": [...], "labels": [...],
+"boundaries": [[start, end], ...]}}``: three parallel lists, labels are UMLS semantic type
+identifiers or ``""``, boundaries are character offsets into the option's text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from medstress.datasets.rows import shown
+from medstress.datasets.source import read_bytes, required_file
+from medstress.errors import DataError
+from medstress.items import Mention, Question
+
+_LISTS = ("text", "labels", "boundaries")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Annotations:
+    """The records of one annotation file."""
+
+    path: Path
+    """Where they come from."""
+    records: list[Any]
+    """One a question, not checked yet."""
+
+    def annotate(self, item: Question, position: int) -> Question:
+        """Return `item` with the spans of the record at `position` (from 0).
+
+        Raises:
+            DataError: the record is malformed or does not fit the options.
+        """
+        where = f"annotations {self.path}, record {position + 1}"
+        record = self.records[position]
+        if not isinstance(record, Mapping):
+            raise DataError(f"{where}: expected an object by letters, got {shown(record)}")
+        spans: list[Mention] = []
+        for letter in sorted(record):
+            if letter not in tuple(item.letters):
+                raise DataError(
+                    f"{where}: expected letters of {', '.join(item.letters)}, got {letter!r}"
+                )
+            text = item.option(letter)
+            spans += _spans(record[letter], letter, text, f"{where}, option {letter}")
+        return replace(item, mentions=tuple(dict.fromkeys((*item.mentions, *spans))))
+
+
+def read_annotations(source: str, path: Path) -> Annotations:
+    """Read an annotation file.
+
+    Raises:
+        UsageError: no such file.
+        DataError: not a JSON list.
+    """
+    required_file(source, "annotations", path)
+    try:
+        records = json.loads(read_bytes(path).decode("utf-8"))
+    except ValueError as error:
+        raise DataError(f"{path}: expected a JSON list, got malformed JSON ({error})") from error
+    if not isinstance(records, list):
+        raise DataError(f"{path}: expected a JSON list, got {shown(records)}")
+    return Annotations(path=path, records=records)
+
+
+def _spans(entry: Any, letter: str, option: str, where: str) -> list[Mention]:
+    lists = [entry.get(name) if isinstance(entry, Mapping) else None for name in _LISTS]
+    if not all(isinstance(part, list) for part in lists):
+        raise DataError(
+            f"{where}: expected the lists 'text', 'labels', 'boundaries', got {shown(entry)}"
+        )
+    texts, labels, boundaries = (part or [] for part in lists)
+    if not len(texts) == len(labels) == len(boundaries):
+        raise DataError(
+            f"{where}: expected three lists of one length, got {len(texts)}, {len(labels)} and "
+            f"{len(boundaries)}"
+        )
+    rows = zip(texts, labels, boundaries, strict=True)
+    return [_span(text, label, pair, letter, option, where) for text, label, pair in rows]
+
+
+def _span(text: Any, label: Any, pair: Any, letter: str, option: str, where: str) -> Mention:
+    if not isinstance(label, str):
+        raise DataError(f"{where}: expected a type identifier or '', got {shown(label)}")
+    match pair:
+        case [int(start), int(end)] if 0 <= start < end <= len(option):
+            if option[start:end] != text:
+                raise DataError(
+                    f"{where}: expected {text!r} at [{start}, {end}), got {option[start:end]!r}"
+                )
+            return Mention(field=letter, start=start, end=end, type=label)
+    raise DataError(
+        f"{where}: expected boundaries [start, end] within the {len(option)} characters of the "
+        f"option, got {shown(pair)}"
+    )

@@ -1,0 +1,102 @@
+"""MedMCQA: single-answer questions of Indian medical entrance examinations, typed by entity.
+
+Read is the typed subset of the train split that Xian et al. publish: a parquet file and a JSON
+file with the entity spans of its distractors. Origin: the questions from project MedMCQA, MIT;
+both files from project qstab (RealPolitiX/qstab), CC BY-NC-ND 4.0. Neither comes with medstress.
+
+References:
+    Pal, Umapathi, Sankarasubbu. MedMCQA: A Large-scale Multi-Subject Multi-Choice Dataset for
+    Medical domain Question Answering. CHIL 2022.
+    Xian et al. TMLR 2025, arXiv 2402.10527: the typed subset and its use.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from medstress.datasets.annotations import Annotations, read_annotations
+from medstress.datasets.rows import parquet_rows, question_from_row
+from medstress.datasets.source import (
+    DatasetOptions,
+    Loaded,
+    collect,
+    hash_files,
+    required_file,
+)
+from medstress.errors import DataError, UsageError
+from medstress.items import Mention, Question
+
+_OPTIONS = ("A", "B", "C", "D")
+_COLUMNS = ("id", "question", *_OPTIONS, "answer_idx", "subject_name")
+
+
+def load(options: DatasetOptions) -> Loaded:
+    """Read the typed MedMCQA subset, with the spans of its options where annotations are given.
+
+    Raises:
+        UsageError: no path, no such file, a split other than train.
+        DataError: a file of another shape, annotations of another length, or a bad row where
+            `on_bad_row` is ``error``.
+    """
+    if options.split not in (None, "train"):
+        raise UsageError(
+            f"dataset 'medmcqa': expected the split 'train', the only one, got {options.split!r}"
+        )
+    path = required_file("medmcqa", "path", options.path)
+    spans = read_annotations("medmcqa", options.annotations) if options.annotations else None
+    rows = _rows(path)
+    if spans and 0 < len(rows) != len(spans.records):
+        raise DataError(
+            f"{spans.path}: expected {len(rows)} records, one for each row of {path}, "
+            f"got {len(spans.records)}"
+        )
+
+    def convert(numbered: tuple[int, dict[str, Any]]) -> Question:
+        return _question(*numbered, spans)
+
+    places = ((f"row {n + 1}", (n, row)) for n, row in enumerate(rows))
+    questions, skipped = collect(path, places, convert, options.on_bad_row)
+    source_hash = hash_files(path, spans.path) if spans else hash_files(path)
+    return Loaded(questions=questions, skipped=skipped, source_hash=source_hash)
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    rows = parquet_rows(path)
+    for column in _COLUMNS:
+        if rows and column not in rows[0]:
+            raise DataError(
+                f"{path}: expected the column {column!r}, got the columns {', '.join(rows[0])}"
+            )
+    return rows
+
+
+def _question(position: int, row: dict[str, Any], spans: Annotations | None) -> Question:
+    item = question_from_row(
+        {
+            "id": row["id"],
+            "question": row["question"],
+            "options": {letter: row[letter] for letter in _OPTIONS},
+            "answer_idx": row["answer_idx"],
+            "answer": row.get("answer"),
+            "subject_name": row["subject_name"],
+            "topic_name": row.get("topic_name"),
+        }
+    )
+    return _with_key_mention(spans.annotate(item, position)) if spans else item
+
+
+def _with_key_mention(item: Question) -> Question:
+    """Add a mention over the whole key option where it has none.
+
+    The published records cover the three distractors only. In Xian et al. (2025) the entity that
+    distances are measured from is the whole answer string, so that is the key's entity here. Its
+    type is unknown ("").
+    """
+    if any(mention.field == item.key for mention in item.mentions):
+        return item
+    text = item.key_text
+    start, end = len(text) - len(text.lstrip()), len(text.rstrip())
+    whole = Mention(field=item.key, start=start, end=end, type="")
+    return replace(item, mentions=(*item.mentions, whole))

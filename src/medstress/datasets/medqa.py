@@ -1,0 +1,87 @@
+"""MedQA-USMLE with four options: questions in the style of the US medical licensing examination.
+
+Origin: project MedQA (jind11/MedQA), MIT. Entity spans of the train split's options: project
+qstab (RealPolitiX/qstab), CC BY-NC-ND 4.0. Neither comes with medstress.
+
+References:
+    Jin, Pan, Oufattole, Weng, Fang, Szolovits. What Disease does this Patient Have? A Large-scale
+    Open Domain Question Answering Dataset from Medical Exams. Applied Sciences 11(14), 2021.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from medstress.datasets.annotations import Annotations, read_annotations
+from medstress.datasets.rows import jsonl_lines, parse_line, question_from_row, shown
+from medstress.datasets.source import (
+    DatasetOptions,
+    Loaded,
+    collect,
+    hash_files,
+    required_file,
+)
+from medstress.errors import DataError, UsageError, did_you_mean
+from medstress.items import Question
+
+SPLITS = ("train", "dev", "test")
+
+
+def load(options: DatasetOptions) -> Loaded:
+    """Read MedQA as JSONL, in the row format all sources share.
+
+    The files do not say which split they hold: `split` says it and becomes metadata. With
+    annotations, a row's `train_index` is the position of its record; rows without one get no
+    spans.
+
+    Raises:
+        UsageError: no path, no such file, an unknown split, annotations for dev or test.
+        DataError: an empty file, a bad row where `on_bad_row` is ``error``, annotations that
+            belong to no row.
+    """
+    _check_split(options)
+    path = required_file("medqa", "path", options.path)
+    spans = read_annotations("medqa", options.annotations) if options.annotations else None
+
+    def convert(line: bytes) -> Question:
+        item = question_from_row(parse_line(line))
+        if options.split is not None:
+            item = replace(item, metadata={**item.metadata, "split": options.split})
+        return _annotate(item, spans) if spans else item
+
+    questions, skipped = collect(path, jsonl_lines(path), convert, options.on_bad_row)
+    if not spans:
+        return Loaded(questions=questions, skipped=skipped, source_hash=hash_files(path))
+    if all(item.metadata.get("train_index") is None for item in questions):
+        raise DataError(
+            f"{path}: expected rows with 'train_index', the position in {spans.path}, got none; "
+            "the annotations belong to the train split, leave them out for other files"
+        )
+    return Loaded(questions=questions, skipped=skipped, source_hash=hash_files(path, spans.path))
+
+
+def _check_split(options: DatasetOptions) -> None:
+    split = options.split
+    if split is not None and split not in SPLITS:
+        raise UsageError(
+            f"dataset 'medqa': expected the split {', '.join(SPLITS)}, got {split!r}"
+            f"{did_you_mean(split, SPLITS)}"
+        )
+    if options.annotations and split in ("dev", "test"):
+        raise UsageError(
+            f"dataset 'medqa': annotations exist for the train split only, got split {split!r}"
+        )
+
+
+def _annotate(item: Question, spans: Annotations) -> Question:
+    position = item.metadata.get("train_index")
+    if position is None:
+        return item
+    last = len(spans.records) - 1
+    match position:
+        case int() if not isinstance(position, bool) and 0 <= position <= last:
+            return spans.annotate(item, position)
+    raise DataError(
+        f"field 'train_index': expected a position from 0 to {last} in {spans.path}, "
+        f"got {shown(position)}"
+    )

@@ -1,0 +1,346 @@
+"""Your own questions as JSONL or parquet, and the row -> `Question` conversion all sources share.
+
+A row holds `id`; `question`, or `context` and `stem`; `options`, a list or ``{"A": ...}``; the
+key as `answer_idx` (a letter or a 0-based position), else as `answer` (a letter, else the exact
+text of one option); and optionally `mentions`. A null counts as absent. Further fields become
+metadata.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from medstress.datasets.source import (
+    DatasetOptions,
+    Loaded,
+    collect,
+    hash_files,
+    read_bytes,
+    refuse_keys,
+    required_file,
+)
+from medstress.errors import DataError, did_you_mean
+from medstress.items import LETTERS, Mention, Question
+
+_FIELDS = {"id", "question", "context", "stem", "options", "answer_idx", "mentions"}
+_KINDS = (
+    (bool, "the value"),
+    (int, "the number"),
+    (float, "the number"),
+    (str, "the text"),
+    (list, "the list"),
+    (dict, "the object"),
+)
+
+
+def load_jsonl(options: DatasetOptions) -> Loaded:
+    """Read questions from a file with one JSON object a line; blank lines are passed over.
+
+    Raises:
+        UsageError: no path, no such file, or a key that means nothing here.
+        DataError: an empty file, or a bad row where `on_bad_row` is ``error``.
+    """
+    refuse_keys("jsonl", options, "annotations", "split")
+    path = required_file("jsonl", "path", options.path)
+    questions, skipped = collect(
+        path,
+        jsonl_lines(path),
+        lambda line: question_from_row(parse_line(line)),
+        options.on_bad_row,
+    )
+    return Loaded(questions=questions, skipped=skipped, source_hash=hash_files(path))
+
+
+def load_parquet(options: DatasetOptions) -> Loaded:
+    """Read questions from a parquet file; a null inside a struct of options is no option.
+
+    Raises:
+        UsageError: no path, no such file, or a key that means nothing here.
+        DataError: not parquet, no rows, or a bad row where `on_bad_row` is ``error``.
+    """
+    refuse_keys("parquet", options, "annotations", "split")
+    path = required_file("parquet", "path", options.path)
+    rows = ((f"row {n}", row) for n, row in enumerate(parquet_rows(path), start=1))
+    questions, skipped = collect(path, rows, _question_from_parquet, options.on_bad_row)
+    return Loaded(questions=questions, skipped=skipped, source_hash=hash_files(path))
+
+
+def jsonl_lines(path: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield the place and the bytes of every line that is not blank."""
+    # Split on the byte 0x0A alone: str.splitlines would also split inside a JSON text that
+    # holds U+2028 or U+0085.
+    lines = read_bytes(path).removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    return ((f"line {n}", line) for n, line in enumerate(lines, start=1) if line.strip())
+
+
+def parse_line(line: bytes) -> dict[str, Any]:
+    """Parse one line of a JSONL file.
+
+    Raises:
+        DataError: not UTF-8, not JSON, or not an object.
+    """
+    try:
+        row = json.loads(line.decode("utf-8"))
+        # "\ud800" is legal JSON for half a character that no file or hash can hold.
+        json.dumps(row, ensure_ascii=False).encode("utf-8")
+    except UnicodeDecodeError as error:
+        byte = line[error.start]
+        raise DataError(f"expected UTF-8 text, got the byte 0x{byte:02x}") from error
+    except UnicodeEncodeError as error:
+        half = error.object[error.start]
+        raise DataError(f"expected whole characters, got half a surrogate pair {half!r}") from error
+    except (ValueError, RecursionError) as error:
+        reason = str(error)
+        if isinstance(error, json.JSONDecodeError):
+            reason = f"{error.msg} at column {error.colno}"
+        raise DataError(f"expected one JSON object, got malformed JSON ({reason})") from error
+    if not isinstance(row, dict):
+        raise DataError(f"expected one JSON object, got {shown(row)}")
+    return row
+
+
+def parquet_rows(path: Path) -> list[dict[str, Any]]:
+    """Return the rows of a parquet file, by column name.
+
+    Raises:
+        DataError: polars cannot read the file.
+    """
+    import polars
+
+    try:
+        # From memory, as polars would take a path such as "part[1].parquet" for a pattern.
+        return polars.read_parquet(BytesIO(read_bytes(path))).to_dicts()
+    except polars.exceptions.PolarsError as error:
+        reason = str(error).partition("\n")[0]
+        raise DataError(f"{path}: expected a parquet file, got one that fails: {reason}") from error
+
+
+def question_from_row(row: Mapping[str, Any]) -> Question:
+    """Turn one row into a question.
+
+    Raises:
+        DataError: naming the field, what was expected and what came, but not the file or line.
+
+    >>> item = question_from_row({"id": 7, "question": "Febrile. Why?", "options": ["Flu", "Cold"],
+    ...                           "answer_idx": 1, "year": 2024})
+    >>> item.id, item.context, item.stem, item.key, item.metadata
+    ('7', 'Febrile.', 'Why?', 'B', {'year': 2024})
+    """
+    identifier = _identifier(row)
+    context, stem = _context_and_stem(row)
+    options = _options(row)
+    key = _key(row, options)
+    answer = row.get("answer")
+    used = answer is None or _letter_of_answer(answer, options) is not None
+    metadata = {
+        name: plain(value)
+        for name, value in row.items()
+        if name not in _FIELDS and not (name == "answer" and used)
+    }
+    return Question(
+        id=identifier,
+        context=context,
+        stem=stem,
+        options=options,
+        key=key,
+        mentions=_mentions(row),
+        metadata=metadata,
+    )
+
+
+def split_question(text: str) -> tuple[str, str]:
+    """Split a question into context and stem: the stem is what follows the last ``". "``.
+
+    Context, one space and stem give the question again, character by character. Differs from
+    the rule of Xian et al. (METHODS 1.1) in two points: the context keeps its full stop, and
+    white space at the very end does not count, as it would leave an empty stem.
+
+    >>> split_question("A man coughs. He smokes. What is next?")
+    ('A man coughs. He smokes.', 'What is next?')
+    >>> split_question("What is next?")
+    ('', 'What is next?')
+    """
+    at = text.rfind(". ", 0, len(text.rstrip()))
+    return ("", text) if at < 0 else (text[: at + 1], text[at + 2 :])
+
+
+def plain(value: Any) -> Any:
+    """Return `value` in JSON's types: NaN and infinities as None, foreign types as text."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, str | int):
+        return value
+    if isinstance(value, Mapping):
+        return {str(name): plain(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    return str(value)
+
+
+def shown(value: Any) -> str:
+    """Return what a message says of a wrong value: its kind and its beginning.
+
+    >>> shown("aspirin"), shown(3), shown(None), shown({"A": 1})
+    ("the text 'aspirin'", 'the number 3', 'nothing', "the object {'A': 1}")
+    """
+    if value is None:
+        return "nothing"
+    kind = next((kind for type_, kind in _KINDS if isinstance(value, type_)), "the value")
+    text = repr(value)
+    return f"{kind} {text if len(text) <= 60 else text[:57] + '...'}"
+
+
+def _question_from_parquet(row: dict[str, Any]) -> Question:
+    options = row.get("options")
+    if isinstance(options, dict):
+        present = {letter: text for letter, text in options.items() if text is not None}
+        row = {**row, "options": present}
+    return question_from_row(row)
+
+
+def _missing(row: Mapping[str, Any], name: str, expected: str) -> DataError:
+    unused = [field for field in row if field not in _FIELDS and field != "answer"]
+    return DataError(
+        f"field {name!r}: expected {expected}, got nothing{did_you_mean(name, unused)}"
+    )
+
+
+def _identifier(row: Mapping[str, Any]) -> str:
+    value = row.get("id")
+    if value is None:
+        raise _missing(row, "id", "a text or a whole number")
+    if isinstance(value, bool) or not isinstance(value, str | int) or not str(value).strip():
+        raise DataError(f"field 'id': expected a text or a whole number, got {shown(value)}")
+    return str(value)
+
+
+def _text(row: Mapping[str, Any], name: str) -> str | None:
+    value = row.get(name)
+    if value is None or isinstance(value, str):
+        return value
+    raise DataError(f"field {name!r}: expected a text, got {shown(value)}")
+
+
+def _context_and_stem(row: Mapping[str, Any]) -> tuple[str, str]:
+    question, context, stem = (_text(row, name) for name in ("question", "context", "stem"))
+    if question is None and stem is None:
+        name = "question" if context is None else "stem"
+        raise _missing(row, name, "a text ('question', or 'context' and 'stem')")
+    if stem is None:
+        if context is not None:
+            raise DataError(
+                "field 'context': expected it together with 'stem', got it beside 'question'"
+            )
+        return split_question(question or "")
+    joined = f"{context} {stem}" if context else stem
+    if question is not None and question != joined:
+        raise DataError(
+            "field 'question': expected 'context', one space and 'stem', or neither of them, "
+            f"got {shown(question)}"
+        )
+    return context or "", stem
+
+
+def _options(row: Mapping[str, Any]) -> tuple[str, ...]:
+    value = row.get("options")
+    if value is None:
+        raise _missing(row, "options", "2 to 10 options")
+    if isinstance(value, Mapping):
+        value = _lettered(value)
+    elif not isinstance(value, list):
+        raise DataError(
+            f"field 'options': expected a list or an object by letters, got {shown(value)}"
+        )
+    for position, text in enumerate(value):
+        if not isinstance(text, str):
+            letter = LETTERS[position] if position < len(LETTERS) else str(position)
+            raise DataError(
+                f"field 'options': expected texts, got {shown(text)} as option {letter}"
+            )
+    if not 2 <= len(value) <= len(LETTERS):
+        raise DataError(f"field 'options': expected 2 to 10 options, got {len(value)}")
+    return tuple(value)
+
+
+def _lettered(options: Mapping[Any, Any]) -> list[Any]:
+    letters = sorted(map(str, options))
+    if letters != list(LETTERS[: len(letters)]) and len(letters) <= len(LETTERS):
+        raise DataError(
+            f"field 'options': expected the letters {', '.join(LETTERS[: len(letters)])}, "
+            f"got {', '.join(letters)}"
+        )
+    return [options[letter] for letter in letters]
+
+
+def _key(row: Mapping[str, Any], options: tuple[str, ...]) -> str:
+    letters = LETTERS[: len(options)]
+    index, answer = row.get("answer_idx"), row.get("answer")
+    if index is None and answer is None:
+        raise _missing(row, "answer_idx", "a letter or a 0-based position (or the field 'answer')")
+    if index is None:
+        letter = _letter_of_answer(answer, options)
+        if letter is None:
+            raise DataError(
+                f"field 'answer': expected one of {', '.join(letters)} or the exact text of an "
+                f"option, got {shown(answer)}"
+            )
+        return letter
+    if isinstance(index, int) and not isinstance(index, bool) and 0 <= index < len(letters):
+        key = letters[index]
+    elif isinstance(index, str) and len(index) == 1 and index in letters:
+        key = index
+    else:
+        raise DataError(
+            f"field 'answer_idx': expected one of {', '.join(letters)} or a position from 0 to "
+            f"{len(letters) - 1}, got {shown(index)}"
+        )
+    # A letter can be the text of another option as well (blood groups), so both readings count.
+    other = _letter_of_answer(answer, options)
+    if other not in (None, key) and answer != options[letters.index(key)]:
+        raise DataError(
+            f"field 'answer': expected option {key} as in 'answer_idx', got {shown(answer)}, "
+            f"option {other}"
+        )
+    return key
+
+
+def _letter_of_answer(answer: Any, options: tuple[str, ...]) -> str | None:
+    if not isinstance(answer, str):
+        return None
+    letters = LETTERS[: len(options)]
+    if len(answer) == 1 and answer in letters:
+        return answer
+    return letters[options.index(answer)] if answer in options else None
+
+
+def _mentions(row: Mapping[str, Any]) -> tuple[Mention, ...]:
+    value = row.get("mentions")
+    if value is None:
+        return ()
+    if not isinstance(value, list):
+        raise DataError(f"field 'mentions': expected a list of objects, got {shown(value)}")
+    return tuple(_mention(entry, n) for n, entry in enumerate(value, start=1))
+
+
+def _mention(entry: Any, number: int) -> Mention:
+    where = f"field 'mentions', entry {number}"
+    if not isinstance(entry, Mapping):
+        raise DataError(f"{where}: expected an object, got {shown(entry)}")
+    for name in ("field", "start", "end", "type"):
+        if name not in entry:
+            raise DataError(f"{where}: expected {name!r}, got nothing{did_you_mean(name, entry)}")
+    for name in ("start", "end"):
+        if isinstance(entry[name], bool) or not isinstance(entry[name], int):
+            raise DataError(
+                f"{where}: expected a whole number as {name!r}, got {shown(entry[name])}"
+            )
+    type_ = "" if entry["type"] is None else entry["type"]
+    if not isinstance(entry["field"], str) or not isinstance(type_, str):
+        wrong = "type" if isinstance(entry["field"], str) else "field"
+        raise DataError(f"{where}: expected a text as {wrong!r}, got {shown(entry[wrong])}")
+    return Mention(field=entry["field"], start=entry["start"], end=entry["end"], type=type_)

@@ -1,0 +1,39 @@
+"""The questions that come with medstress, in the row format all sources share."""
+
+from __future__ import annotations
+
+from importlib import resources
+
+from medstress.datasets.rows import jsonl_lines, parse_line, question_from_row
+from medstress.datasets.source import (
+    DatasetOptions,
+    Loaded,
+    collect,
+    hash_files,
+    refuse_keys,
+)
+from medstress.errors import UsageError
+
+SAMPLE = resources.files("medstress.datasets").joinpath("data", "sample.jsonl")
+
+
+def load(options: DatasetOptions) -> Loaded:
+    """Read the shipped questions; `source` and `topic` of each stand in its metadata.
+
+    Raises:
+        UsageError: a path, annotations or a split is given, or the installation lacks the file.
+    """
+    refuse_keys("sample", options, "path", "annotations", "split")
+    if not SAMPLE.is_file():
+        raise UsageError(
+            f"dataset 'sample': its file {SAMPLE} is missing from this installation; install "
+            "medstress again"
+        )
+    with resources.as_file(SAMPLE) as path:
+        questions, skipped = collect(
+            path,
+            jsonl_lines(path),
+            lambda line: question_from_row(parse_line(line)),
+            options.on_bad_row,
+        )
+        return Loaded(questions=questions, skipped=skipped, source_hash=hash_files(path))

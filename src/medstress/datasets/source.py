@@ -1,0 +1,141 @@
+"""What every source of questions is given and returns, and how bad rows are treated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from medstress.errors import DataError, UsageError, did_you_mean
+from medstress.hashing import content_hash, file_hash
+from medstress.items import Question
+
+Raw = TypeVar("Raw")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatasetOptions:
+    """The keys of a `[[dataset]]` table that concern its source."""
+
+    path: Path | None = None
+    """The file with the rows, for sources that need one."""
+    annotations: Path | None = None
+    """medqa, medmcqa: the file with the entity spans of the options."""
+    split: str | None = None
+    """medqa, medmcqa: which published split the file holds."""
+    on_bad_row: Literal["error", "skip"] = "error"
+    """Stop at a row that breaks the contract, or leave it out and say so."""
+
+    def __post_init__(self) -> None:
+        if self.on_bad_row not in ("error", "skip"):
+            raise UsageError(f"on_bad_row: expected 'error' or 'skip', got {self.on_bad_row!r}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """The questions of one source."""
+
+    questions: tuple[Question, ...]
+    """In the order of the file; ids are unique."""
+    skipped: tuple[str, ...]
+    """One sentence for each row left out."""
+    source_hash: str
+    """Content hash of the files."""
+
+
+def required_file(source: str, key: str, path: Path | None) -> Path:
+    """Return `path` if it is a file.
+
+    Args:
+        source: the data set's name, for the message.
+        key: the key of `[[dataset]]` that holds the path.
+        path: what the user gave.
+
+    Raises:
+        UsageError: no path, or nothing readable there; names the closest file of the folder.
+    """
+    if path is None:
+        raise UsageError(f"dataset {source!r} needs the key {key!r}, the file to read")
+    if path.is_file():
+        return path
+    if path.is_dir():
+        raise UsageError(f"dataset {source!r}: {key} {path} is a folder, expected a file")
+    if not path.parent.is_dir():
+        raise UsageError(f"dataset {source!r}: there is no folder {path.parent} (for {key} {path})")
+    names = sorted(entry.name for entry in path.parent.iterdir() if entry.is_file())
+    hint = did_you_mean(path.name, names)
+    raise UsageError(f"dataset {source!r}: there is no file {path} (key {key!r}){hint}")
+
+
+def refuse_keys(source: str, options: DatasetOptions, *keys: str) -> None:
+    """Refuse keys that mean nothing to a source.
+
+    Raises:
+        UsageError: one of `keys` is set.
+    """
+    for key in keys:
+        if (value := getattr(options, key)) is not None:
+            raise UsageError(f"dataset {source!r} takes no key {key!r}, got {str(value)!r}")
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return the bytes of a file, with the operating system's complaint as a `UsageError`."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from error
+
+
+def hash_files(*paths: Path) -> str:
+    """Return the hash of one file's bytes, or a hash over those of several."""
+    hashes = [file_hash(path) for path in paths]
+    return hashes[0] if len(hashes) == 1 else content_hash(hashes)
+
+
+def collect(
+    path: Path,
+    rows: Iterable[tuple[str, Raw]],
+    convert: Callable[[Raw], Question],
+    on_bad_row: Literal["error", "skip"],
+) -> tuple[tuple[Question, ...], tuple[str, ...]]:
+    """Convert rows, refuse repeated ids, and treat bad rows as asked.
+
+    Args:
+        path: the file the rows come from, for messages.
+        rows: pairs of a place such as ``line 3`` and the raw row.
+        convert: turns a raw row into a question or raises a `DataError` about it.
+        on_bad_row: raise the first sentence, or collect them.
+
+    Returns:
+        The questions, and one sentence for each row left out.
+
+    Raises:
+        DataError: a bad row where `on_bad_row` is ``error``; no rows; no good row.
+    """
+    questions: list[Question] = []
+    skipped: list[str] = []
+    places: dict[str, str] = {}
+    for place, raw in rows:
+        try:
+            item = convert(raw)
+            if item.id in places:
+                raise DataError(
+                    f"field 'id': expected an id of its own, got {item.id!r} as in "
+                    f"{places[item.id]}"
+                )
+        except DataError as error:
+            sentence = f"{path}, {place}: {error}"
+            if on_bad_row == "error":
+                raise DataError(sentence) from error
+            skipped.append(sentence)
+        else:
+            places[item.id] = place
+            questions.append(item)
+    if not questions and skipped:
+        raise DataError(
+            f"{path}: none of its {len(skipped)} rows can be used; the first: {skipped[0]}"
+        )
+    if not questions:
+        raise DataError(f"{path}: expected at least one row, got an empty file")
+    return tuple(questions), tuple(skipped)

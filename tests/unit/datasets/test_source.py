@@ -1,0 +1,68 @@
+import re
+
+import pytest
+
+from medstress import registry
+from medstress.datasets.source import DatasetOptions, hash_files, required_file
+from medstress.errors import UsageError
+from medstress.hashing import file_hash
+
+
+def refusal(source, key, path):
+    with pytest.raises(UsageError) as caught:
+        required_file(source, key, path)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("name", sorted(registry.DATASETS))
+def test_every_registered_source_is_a_loader(name):
+    assert callable(registry.load("datasets", name))
+
+
+def test_a_policy_for_bad_rows_that_does_not_exist_is_refused():
+    with pytest.raises(
+        UsageError, match=re.escape("on_bad_row: expected 'error' or 'skip', got 'ignore'")
+    ):
+        DatasetOptions(on_bad_row="ignore")
+
+
+def test_a_file_that_exists_is_returned(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text("x", encoding="utf-8")
+    assert required_file("jsonl", "path", path) == path
+
+
+def test_a_source_without_its_path_says_which_key_it_needs():
+    assert (
+        refusal("jsonl", "path", None) == "dataset 'jsonl' needs the key 'path', the file to read"
+    )
+
+
+def test_a_missing_file_suggests_the_closest_of_its_folder(tmp_path):
+    (tmp_path / "questions.jsonl").write_text("x", encoding="utf-8")
+    (tmp_path / "other.csv").write_text("x", encoding="utf-8")
+    assert refusal("jsonl", "path", tmp_path / "question.jsonl") == (
+        f"dataset 'jsonl': there is no file {tmp_path / 'question.jsonl'} (key 'path'); "
+        "did you mean 'questions.jsonl'?"
+    )
+
+
+def test_a_missing_folder_is_named(tmp_path):
+    path = tmp_path / "no" / "a.jsonl"
+    assert refusal("medqa", "annotations", path) == (
+        f"dataset 'medqa': there is no folder {path.parent} (for annotations {path})"
+    )
+
+
+def test_a_folder_is_no_file(tmp_path):
+    assert refusal("jsonl", "path", tmp_path) == (
+        f"dataset 'jsonl': path {tmp_path} is a folder, expected a file"
+    )
+
+
+def test_the_hash_of_one_file_is_its_own_and_that_of_two_depends_on_both(tmp_path):
+    first, second = tmp_path / "a", tmp_path / "b"
+    first.write_text("1", encoding="utf-8")
+    second.write_text("2", encoding="utf-8")
+    assert hash_files(first) == file_hash(first)
+    assert len({hash_files(first), hash_files(first, second), hash_files(second, first)}) == 3
