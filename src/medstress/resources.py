@@ -26,7 +26,7 @@ class PerturbationSet(Protocol):
     def distances(self, anchor: str) -> FloatArray:
         """h(anchor, name) for every name, shape (n_names,), >= 0; nan where undefined."""
 
-    def distance(self, anchor: str, text: str) -> float:
+    def distance_to(self, anchor: str, text: str) -> float:
         """h(anchor, text) for one text that need not be in the vocabulary; nan where undefined."""
 
     def allowed(self, item: Question) -> IndexArray:

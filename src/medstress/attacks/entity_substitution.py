@@ -46,20 +46,26 @@ class EntitySubstitution:
 
     def __post_init__(self) -> None:
         if self.sampler not in _SAMPLERS:
+            hint = did_you_mean(str(self.sampler), _SAMPLERS)
             raise UsageError(
-                f"entity_substitution: unknown sampler {self.sampler!r}"
-                f"{did_you_mean(self.sampler, _SAMPLERS)} (known: {', '.join(_SAMPLERS)})"
+                f"entity_substitution: unknown sampler {self.sampler!r}{hint} "
+                f"(known: {', '.join(_SAMPLERS)})"
             )
-        if not 1 <= self.budget <= MAX_BUDGET:
+        if type(self.budget) is not int or not 1 <= self.budget <= MAX_BUDGET:
             raise UsageError(
-                f"entity_substitution: budget must lie in 1 to {MAX_BUDGET}, got {self.budget}"
+                f"entity_substitution: budget must be a whole number from 1 to {MAX_BUDGET}, got "
+                f"{self.budget!r}"
             )
         if self.sampler == "pdws" and self.n is None:
             raise UsageError("entity_substitution: sampler 'pdws' needs its exponent, e.g. n = -20")
         if self.sampler != "pdws" and self.n is not None:
             raise UsageError(f"entity_substitution: sampler {self.sampler!r} takes no n")
-        if self.n is not None and not (isfinite(self.n) and abs(self.n) <= 200):
-            raise UsageError(f"entity_substitution: n must lie in -200 to 200, got {self.n}")
+        if self.n is not None and not (
+            type(self.n) in (int, float) and isfinite(self.n) and abs(self.n) <= 200
+        ):
+            raise UsageError(
+                f"entity_substitution: n must be a number from -200 to 200, got {self.n!r}"
+            )
 
     @property
     def stream(self) -> str:
@@ -120,7 +126,7 @@ def nearest_span(item: Question, resources: Resources) -> Mention:
 
     def distance(span: Mention) -> float:
         text = item.option(span.field)[span.start : span.end]
-        value = resources.perturbations.distance(item.key_text, text)
+        value = resources.perturbations.distance_to(item.key_text, text)
         return value if isfinite(value) else float("inf")
 
     return min(_distractor_spans(item, resources), key=distance)

@@ -1,1 +1,1 @@
-"""TODO."""
+"""The command line: reads flags, prints, and nothing else; `medstress.run` does the work."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Vocabularies, name variants, synonyms, embeddings, and the perturbation sets they make."""

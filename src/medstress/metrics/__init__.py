@@ -1,1 +1,58 @@
-"""TODO."""
+"""Pure functions from trial rows to the numbers of a run."""
+
+from __future__ import annotations
+
+from medstress.metrics.accuracies import accuracy, accuracy_after
+from medstress.metrics.bootstrap import rate
+from medstress.metrics.chance import above_chance, binomial_above, chance_level, chance_of
+from medstress.metrics.diversity import gini_simpson, name_diversity, replacement_diversity
+from medstress.metrics.estimates import Estimate, wilson
+from medstress.metrics.pairs import (
+    McNemar,
+    benjamini_hochberg,
+    mcnemar,
+    pair_trials,
+    sampler_tests,
+)
+from medstress.metrics.success import (
+    asr,
+    asr_at,
+    asr_by_variant,
+    asr_decided,
+    asr_valid,
+    queries_to_success,
+)
+from medstress.metrics.summary import LEDGER_FIELDS, Ledger, RowKey, summarise
+from medstress.metrics.table import Table, summary_table
+
+__all__ = [
+    "LEDGER_FIELDS",
+    "Estimate",
+    "Ledger",
+    "McNemar",
+    "RowKey",
+    "Table",
+    "above_chance",
+    "accuracy",
+    "accuracy_after",
+    "asr",
+    "asr_at",
+    "asr_by_variant",
+    "asr_decided",
+    "asr_valid",
+    "benjamini_hochberg",
+    "binomial_above",
+    "chance_level",
+    "chance_of",
+    "gini_simpson",
+    "mcnemar",
+    "name_diversity",
+    "pair_trials",
+    "queries_to_success",
+    "rate",
+    "replacement_diversity",
+    "sampler_tests",
+    "summarise",
+    "summary_table",
+    "wilson",
+]

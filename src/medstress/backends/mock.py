@@ -1,0 +1,59 @@
+"""An instant victim whose answers are a hash of the prompt; for tests and dry practice."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from medstress.backends.options import BackendOptions
+from medstress.calls import (
+    Call,
+    Choose,
+    Chosen,
+    Generate,
+    Generated,
+    ModelIdentity,
+    Reply,
+    Score,
+    Scored,
+)
+from medstress.hashing import content_hash, digest
+
+
+class MockBackend:
+    """Answers every kind of call at once; knows nothing, never fails."""
+
+    def __init__(self, batch_size: int = 256) -> None:
+        self.identity = ModelIdentity(name="mock", hash=content_hash(["mock", 1]))
+        self.kinds = frozenset({"generate", "score", "choose"})
+        self.batch_size = batch_size
+        self.workers = 1
+        self.ahead = 0
+
+    def answer(self, calls: Sequence[Call]) -> list[Reply]:
+        """Answer every call from a hash of what it asks."""
+        return [_answer(call) for call in calls]
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def open_backend(options: BackendOptions) -> MockBackend:
+    """Open the mock."""
+    return MockBackend(options.batch_size or 256)
+
+
+def _answer(call: Call) -> Reply:
+    match call:
+        case Choose(letters=letters):
+            return Chosen(answer=letters[_draw(call, 0) % len(letters)])
+        case Score(continuations=continuations):
+            raw = [1 + _draw(call, i) % 1000 for i in range(len(continuations))]
+            logs = tuple(math.log(value / sum(raw)) for value in raw)
+            return Scored(log_probs=logs, n_tokens=(1,) * len(logs))
+        case Generate():
+            return Generated(text="ABCD"[_draw(call, 0) % 4])
+
+
+def _draw(call: Call, i: int) -> int:
+    return int.from_bytes(digest([call.canonical(), i])[:4], "little")

@@ -1,0 +1,179 @@
+"""A function of the user's as a victim."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import math
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from medstress.backends.options import BackendOptions
+from medstress.calls import Call, Choose, Chosen, ModelIdentity, Reply
+from medstress.errors import PermanentBackendError, UsageError
+from medstress.hashing import content_hash, file_hash
+
+DEFAULT_BATCH_SIZE = 32
+
+PythonVictim = Callable[[list[str]], Sequence[str | Mapping[str, Any]]]
+"""Receives prompts with the options listed; returns one answer a prompt, in order: a text, or
+exactly ``{"answer": "A"}`` or ``{"scores": {"A": 0.7, ...}}``."""
+
+
+class PythonBackend:
+    """Answers `Choose` calls with a function."""
+
+    def __init__(
+        self, function: PythonVictim, identity: ModelIdentity, batch_size: int | None = None
+    ) -> None:
+        self._function = function
+        self.identity = identity
+        self.kinds = frozenset({"choose"})
+        self.batch_size = batch_size or DEFAULT_BATCH_SIZE
+        self.workers = 1
+        # An answer that is never used would still cost the user's model a query.
+        self.ahead = 0
+
+    def answer(self, calls: Sequence[Call]) -> list[Reply]:
+        """Answer every call with one call of the function.
+
+        Raises:
+            PermanentBackendError: the function raised.
+            UsageError: it returned too few answers, or nonsense.
+        """
+        prompts = [call.prompt for call in calls if isinstance(call, Choose)]
+        try:
+            answers = self._function(prompts)
+        except Exception as error:
+            name = self.identity.name
+            raise PermanentBackendError(
+                f"python victim {name!r} raised {type(error).__name__}: {error}"
+            ) from error
+        if isinstance(answers, str | bytes | Mapping) or not isinstance(answers, Sequence):
+            self._refuse(f"returned {type(answers).__name__}; expected a list, one answer a prompt")
+        if len(answers) != len(prompts):
+            self._refuse(
+                f"returned {len(answers)} answers for {len(prompts)} prompts; expected one answer "
+                "a prompt, in the same order"
+            )
+        return [
+            self._read(answer, call.letters)
+            for answer, call in zip(answers, calls, strict=True)
+            if isinstance(call, Choose)
+        ]
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _read(self, answer: Any, letters: str) -> Chosen:
+        if isinstance(answer, str):
+            return Chosen(text=answer)
+        if isinstance(answer, Mapping) and set(answer) == {"answer"}:
+            letter = answer["answer"]
+            if not isinstance(letter, str) or len(letter) != 1 or letter not in letters:
+                self._refuse(
+                    f"returned the answer {letter!r}; expected one of {', '.join(letters)}"
+                )
+            return Chosen(answer=letter)
+        if not isinstance(answer, Mapping) or set(answer) != {"scores"}:
+            self._refuse(
+                f"returned {answer!r}; expected a text, or exactly {{'answer': 'A'}} or "
+                "{'scores': {'A': 0.7, ...}}"
+            )
+        return Chosen(scores=self._scores(answer["scores"], letters))
+
+    def _scores(self, scores: Any, letters: str) -> tuple[float, ...]:
+        if not isinstance(scores, Mapping) or set(scores) != set(letters):
+            self._refuse(
+                f"returned the scores {scores!r}; expected one for each of {', '.join(letters)}"
+            )
+        try:
+            values = tuple(float(scores[letter]) for letter in letters)
+        except (TypeError, ValueError):
+            values = (math.nan,)
+        if not all(math.isfinite(value) and value >= 0 for value in values) or not sum(values):
+            self._refuse(
+                f"returned the scores {dict(scores)!r}; expected finite probabilities >= 0 that "
+                "are not all 0"
+            )
+        return values
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise UsageError(
+            f"python victim {self.identity.name!r} {what}; nothing is lost: mend the function and "
+            "run the same command again"
+        )
+
+
+def open_backend(options: BackendOptions) -> PythonBackend:
+    """Load the function named by `target`.
+
+    Raises:
+        UsageError: no target, or no such file, module or function.
+    """
+    target = options.target
+    if not target or ":" not in target:
+        raise UsageError(
+            f'backend \'python\' needs target = "module:function" or "file.py:function", '
+            f"got {target!r}"
+        )
+    where, _, name = target.rpartition(":")
+    module = _load_file(options.base / where) if where.endswith(".py") else _load_module(where)
+    function = getattr(module, name, None)
+    if not callable(function):
+        raise UsageError(f"python victim {target!r}: {where} has no function {name!r}")
+    return PythonBackend(function, _identity(function, target, options), options.batch_size)
+
+
+def wrap_function(function: PythonVictim, version: str | None = None) -> PythonBackend:
+    """A function object as a back end, for use from Python."""
+    name = getattr(function, "__qualname__", type(function).__name__)
+    return PythonBackend(function, _identity(function, name, BackendOptions(version=version)))
+
+
+def _identity(function: Any, target: str, options: BackendOptions) -> ModelIdentity:
+    if options.version is not None:
+        state = ["version", options.version]
+    else:
+        try:
+            source = inspect.getsourcefile(function)
+        except TypeError:
+            source = None
+        if source is None or not Path(source).is_file():
+            raise UsageError(
+                f"python victim {target!r} has no source file to hash; give it a version, e.g. "
+                'version = "1"'
+            )
+        state = ["source", file_hash(Path(source))]
+    name = target.rpartition(":")[2]
+    return ModelIdentity(name=target, hash=content_hash(["python", name, *state]))
+
+
+def _load_file(path: Path) -> Any:
+    if not path.is_file():
+        raise UsageError(f"python victim: there is no file {path}")
+    spec = importlib.util.spec_from_file_location(f"medstress_victim_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise UsageError(
+            f"python victim: importing {path} raised {type(error).__name__}: {error}"
+        ) from error
+    return module
+
+
+def _load_module(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise UsageError(
+            f"python victim: module {name!r} cannot be imported ({error}); give a file as "
+            '"path/to/file.py:function", or put its folder on PYTHONPATH'
+        ) from error

@@ -1,0 +1,72 @@
+"""The edge of the command line: dispatch, exit codes, and one sentence for every refusal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from medstress.cli.parser import NOT_BUILT, build_parser
+from medstress.errors import MedstressError, UsageError, did_you_mean
+
+COMMANDS = ("demo", "run", "summary", "report", "export", "list", "doctor")
+
+
+def medstress_cli(arguments: Sequence[str]) -> int:
+    """Run one command.
+
+    Returns:
+        The exit code: 0 done, 1 a bug or too many failed trials, 2 the user can mend it,
+        130 interrupted.
+    """
+    try:
+        return _dispatch(arguments)
+    except MedstressError as error:
+        print(f"medstress: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(
+            "medstress: interrupted; everything that arrived is stored, run the same command "
+            "again to resume",
+            file=sys.stderr,
+        )
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 0
+    except Exception as error:  # noqa: BLE001 - the edge: anything else is a bug of ours
+        print(f"medstress: unexpected {_log(error)}", file=sys.stderr)
+        return 1
+
+
+def _dispatch(arguments: Sequence[str]) -> int:
+    parser = build_parser()
+    if not arguments:
+        parser.print_help()
+        return 0
+    first = arguments[0]
+    if first in NOT_BUILT:
+        raise UsageError(f"the command {first!r} is not built yet")
+    if not first.startswith("-") and first not in COMMANDS:
+        hint = did_you_mean(first, COMMANDS)
+        raise UsageError(f"unknown command {first!r}{hint} (see: medstress --help)")
+    args = parser.parse_args(arguments)
+    from medstress.cli import commands
+
+    handler = getattr(commands, f"{args.command}_cli")
+    code: int = handler(args)
+    return code
+
+
+def _log(error: Exception) -> str:
+    """Write the trace to a file and name it."""
+    import tempfile
+    import traceback
+
+    with tempfile.NamedTemporaryFile(
+        "w", prefix="medstress-", suffix=".log", delete=False, encoding="utf-8"
+    ) as stream:
+        traceback.print_exception(error, file=stream)
+    return (
+        f"{type(error).__name__}: {error}; this is a bug of medstress. The details are in "
+        f"{stream.name}; nothing stored is lost"
+    )

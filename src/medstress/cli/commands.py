@@ -1,0 +1,134 @@
+"""One function a command: arguments in, text out, exit code back."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from medstress.cli.display import display, print_table
+from medstress.errors import UsageError
+from medstress.experiment.run import Run, prepare, run
+
+
+def demo_cli(args: argparse.Namespace) -> int:
+    """`medstress demo`."""
+    from medstress.experiment.demo import DEMO
+
+    with display(quiet=args.quiet) as watcher:
+        finished = run(DEMO, args.out, watcher=watcher)
+    page = _write_report(finished, None)
+    code = _show(finished)
+    print(f"report: {page}")
+    return code
+
+
+def run_cli(args: argparse.Namespace) -> int:
+    """`medstress run`."""
+    if args.limit is not None and args.limit < 1:
+        raise UsageError(f"--limit: expected at least 1, got {args.limit}")
+    if args.dry_run:
+        return _dry_run(args)
+    with display(quiet=args.quiet) as watcher:
+        finished = run(
+            Path(args.experiment),
+            args.out,
+            fresh=args.fresh,
+            retry_failed=args.retry_failed,
+            limit=args.limit,
+            overrides=args.set,
+            watcher=watcher,
+        )
+    code = _show(finished)
+    print(f"run: {finished.folder}   next: medstress report {finished.folder}")
+    return code
+
+
+def summary_cli(args: argparse.Namespace) -> int:
+    """`medstress summary`."""
+    if args.json:
+        json.dump(Run(args.folder).summary(), sys.stdout, indent=1, allow_nan=False)
+        print()
+        return 0
+    _show(Run(args.folder))
+    return 0
+
+
+def report_cli(args: argparse.Namespace) -> int:
+    """`medstress report`."""
+    print(f"report: {_write_report(Run(args.folder), args.out)}")
+    return 0
+
+
+def export_cli(args: argparse.Namespace) -> int:
+    """`medstress export`."""
+    if args.table == "reviews":
+        raise UsageError("--table reviews is not built yet: reviews come with `medstress review`")
+    n = Run(args.folder).export(args.table, args.to)
+    print(f"{n} rows: {args.to}")
+    return 0
+
+
+def list_cli(args: argparse.Namespace) -> int:
+    """`medstress list`."""
+    from medstress.cli.listing import listing
+
+    rows = listing(args.kind)
+    width = max(len(name) for name, _ in rows)
+    for name, summary in rows:
+        print(f"{name:<{width}}  {summary}")
+    return 0
+
+
+def doctor_cli(_: argparse.Namespace) -> int:
+    """`medstress doctor`."""
+    from medstress.cli.doctor import examine
+
+    for line in examine():
+        print(line)
+    return 0
+
+
+def _dry_run(args: argparse.Namespace) -> int:
+    from medstress.experiment.cost import estimate
+
+    with display(quiet=args.quiet) as watcher:
+        prepared = prepare(
+            Path(args.experiment), limit=args.limit, overrides=args.set, watcher=watcher
+        )
+    for line in estimate(prepared):
+        print(line)
+    return 0
+
+
+def _show(finished: Run) -> int:
+    """Print warnings and the table; 1 where more trials failed than the experiment allows."""
+    from medstress.metrics.table import summary_table
+
+    summary = finished.summary()
+    for warning in summary["warnings"]:
+        print(f"! {warning}")
+    table = summary_table(summary)
+    print_table(table.headers, table.rows)
+    if not summary["experiment"]["complete"]:
+        print("stopped before the end; run the same command again to resume")
+    failed = sum(row["n_failed"] + row["n_failed_at_baseline"] for row in summary["results"])
+    allowed = finished.manifest()["config"]["experiment"]["max_failed"]
+    if failed > allowed:
+        print(
+            f"{failed} trials failed (max_failed = {allowed}); see: medstress export "
+            f"{finished.folder} --table trials --to trials.csv, and --retry-failed"
+        )
+        return 1
+    return 0
+
+
+def _write_report(finished: Run, out: str | None) -> Path:
+    page = Path(out) if out else finished.folder / "report.html"
+    text = finished.report()
+    try:
+        page.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {page}: {error.strerror}; give another --out") from error
+    return page

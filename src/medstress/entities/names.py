@@ -1,0 +1,166 @@
+"""When two names mean the same or nearly the same: normal form, words, variant classes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+from unidecode import unidecode
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+VARIANT_CLASSES = ("same_words", "key_plus_words", "key_subset", "synonym", "different")
+"""The classes of a name against a key, in the order in which they are decided."""
+
+SAME_WORDS, KEY_PLUS_WORDS, KEY_SUBSET, SYNONYM, DIFFERENT = range(len(VARIANT_CLASSES))
+
+_POSSESSIVE = re.compile(r"['`]s\b")
+_WORD = re.compile(r"[a-z0-9]+")
+
+
+def normalise(text: str) -> str:
+    """Return the form in which two names are compared as strings.
+
+    Strip, hyphens to spaces, case folded, transliterated to ASCII, as Xian et al. (2025) do.
+    Differs from their code: transliteration comes first (it can yield capitals and hyphens)
+    and runs of white space collapse, so more names count as equal, never fewer.
+
+    >>> normalise(" Guillain-Barr\u00e9  Syndrome ")
+    'guillain barre syndrome'
+    """
+    text = text.casefold()
+    if not text.isascii():
+        text = unidecode(text).casefold()
+    return " ".join(text.replace("-", " ").split())
+
+
+@lru_cache(maxsize=1 << 16)
+def fold_word(word: str) -> str:
+    """Return the form in which two words are compared: singular, with e for ae and oe.
+
+    A rule on endings, not a dictionary. ss and us stay; es, is or s is dropped, then a final e,
+    and a final y becomes i (so ies does as well). Plural and singular meet whichever way the
+    plural was made: masses, diseases, injuries, metastases. Words with digits and words
+    of one or two letters stay.
+
+    >>> [fold_word(word) for word in ("masses", "mass", "injuries", "injury", "metastases")]
+    ['mass', 'mass', 'injuri', 'injuri', 'metastas']
+    >>> fold_word("anaemias") == fold_word("anemia"), fold_word("virus"), fold_word("b12")
+    (True, 'virus', 'b12')
+    """
+    stem = word
+    if len(word) > 2 and word.isalpha() and not word.endswith(("ss", "us")):
+        if word.endswith(("es", "is")):
+            stem = word[:-2]
+        elif word.endswith("s"):
+            stem = word[:-1]
+        stem = stem.removesuffix("e")
+        if stem.endswith("y"):
+            stem = stem[:-1] + "i"
+        if len(stem) < 2:
+            stem = word
+    return stem.replace("ae", "e").replace("oe", "e")
+
+
+def words(text: str) -> list[str]:
+    """Return the folded words of a text in order, without possessive 's and punctuation.
+
+    >>> words("Crohn's diseases of the Oesophagus")
+    ['crohn', 'diseas', 'of', 'th', 'esophagus']
+    """
+    return [fold_word(word) for word in _WORD.findall(_POSSESSIVE.sub("", normalise(text)))]
+
+
+def word_set(text: str) -> frozenset[str]:
+    """Return the set of folded words: equal for names that differ in word order or plural."""
+    return frozenset(words(text))
+
+
+def variant_class(
+    name: str, references: Iterable[str], synonyms: Iterable[str] = frozenset()
+) -> str:
+    """Return the class of one name: the first of VARIANT_CLASSES that fits any reference.
+
+    `same_words`: the same set of words; `key_plus_words`: all words of a reference and more (a
+    subtype, a number, a salt); `key_subset`: some words of a reference and no other (a
+    supertype); `synonym`: the words of a listed synonym; else `different`. References without
+    any word fit nothing.
+
+    Args:
+        name: the replacement.
+        references: the key's text and the entities in it.
+        synonyms: names listed as synonyms of a reference.
+
+    >>> variant_class("diclofenac sodium", ["diclofenac"])
+    'key_plus_words'
+    >>> variant_class("diabetes mellitus", ["Type 2 diabetes mellitus"])
+    'key_subset'
+    >>> variant_class("heart attack", ["myocardial infarction"], ["heart attack"])
+    'synonym'
+    """
+    own = word_set(name)
+    if not own:
+        return VARIANT_CLASSES[DIFFERENT]
+    keys = [key for reference in references if (key := word_set(reference))]
+    if own in keys:
+        return VARIANT_CLASSES[SAME_WORDS]
+    if any(key < own for key in keys):
+        return VARIANT_CLASSES[KEY_PLUS_WORDS]
+    if any(own < key for key in keys):
+        return VARIANT_CLASSES[KEY_SUBSET]
+    if any(own == word_set(synonym) for synonym in synonyms):
+        return VARIANT_CLASSES[SYNONYM]
+    return VARIANT_CLASSES[DIFFERENT]
+
+
+class VariantIndex:
+    """Finds the variants of a key among all names of a vocabulary without a loop over them.
+
+    An inverted index word -> names; read only once built, so threads may share it.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        postings: dict[str, list[int]] = {}
+        self._by_words: dict[frozenset[str], list[int]] = {}
+        self._by_text: dict[str, list[int]] = {}
+        self._sizes = np.zeros(len(names), dtype=np.int64)
+        for index, name in enumerate(names):
+            own = word_set(name)
+            self._sizes[index] = len(own)
+            self._by_text.setdefault(normalise(name), []).append(index)
+            if own:
+                self._by_words.setdefault(own, []).append(index)
+            for word in own:
+                postings.setdefault(word, []).append(index)
+        self._postings = {word: np.array(ids, np.int64) for word, ids in postings.items()}
+
+    def classes(
+        self, references: Iterable[str], synonyms: Iterable[str] = frozenset()
+    ) -> NDArray[np.int8]:
+        """Return `variant_class` of every name, as positions in VARIANT_CLASSES.
+
+        Returns:
+            Shape (n_names,), 0 (`same_words`) to 4 (`different`).
+        """
+        found = np.full(len(self._sizes), DIFFERENT, dtype=np.int8)
+        for synonym in synonyms:
+            found[self._by_words.get(word_set(synonym), [])] = SYNONYM
+        for key in {word_set(reference) for reference in references}:
+            postings = [self._postings[word] for word in key if word in self._postings]
+            if not postings:
+                continue
+            shared = np.bincount(np.concatenate(postings), minlength=len(found))
+            near = np.flatnonzero((shared == len(key)) | ((shared > 0) & (shared == self._sizes)))
+            size = self._sizes[near]
+            code = np.where(size > len(key), KEY_PLUS_WORDS, KEY_SUBSET)
+            code[size == len(key)] = SAME_WORDS
+            found[near] = np.minimum(found[near], code)
+        return found
+
+    def equal_to(self, texts: Iterable[str]) -> list[int]:
+        """Return the indices of the names that equal a text after `normalise`."""
+        return [index for text in texts for index in self._by_text.get(normalise(text), ())]

@@ -1,0 +1,231 @@
+"""Perturbation sets: a vocabulary, how far each name lies from a key, which may replace what."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+
+import numpy as np
+
+from medstress.entities.embeddings import Embedder
+from medstress.entities.encoders import Progress
+from medstress.entities.names import DIFFERENT, VariantIndex, variant_class
+from medstress.entities.synonyms import SynonymGroups
+from medstress.entities.vocabularies import Vocabulary
+from medstress.errors import UsageError, did_you_mean
+from medstress.hashing import content_hash
+from medstress.items import Question
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Distance = Literal["cosine", "euclidean"]
+DISTANCES: tuple[Distance, ...] = ("cosine", "euclidean")
+
+DUPLICATE = 1e-9
+"""Names with 1 - cos below this to the key's text are the key itself in the embedding's eyes."""
+
+Kind = TypeVar("Kind", np.float64, np.int64)
+
+_KEPT_ITEMS = 256
+_KEPT_ANCHORS = 512
+_BLOCK = 128
+
+
+class VectorPerturbationSet:
+    """Names with vectors; h(k, e) is a distance between the vectors of key and name.
+
+    Reading is thread-safe. The anchor of h is the key's whole option text, as it stands.
+
+    References:
+        R. Patrick Xian et al., "Assessing biomedical knowledge robustness in large language
+        models by query-efficient sampling attacks", TMLR, 2025: h is 1 - cosine, and the
+        samplers need no more of it than h >= 0.
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        embedder: Embedder,
+        synonyms: SynonymGroups,
+        distance: str = "cosine",
+    ) -> None:
+        """Store the parts; `prepare` does the work.
+
+        Raises:
+            UsageError: the distance is unknown.
+        """
+        if distance not in DISTANCES:
+            raise UsageError(
+                f"entities, key 'distance': expected one of {', '.join(DISTANCES)}, got "
+                f"{distance!r}{did_you_mean(distance, DISTANCES)}"
+            )
+        self.vocabulary = vocabulary
+        self.distance = distance
+        self._embedder = embedder
+        self._synonyms = synonyms
+        self._vectors: NDArray[np.float32] | None = None
+        self._anchors: dict[str, NDArray[np.float64]] = {}
+        self._gaps: _Recent[np.float64] = _Recent(_KEPT_ANCHORS)
+        self._allowed: _Recent[np.int64] = _Recent(_KEPT_ITEMS)
+
+    @property
+    def names(self) -> Sequence[str]:
+        """All names, in the vocabulary's order, shape (n_names,)."""
+        return self.vocabulary.names
+
+    @cached_property
+    def hash(self) -> str:
+        """Content hash of vocabulary, embedding, synonyms and distance."""
+        parts = [self.vocabulary.hash, self._embedder.identity, self._synonyms.hash, self.distance]
+        return content_hash(parts)
+
+    @property
+    def vectors(self) -> NDArray[np.float32]:
+        """Unit vectors of the names, shape (n_names, n_dimensions)."""
+        if self._vectors is None:
+            self._vectors = self._embedder.vectors(self.names)
+        return self._vectors
+
+    def prepare(self, anchors: Iterable[str], progress: Progress | None = None) -> None:
+        """Embed the vocabulary, and all anchors in one batch; later calls need no model.
+
+        Args:
+            anchors: the key texts of the items that will be attacked.
+            progress: told (done, all) while vectors are computed.
+        """
+        if self._vectors is None:
+            self._vectors = self._embedder.vectors(self.names, progress)
+        new = sorted(set(anchors) - self._anchors.keys())
+        if new:
+            found = self._embedder.vectors(new, progress).astype(np.float64)
+            self._anchors.update(zip(new, found, strict=True))
+
+    def distances(self, anchor: str) -> NDArray[np.float64]:
+        """Return h(anchor, name) for every name.
+
+        An anchor that was not prepared is embedded now.
+
+        Returns:
+            Shape (n_names,), not to be written to, >= 0: 1 - cos for `cosine`, the distance of
+            the unit vectors for `euclidean`; nan where a vector is zero.
+        """
+        gap = self._gap(anchor)
+        return gap if self.distance == "cosine" else np.sqrt(2 * gap)
+
+    def distance_to(self, anchor: str, text: str) -> float:
+        """Return h(anchor, text) for one text that need not be in the vocabulary.
+
+        Texts that were not prepared are embedded now.
+        """
+        one, other = (self._anchor_vector(name) for name in (anchor, text))
+        lengths = float(np.linalg.norm(one) * np.linalg.norm(other))
+        gap = max(1 - float(one @ other) / lengths, 0.0) if lengths else math.nan
+        return gap if self.distance == "cosine" else math.sqrt(2 * gap)
+
+    def allowed(
+        self, item: Question, variants: Literal["exclude", "mark"] = "exclude"
+    ) -> NDArray[np.int64]:
+        """Return the indices of the names that may replace an entity of a wrong option.
+
+        Never allowed: names that equal, after normalisation, any option or any entity in an
+        option, and names with 1 - cos < 1e-9 to the key's text. Where variants are excluded,
+        neither are names whose class against the key's text or an entity in it is other than
+        `different`: they could be a second right answer.
+
+        Differs from Xian et al. (2025), who drop the key's exact text only, so that a name may
+        repeat another wrong option or restate the key in other words.
+
+        Args:
+            item: the question.
+            variants: `exclude`, or `mark`: variants and synonyms of the key are asked too.
+
+        Returns:
+            Ascending, read-only.
+        """
+        return self._allowed.get(
+            f"{item.hash}/{variants}", lambda: self._decide(item, variants == "mark")
+        )
+
+    def variant_class(self, item: Question, name: str) -> str:
+        """Return the class of `name` against the key's text and the entities in it."""
+        references = _texts(item, item.key)
+        return variant_class(name, references, self._listed(references))
+
+    def _decide(self, item: Question, with_variants: bool) -> NDArray[np.int64]:
+        # Not "gap < DUPLICATE": an undefined distance (nan) is not drawn either.
+        keep = self._gap(item.key_text) >= DUPLICATE
+        for letter in item.letters:
+            keep[self._index.equal_to(_texts(item, letter))] = False
+        if not with_variants:
+            references = _texts(item, item.key)
+            keep &= self._index.classes(references, self._listed(references)) == DIFFERENT
+        return np.flatnonzero(keep)
+
+    def _gap(self, anchor: str) -> NDArray[np.float64]:
+        """1 - cos(anchor, name), shape (n_names,)."""
+        return self._gaps.get(anchor, lambda: self._cosine_gap(anchor))
+
+    def _cosine_gap(self, anchor: str) -> NDArray[np.float64]:
+        vector = self._anchor_vector(anchor)
+        products = np.concatenate([block @ vector for block in self._blocks()])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            cosines = products / (self._lengths * np.linalg.norm(vector))
+        return np.maximum(1 - cosines, 0)
+
+    def _anchor_vector(self, text: str) -> NDArray[np.float64]:
+        vector = self._anchors.get(text)
+        if vector is None:
+            vector = self._embedder.vectors([text], keep=False)[0].astype(np.float64)
+        return vector
+
+    def _blocks(self) -> Iterator[NDArray[np.float64]]:
+        """The vectors in pieces: the file is float32 and may outgrow memory in float64."""
+        for start in range(0, len(self.names), _BLOCK):
+            yield self.vectors[start : start + _BLOCK].astype(np.float64)
+
+    @cached_property
+    def _lengths(self) -> NDArray[np.float64]:
+        return np.concatenate([np.linalg.norm(block, axis=1) for block in self._blocks()])
+
+    def _listed(self, references: Iterable[str]) -> frozenset[str]:
+        return frozenset().union(*(self._synonyms.synonyms_of(text) for text in references))
+
+    @cached_property
+    def _index(self) -> VariantIndex:
+        return VariantIndex(self.names)
+
+
+def _texts(item: Question, letter: str) -> list[str]:
+    """The text of one option, then the entities in it."""
+    text = item.option(letter)
+    return [text, *(text[m.start : m.end] for m in item.mentions if m.field == letter)]
+
+
+class _Recent(Generic[Kind]):
+    """The last `size` arrays by key, shared between threads and therefore read-only."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._kept: OrderedDict[str, NDArray[Kind]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: str, make: Callable[[], NDArray[Kind]]) -> NDArray[Kind]:
+        """Return the array of `key`, made now where it is not kept."""
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+        # Made outside the lock, so that threads wait for no other thread's array; two may
+        # make the same one.
+        made = make()
+        made.setflags(write=False)
+        with self._lock:
+            self._kept[key] = made
+            if len(self._kept) > self._size:
+                self._kept.popitem(last=False)
+        return made

@@ -1,0 +1,106 @@
+"""Synonyms: names of one concept, such as a generic drug and its brands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+from medstress.entities.names import normalise
+from medstress.entities.tables import (
+    SHIPPED,
+    column_of,
+    existing_file,
+    is_delimited,
+    read_rows,
+    shipped_bytes,
+    shipped_rows,
+)
+from medstress.errors import UsageError
+from medstress.hashing import content_hash, file_hash
+
+
+class SynonymGroups:
+    """Which names share a concept; read only once built.
+
+    Attributes:
+        label: what the user called the source.
+        hash: content hash of the source.
+    """
+
+    def __init__(self, label: str, hash: str, rows: Iterable[tuple[str, str]]) -> None:  # noqa: A002
+        """Group names by concept; `rows` yields (concept, name)."""
+        self.label = label
+        self.hash = hash
+        self._names: dict[str, list[str]] = {}
+        # Nearly every name has one concept: a set for each of 100,000 names would take most of
+        # the loading time.
+        self._concept: dict[str, str] = {}
+        self._further: dict[str, set[str]] = {}
+        for concept, name in rows:
+            normal = normalise(name)
+            if not normal:
+                continue
+            self._names.setdefault(concept, []).append(normal)
+            if self._concept.setdefault(normal, concept) != concept:
+                self._further.setdefault(normal, set()).add(concept)
+
+    def synonyms_of(self, name: str) -> frozenset[str]:
+        """Return the other names of all concepts that `name` belongs to, normalised.
+
+        >>> rows = [("1", "Paracetamol"), ("1", "Acetaminophen"), ("2", "Aspirin")]
+        >>> sorted(SynonymGroups("mine", "", rows).synonyms_of("paracetamol"))
+        ['acetaminophen']
+        """
+        normal = normalise(name)
+        if normal not in self._concept:
+            return frozenset()
+        concepts = {self._concept[normal], *self._further.get(normal, ())}
+        return frozenset().union(*(self._names[concept] for concept in concepts)) - {normal}
+
+
+def load_synonyms(source: str, base: Path) -> SynonymGroups:
+    """Load synonym groups.
+
+    Args:
+        source: ``default`` (the shipped drug and disease tables; names of one UNII or one
+            disease heading are synonyms), ``none``, or the path of a .csv or .tsv table with
+            the columns ``concept`` and ``name``.
+        base: folder that a relative path starts from.
+
+    Raises:
+        UsageError: the table is missing, empty or lacks a column.
+    """
+    if source == "none":
+        return SynonymGroups("none", content_hash("none"), ())
+    if source == "default":
+        return _shipped()
+    what = f"synonyms {source!r}"
+    path = base / Path(source).expanduser()
+    advice = "give 'default', 'none' or a .csv or .tsv table with the columns concept, name"
+    existing_file(path, what, advice)
+    if not is_delimited(path):
+        raise UsageError(f"{what}: expected a .csv or .tsv table, got {path}; {advice}")
+    rows = [row for _, row in read_rows(path, what)]
+    if len(rows) < 2:
+        raise UsageError(f"{what}: expected at least one row under the header, got none in {path}")
+    concept, name = column_of(rows[0], "concept"), column_of(rows[0], "name")
+    if concept is None or name is None:
+        came = ", ".join(repr(field) for field in rows[0])
+        raise UsageError(
+            f"{what}: expected the columns 'concept' and 'name', got {came} in the first line of "
+            f"{path}; rename the columns"
+        )
+    pairs = [(row[concept].strip(), row[name]) for row in rows[1:] if row[concept].strip()]
+    return SynonymGroups(source, file_hash(path), pairs)
+
+
+@cache
+def _shipped() -> SynonymGroups:
+    rows = (
+        (f"{table}:{concept}", name)
+        for table in SHIPPED
+        for concept, name, _, _ in shipped_rows(table)
+    )
+    tables = [shipped_bytes(table).hex() for table in SHIPPED]
+    return SynonymGroups("default", content_hash(tables), rows)

@@ -1,0 +1,150 @@
+"""Tidy rows of a run: trials, items, exchanges, as JSONL, CSV or parquet."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO, Any
+
+from medstress.errors import UsageError, did_you_mean
+from medstress.experiment.rows import Prompts, trial_rows
+from medstress.hashing import content_hash
+from medstress.items import Candidate, Question
+from medstress.store.codec import decode_answer, decode_edits
+from medstress.store.reader import RunReader, StoredExchange
+
+FORMATS = ("jsonl", "csv", "parquet")
+
+Row = dict[str, Any]
+
+
+def export(reader: RunReader, table: str, to: Path) -> int:
+    """Write one table of a run.
+
+    Returns:
+        The number of rows.
+
+    Raises:
+        UsageError: an unknown table or ending, or a path that cannot be written.
+    """
+    if table not in TABLES:
+        hint = did_you_mean(table, TABLES)
+        raise UsageError(f"unknown table {table!r}{hint} (known: {', '.join(TABLES)})")
+    form = to.suffix.removeprefix(".")
+    if form not in FORMATS:
+        raise UsageError(f"--to {to}: the name must end in .jsonl, .csv or .parquet")
+    rows = TABLES[table](reader)
+    try:
+        if form == "parquet":
+            return _write_parquet(rows, to)
+        with to.open("w", encoding="utf-8", newline="") as stream:
+            return (_write_jsonl if form == "jsonl" else _write_csv)(rows, stream)
+    except OSError as error:
+        raise UsageError(f"cannot write {to}: {error}") from error
+
+
+def item_rows(reader: RunReader) -> Iterator[Row]:
+    """The items of a run."""
+    for dataset, item in reader.items().values():
+        yield {
+            "dataset": dataset,
+            "item_id": item.id,
+            "item_hash": item.hash,
+            "context": item.context,
+            "stem": item.stem,
+            "options": json.dumps(dict(zip(item.letters, item.options, strict=True))),
+            "key": item.key,
+            "mentions": json.dumps([[m.field, m.start, m.end, m.type] for m in item.mentions]),
+            "metadata": json.dumps(dict(item.metadata), ensure_ascii=False),
+        }
+
+
+def exchange_rows(reader: RunReader) -> Iterator[Row]:
+    """The calls of a run, with prompts derived from item, edits and template."""
+    prompts, items = Prompts(reader.manifest), reader.items()
+    edits: dict[tuple[int, str, int | None], str | None] = {}
+    for row in reader.exchanges():
+        place = (row.trial, row.purpose, row.query)
+        # Only the first call of a query carries its edits.
+        edits = {place: edits.get(place, row.edits)}
+        prompt = _prompt(row, items[row.item][1], edits[place], prompts)
+        answer, scores = _answer(row)
+        yield {
+            "trial_id": row.trial_id,
+            "role": row.role,
+            "purpose": row.purpose,
+            "query": row.query,
+            "call": row.call,
+            "prompt_hash": content_hash(prompt) if prompt is not None else None,
+            "prompt": prompt,
+            "answer": answer,
+            "scores": scores,
+            "cached": row.cached,
+            "seconds": row.seconds,
+            "tokens_in": row.tokens_in,
+            "tokens_out": row.tokens_out,
+            "error": row.error,
+        }
+
+
+def _trial_dicts(reader: RunReader) -> Iterator[Row]:
+    for row in trial_rows(reader):
+        yield {**asdict(row), "verdict": row.verdict.value}
+
+
+TABLES: dict[str, Callable[[RunReader], Iterator[Row]]] = {
+    "trials": _trial_dicts,
+    "items": item_rows,
+    "exchanges": exchange_rows,
+}
+
+
+def _prompt(row: StoredExchange, item: Question, edits: str | None, prompts: Prompts) -> str | None:
+    if row.request is not None:
+        return row.request
+    if row.purpose == "ahead":
+        return None  # never consumed, so no query says which candidate it was
+    candidate = Candidate(item=item, edits=decode_edits(edits) if edits else ())
+    rendered = prompts.template(row.victim).render(candidate)
+    if isinstance(rendered, str):
+        return rendered
+    return json.dumps([[message.role, message.content] for message in rendered])
+
+
+def _answer(row: StoredExchange) -> tuple[str | None, str | None]:
+    if row.answer is None:
+        return None, None
+    answer = decode_answer(row.answer, row.tokens_in or 0, row.tokens_out or 0)
+    scores = getattr(answer, "log_probs", None) or getattr(answer, "scores", None)
+    text = getattr(answer, "answer", None) or getattr(answer, "text", None)
+    return text, None if scores is None else json.dumps(list(scores))
+
+
+def _write_jsonl(rows: Iterator[Row], stream: IO[str]) -> int:
+    n = 0
+    for row in rows:
+        stream.write(json.dumps(row, ensure_ascii=False) + "\n")
+        n += 1
+    return n
+
+
+def _write_csv(rows: Iterator[Row], stream: IO[str]) -> int:
+    n, writer = 0, None
+    for row in rows:
+        if writer is None:
+            writer = csv.DictWriter(stream, fieldnames=list(row))
+            writer.writeheader()
+        writer.writerow(row)
+        n += 1
+    return n
+
+
+def _write_parquet(rows: Iterator[Row], to: Path) -> int:
+    import polars
+
+    frame = polars.DataFrame(list(rows), infer_schema_length=None)
+    frame.write_parquet(to)
+    return frame.height

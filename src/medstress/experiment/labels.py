@@ -1,0 +1,54 @@
+"""Unique labels: the name, plus the keys in which entries of one name differ."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from medstress.errors import UsageError
+
+
+def unique_labels(
+    table: str, entries: Sequence[tuple[str | None, str, Mapping[str, Any]]]
+) -> list[str]:
+    """Give every entry of one array of tables a label.
+
+    Args:
+        table: the table's name, for messages.
+        entries: (label the user gave, name, parameters) of each.
+
+    Raises:
+        UsageError: two entries end with the same label.
+
+    >>> unique_labels("attack", [(None, "swap", {"n": 1}), (None, "swap", {"n": 2})])
+    ['swap n=1', 'swap n=2']
+    """
+    by_name: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for label, name, parameters in entries:
+        if label is None:
+            by_name[name].append(parameters)
+    labels = []
+    for label, name, parameters in entries:
+        keys = _differing(by_name[name]) if label is None else []
+        parts = [f"{key}={_shown(parameters.get(key))}" for key in keys]
+        shown = [
+            part for part, key in zip(parts, keys, strict=True) if parameters.get(key) is not None
+        ]
+        labels.append(label or " ".join([name, *shown]))
+    for label in labels:
+        if labels.count(label) > 1:
+            raise UsageError(
+                f"two [[{table}]] entries are both called {label!r}: they are the same, or need "
+                f"{'names' if table in ('victim', 'entities') else 'labels'} of their own"
+            )
+    return labels
+
+
+def _differing(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    keys = {key: None for row in rows for key in row}
+    return [key for key in keys if len({repr(row.get(key)) for row in rows}) > 1]
+
+
+def _shown(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

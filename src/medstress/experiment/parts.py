@@ -1,0 +1,286 @@
+"""From checked tables to parts: data sets, entity groups, victims, attacks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from medstress import registry
+from medstress.attacks.protocol import Attack
+from medstress.backends.options import BackendOptions
+from medstress.calls import Backend, Decoding
+from medstress.datasets.draw import draw
+from medstress.datasets.source import DatasetOptions, Loaded
+from medstress.errors import UsageError
+from medstress.experiment.config import (
+    AttackTable,
+    DatasetTable,
+    EntitiesTable,
+    Experiment,
+    VictimTable,
+)
+from medstress.experiment.labels import unique_labels
+from medstress.items import Question
+from medstress.resources import Resources
+from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, TextScore
+from medstress.tasks.templates import load_template
+from medstress.victim import Victim
+
+if TYPE_CHECKING:
+    from medstress.entities.perturbations import VectorPerturbationSet
+
+Note = Callable[[str], None]
+"""Told what is being prepared, for displays."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatasetPart:
+    """One data set, loaded and drawn."""
+
+    label: str
+    """Name in results."""
+    questions: tuple[Question, ...]
+    """After the limit."""
+    loaded: Loaded
+    """Everything the source gave, with skipped rows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupPart:
+    """One entity group, with its vectors."""
+
+    label: str
+    """Name in results."""
+    table: EntitiesTable
+    """As configured."""
+    resources: Resources
+    """What attacks on it may read."""
+    perturbations: VectorPerturbationSet
+    """The same set, with its hash."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttackPart:
+    """One attack under its label."""
+
+    label: str
+    """Name in results."""
+    attack: Attack
+    """The attack."""
+
+
+def load_datasets(
+    tables: Sequence[DatasetTable], base: Path, limit: int | None
+) -> list[DatasetPart]:
+    """Load and draw every data set; `limit` caps each one (the command line's --limit)."""
+    labels = unique_labels(
+        "dataset",
+        [(t.label, t.name, t.model_dump(exclude={"name", "label", "use"})) for t in tables],
+    )
+    parts = []
+    for table, label in zip(tables, labels, strict=True):
+        options = DatasetOptions(
+            path=_path(base, table.path),
+            annotations=_path(base, table.annotations),
+            split=table.split,
+            on_bad_row=table.on_bad_row,
+        )
+        loaded: Loaded = registry.load("datasets", table.name)(options)
+        limits = [value for value in (table.limit, limit) if value is not None]
+        drawn = draw(loaded.questions, min(limits, default=None), table.sample_seed)
+        parts.append(DatasetPart(label=label, questions=drawn, loaded=loaded))
+    return parts
+
+
+def load_groups(
+    tables: Sequence[EntitiesTable],
+    base: Path,
+    datasets: Sequence[DatasetPart],
+    note: Note,
+    on_vectors: Callable[[int, int], None] | None = None,
+) -> list[GroupPart]:
+    """Build every entity group: vocabulary, synonyms, vectors of names, keys and spans.
+
+    Raises:
+        UsageError: a part is missing or malformed, or the rows carry no mention at all.
+    """
+    from medstress.entities.embeddings import Embedder
+    from medstress.entities.perturbations import VectorPerturbationSet
+    from medstress.entities.semantic_types import types_of
+    from medstress.entities.synonyms import load_synonyms
+    from medstress.entities.vocabularies import load_vocabulary
+
+    labels = unique_labels(
+        "entities", [(t.name, _type_label(t), t.model_dump(exclude={"use"})) for t in tables]
+    )
+    _require_mentions(datasets)
+    parts = []
+    for table, label in zip(tables, labels, strict=True):
+        types = types_of(table.type)
+        vocabulary = load_vocabulary(table.vocabulary, base, table.column)
+        note(f"vectors of {len(vocabulary.names):,} names ({label}, {table.embedding})")
+        embedder = Embedder(table.embedding, table.pooling, corpus=vocabulary.names, base=base)
+        synonyms = load_synonyms(table.synonyms, base)
+        perturbations = VectorPerturbationSet(vocabulary, embedder, synonyms, table.distance)
+        perturbations.prepare(_texts_to_embed(datasets, types), on_vectors)
+        resources = Resources(group=label, types=types, perturbations=perturbations)
+        parts.append(
+            GroupPart(label=label, table=table, resources=resources, perturbations=perturbations)
+        )
+    return parts
+
+
+def open_victims(tables: Sequence[VictimTable], base: Path, note: Note) -> list[Victim]:
+    """Open every victim's back end.
+
+    Raises:
+        UsageError: a combination the back end cannot do, or a missing extra, model or function.
+    """
+    labels = unique_labels(
+        "victim", [(t.name, _victim_name(t), t.model_dump(exclude={"use"})) for t in tables]
+    )
+    victims = []
+    for table, label in zip(tables, labels, strict=True):
+        note(f"victim {label} ({table.backend})")
+        names = {field.name for field in fields(BackendOptions)} - {"base"}
+        options = BackendOptions(base=base, **table.model_dump(include=names))
+        backend: Backend = registry.load("backends", table.backend)(options)
+        task = task_of(table, base, backend.kinds, label)
+        victims.append(Victim(label=label, task=task, backend=backend))
+    return victims
+
+
+def task_of(table: VictimTable, base: Path, kinds: frozenset[str], label: str) -> MultipleChoice:
+    """The multiple-choice task of a victim; checks what its back end can do."""
+    template = load_template(table.prompt, base)
+    if kinds == {"choose"} or (table.answer_by is None and "choose" in kinds):
+        if table.answer_by is not None:
+            raise UsageError(
+                f"victim {label!r}: answer_by is not for functions, which answer as they like; "
+                "leave it out"
+            )
+        return MultipleChoice(template=template, answer_by=AnswerBy.CHOICE, parser=table.parser)
+    answer_by = AnswerBy(table.answer_by or "letter")
+    needed = "generate" if answer_by is AnswerBy.GENERATE else "score"
+    if needed not in kinds:
+        raise UsageError(
+            f"victim {label!r}: backend {table.backend!r} cannot answer by {answer_by.value}"
+        )
+    if answer_by is not AnswerBy.TEXT and not template.lists_options:
+        raise UsageError(
+            f"victim {label!r}: prompt {table.prompt!r} does not list the options, so only "
+            'answer_by = "text" makes sense with it'
+        )
+    return MultipleChoice(
+        template=template,
+        answer_by=answer_by,
+        text_score=TextScore(table.text_score),
+        parser=table.parser,
+        decoding=Decoding(max_new_tokens=table.max_new_tokens, temperature=table.temperature),
+    )
+
+
+def make_attacks(tables: Sequence[AttackTable]) -> list[AttackPart]:
+    """Build every attack; each value of a list `n` is an attack of its own.
+
+    Raises:
+        UsageError: an attack refuses its parameters, or is not installed.
+    """
+    entries: list[tuple[str | None, str, dict[str, Any]]] = []
+    attacks: list[Attack] = []
+    for table in tables:
+        kind = registry.load("attacks", table.name)
+        exponents = table.parameters.get("n")
+        for n in exponents if isinstance(exponents, list) else [exponents]:
+            given = table.parameters if n is None else {**table.parameters, "n": n}
+            attack: Attack = kind(**given)
+            attacks.append(attack)
+            label = f"{table.label} n={n:g}" if table.label and n != exponents else table.label
+            entries.append((label, table.name, attack.spec()))
+    labels = unique_labels("attack", entries)
+    return [
+        AttackPart(label=label, attack=attack)
+        for label, attack in zip(labels, attacks, strict=True)
+    ]
+
+
+def check_budgets(attacks: Sequence[AttackPart], groups: Sequence[GroupPart]) -> None:
+    """Refuse a budget that no item could use up.
+
+    Raises:
+        UsageError: an attack's budget is larger than a group's vocabulary.
+    """
+    for group in groups:
+        size = len(group.perturbations.names)
+        for part in attacks:
+            if part.attack.budget > size:
+                raise UsageError(
+                    f"attack {part.label!r}: budget {part.attack.budget} is larger than the "
+                    f"vocabulary of group {group.label!r} ({size} names); lower the budget or "
+                    "give a larger vocabulary"
+                )
+
+
+def select_items(dataset: DatasetPart, group: GroupPart) -> tuple[Question, ...]:
+    """The items a group's trials run over: all, or the attackable ones drawn up to its limit.
+
+    Items that are not attackable stay in, so that they are counted; they are never asked.
+    """
+    if group.table.limit is None:
+        return dataset.questions
+    types = group.resources.types
+    attackable = [item for item in dataset.questions if _has_span(item, types)]
+    drawn = {item.id for item in draw(attackable, group.table.limit)}
+    return tuple(
+        item for item in dataset.questions if item.id in drawn or not _has_span(item, types)
+    )
+
+
+def used_tables(experiment: Experiment) -> dict[str, Any]:
+    """The completed configuration as JSON values, without what is unset."""
+    return experiment.model_dump(mode="json", exclude_none=True)
+
+
+def _has_span(item: Question, types: frozenset[str]) -> bool:
+    return any(
+        m.type in types and m.field in item.letters and m.field != item.key for m in item.mentions
+    )
+
+
+def _require_mentions(datasets: Sequence[DatasetPart]) -> None:
+    for dataset in datasets:
+        if not any(item.mentions for item in dataset.questions):
+            raise UsageError(
+                f"dataset {dataset.label!r} carries no mentions at all, which recogniser = "
+                "'given' needs: add mentions to the rows, or annotations = \"...\" (a gazetteer "
+                "that finds mentions is not built yet)"
+            )
+
+
+def _texts_to_embed(datasets: Sequence[DatasetPart], types: frozenset[str]) -> list[str]:
+    """Key texts (anchors) and typed distractor spans of all attackable items."""
+    texts: set[str] = set()
+    for dataset in datasets:
+        for item in dataset.questions:
+            if _has_span(item, types):
+                texts.add(item.key_text)
+                texts |= {
+                    item.option(m.field)[m.start : m.end]
+                    for m in item.mentions
+                    if m.type in types and m.field in item.letters and m.field != item.key
+                }
+    return sorted(texts)
+
+
+def _path(base: Path, given: str | None) -> Path | None:
+    return None if given is None else base / Path(given).expanduser()
+
+
+def _type_label(table: EntitiesTable) -> str:
+    return table.type if isinstance(table.type, str) else "+".join(table.type)
+
+
+def _victim_name(table: VictimTable) -> str:
+    return table.model or table.target or table.backend

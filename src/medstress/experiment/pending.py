@@ -1,0 +1,119 @@
+"""Keys of the interface that this version does not have yet: refused, never ignored."""
+
+from __future__ import annotations
+
+from typing import Any
+
+ONLY: dict[tuple[str, str], tuple[Any, ...]] = {
+    ("experiment", "controls"): (False,),
+    ("entities", "recogniser"): ("given",),
+    ("entities", "distance"): ("cosine",),
+    ("entities", "choices"): ("default",),
+    ("victim", "answer_by"): ("letter", "text", "generate"),
+    ("victim", "wrap"): ([],),
+    ("attack", "victim_span"): ("nearest",),
+    ("attack", "goal"): ("untargeted",),
+    ("attack", "choices"): ("default",),
+    ("attack", "variants"): ("exclude",),
+    ("attack", "continue_on_invalid"): (False,),
+    ("attack", "unreadable_is_success"): (False,),
+    ("attack", "max_edit_distance"): (0,),
+}
+"""Keys of which only some values work so far. Values outside are looked up in `WORDS`."""
+
+WORDS: dict[tuple[str, str], tuple[str, ...]] = {
+    ("entities", "recogniser"): ("gazetteer", "spacy"),
+    ("entities", "distance"): ("euclidean", "mondo", "mesh"),
+    ("entities", "choices"): ("as_published", "as_released"),
+    ("victim", "answer_by"): ("head",),
+    ("victim", "backend"): (
+        "llama_cpp",
+        "vllm",
+        "openai",
+        "scripted",
+        "spacy",
+        "sentence_transformers",
+    ),
+    ("dataset", "name"): ("bc5cdr", "biosses", "iob", "pubtator", "pairs", "hub"),
+    ("attack", "sampler"): ("exhaustive",),
+    ("attack", "victim_span"): ("random", "saliency"),
+    ("attack", "choices"): ("as_published", "as_released"),
+    ("attack", "variants"): ("mark",),
+    ("attack", "name"): (
+        "discrete_zoo",
+        "medfuzz",
+        "swap_noise",
+        "keyboard_noise",
+        "synonym",
+        "repeat",
+        "no_op",
+        "same_type",
+        "paraphrase",
+        "neutral_insertion",
+        "option_shuffle",
+        "non_entity_noise",
+        "option_order",
+        "none_of_the_others",
+        "options_only",
+        "context_removed",
+        "brand_generic",
+        "fabricated_detail",
+        "false_statement",
+        "challenge",
+    ),
+}
+"""Values that the interface names and this version lacks."""
+
+KEYS: dict[str, tuple[str, ...]] = {
+    "experiment": ("max_usd",),
+    "dataset": ("hub",),
+    "victim": (
+        "base_url",
+        "api_key_env",
+        "max_in_flight",
+        "requests_per_minute",
+        "tokens_per_minute",
+        "price_in",
+        "price_out",
+    ),
+    "attack": (
+        "candidates",
+        "learning_rate",
+        "similarity_threshold",
+        "word_ranking",
+        "attempts",
+        "runs",
+        "exemplars",
+        "attack_all",
+    ),
+}
+"""Keys that this version lacks altogether."""
+
+TABLES = ("role", "test", "analysis", "require", "tune", "train")
+"""Tables that this version lacks."""
+
+
+def not_built(table: str, key: str, value: Any) -> str | None:
+    """Why this key or value cannot be used yet; None where it can, or is unknown to us.
+
+    >>> not_built("attack", "goal", "B")
+    "goal = 'B' is not built yet; this version has only goal = 'untargeted'"
+    >>> not_built("attack", "goal", "untargeted") is None
+    True
+    """
+    if key in KEYS.get(table, ()):
+        return f"{key} is not built yet"
+    allowed = ONLY.get((table, key))
+    if value in WORDS.get((table, key), ()) or (
+        allowed is not None and value not in allowed and (table, key) not in WORDS
+    ):
+        has = " or ".join(f"{key} = {shown!r}" for shown in allowed or ())
+        return f"{key} = {value!r} is not built yet" + (
+            f"; this version has only {has}" if has else ""
+        )
+    return None
+
+
+def built_but_fixed(table: str, key: str) -> bool:
+    """Whether the key may be written with its only built value but is no field of ours."""
+    return (table, key) in ONLY

@@ -1,0 +1,217 @@
+"""From a TOML file to a checked experiment; every refusal names the line."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from medstress import registry
+from medstress.errors import UsageError, did_you_mean
+from medstress.experiment.config import (
+    AttackTable,
+    DatasetTable,
+    EntitiesTable,
+    Experiment,
+    ExperimentTable,
+    Table,
+    VictimTable,
+)
+from medstress.experiment.pending import TABLES, built_but_fixed, not_built
+
+ARRAYS = ("dataset", "entities", "victim", "attack")
+TABLES_BUILT: dict[str, type[Table]] = {
+    "experiment": ExperimentTable,
+    "dataset": DatasetTable,
+    "entities": EntitiesTable,
+    "victim": VictimTable,
+    "attack": AttackTable,
+}
+
+
+def read_experiment(path: Path, overrides: Sequence[str] = ()) -> Experiment:
+    """Read, override and check an experiment file.
+
+    Args:
+        path: the TOML file.
+        overrides: `table.key=value` or `table.NAME.key=value`, values as in TOML.
+
+    Raises:
+        UsageError: one sentence: what was expected, what came, in which line, what to do.
+    """
+    try:
+        text = path.read_text("utf-8")
+        raw = tomllib.loads(text)
+    except FileNotFoundError:
+        near = did_you_mean(path.name, (p.name for p in path.parent.glob("*.toml")))
+        raise UsageError(f"there is no experiment file {path}{near}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read {path}: {error}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{path} is not valid TOML: {error}") from error
+    apply_overrides(raw, overrides)
+    return check_experiment(raw, _Where(path.name, text))
+
+
+def apply_overrides(raw: dict[str, Any], overrides: Sequence[str]) -> None:
+    """Apply `--set` to a parsed file, in place."""
+    for override in overrides:
+        target, equals, value_text = override.partition("=")
+        parts = [part.strip() for part in target.split(".")]
+        if not equals or len(parts) < 2:
+            raise UsageError(
+                f"--set {override!r}: expected table.key=value or table.NAME.key=value, "
+                "e.g. attack.budget=4"
+            )
+        table, key = parts[0], parts[-1]
+        name = ".".join(parts[1:-1])
+        try:
+            value = tomllib.loads(f"value = {value_text.strip()}")["value"]
+        except tomllib.TOMLDecodeError:
+            value = value_text.strip()
+        for entry in _entries(raw, table, name, override):
+            entry[key] = value
+
+
+def check_experiment(raw: Mapping[str, Any], where: _Where | None = None) -> Experiment:
+    """Check a parsed file (or a dict of the same shape).
+
+    Raises:
+        UsageError: see `read_experiment`.
+    """
+    where = where or _Where("experiment", "")
+    cleaned: dict[str, Any] = {}
+    for table, value in raw.items():
+        if table in TABLES:
+            raise UsageError(f"{where.table(table)}: the table [{table}] is not built yet")
+        if table not in Experiment.model_fields:
+            hint = did_you_mean(table, Experiment.model_fields)
+            raise UsageError(f"{where.table(table)}: unknown table [{table}]{hint}")
+        rows = value if isinstance(value, list) else [value]
+        if not all(isinstance(row, dict) for row in rows):
+            raise UsageError(f"{where.table(table)}: {table} must be a table, got {value!r}")
+        kept = [_without_fixed(table, row, where, i) for i, row in enumerate(rows)]
+        used = [row for row in kept if table not in ARRAYS or row.get("use", True) is not False]
+        if table in ARRAYS and kept and not used:
+            raise UsageError(f"{where.table(table)}: every [[{table}]] entry has use = false")
+        cleaned[table] = used if table in ARRAYS else used[0]
+    return _validate(cleaned, where)
+
+
+def _without_fixed(table: str, row: Mapping[str, Any], where: _Where, index: int) -> dict[str, Any]:
+    """Refuse what is not built; drop keys that may only be written with their default."""
+    kept: dict[str, Any] = {}
+    fields = _fields(table)
+    for key, value in row.items():
+        reason = not_built(table, key, value)
+        if reason is not None:
+            raise UsageError(f"{where.key(table, key, index)}: {reason}")
+        if key in fields or not built_but_fixed(table, key):
+            kept[key] = value
+    return kept
+
+
+def _validate(raw: Mapping[str, Any], where: _Where) -> Experiment:
+    from pydantic import ValidationError
+
+    for table in ("experiment", *ARRAYS):
+        if table not in raw:
+            shown = f"[{table}]" if table == "experiment" else f"[[{table}]]"
+            raise UsageError(f"{where.file}: the table {shown} is missing")
+    for index, row in enumerate(raw["attack"]):
+        _check_attack(row, where, index)
+    try:
+        return Experiment.model_validate(raw)
+    except ValidationError as failure:
+        raise UsageError(_sentence(failure.errors()[0], where)) from None
+
+
+def _check_attack(row: Mapping[str, Any], where: _Where, index: int) -> None:
+    """Refuse parameters the attack does not have, with the line; values it checks itself."""
+    name = row.get("name")
+    if not isinstance(name, str):
+        return  # refused by the types
+    place = where.key("attack", "name", index)
+    try:
+        known = {field.name for field in fields(registry.load("attacks", name))}
+    except UsageError as error:
+        raise UsageError(f"{place}: {error}") from None
+    for key in row:
+        if key not in known and key not in AttackTable.model_fields:
+            hint = did_you_mean(key, known) or f" (known: {', '.join(sorted(known))})"
+            raise UsageError(
+                f"{where.key('attack', key, index)}: unknown key {key!r} of {name}{hint}"
+            )
+
+
+def _sentence(error: Any, where: _Where) -> str:
+    table, *rest = [str(part) for part in error["loc"]]
+    index = int(rest.pop(0)) if rest and rest[0].isdigit() else 0
+    key = rest[0] if rest else ""
+    place = where.key(table, key, index)
+    fields = _fields(table)
+    if error["type"] == "extra_forbidden":
+        hint = did_you_mean(key, fields) or f" (known: {', '.join(sorted(fields))})"
+        return f"{place}: unknown key {key!r}{hint}"
+    if error["type"] == "missing":
+        return f"{place}: the key {key!r} is missing"
+    message = str(error["msg"])
+    return f"{place}: {key} = {error['input']!r}: {message[0].lower()}{message[1:]}"
+
+
+def _fields(table: str) -> Mapping[str, Any]:
+    return TABLES_BUILT[table].model_fields
+
+
+def _entries(raw: dict[str, Any], table: str, name: str, override: str) -> list[dict[str, Any]]:
+    if table not in Experiment.model_fields:
+        hint = did_you_mean(table, Experiment.model_fields)
+        raise UsageError(f"--set {override!r}: there is no table {table!r}{hint}")
+    value = raw.setdefault(table, [] if table in ARRAYS else {})
+    entries = value if isinstance(value, list) else [value]
+    if not name:
+        return entries
+    matching = [entry for entry in entries if name in (entry.get("name"), entry.get("label"))]
+    if not matching:
+        names = [str(entry.get("label") or entry.get("name")) for entry in entries]
+        raise UsageError(
+            f"--set {override!r}: no [[{table}]] entry is called {name!r}"
+            f"{did_you_mean(name, names)} (there are: {', '.join(names)})"
+        )
+    return matching
+
+
+class _Where:
+    """Finds the line of a table or key in the file's text, for messages."""
+
+    def __init__(self, file: str, text: str) -> None:
+        self.file = file
+        self._lines = text.splitlines()
+
+    def table(self, table: str) -> str:
+        """The place of the first header of a table."""
+        return self._place(self._header(table, 0))
+
+    def key(self, table: str, key: str, index: int) -> str:
+        """The place of a key in the index-th entry of a table."""
+        header = self._header(table, index)
+        if header is None:
+            return f"{self.file}, [{table}]"
+        for number in range(header + 1, len(self._lines)):
+            line = self._lines[number]
+            if re.match(r"\s*\[\[?[A-Za-z]", line):
+                break
+            if re.match(rf"\s*\"?{re.escape(key)}\"?\s*=", line):
+                return self._place(number)
+        return self._place(header)
+
+    def _header(self, table: str, index: int) -> int | None:
+        pattern = re.compile(rf"\s*\[\[?\s*{re.escape(table)}\s*[\].]")
+        found = [i for i, line in enumerate(self._lines) if pattern.match(line)]
+        return found[index] if index < len(found) else None
+
+    def _place(self, number: int | None) -> str:
+        return self.file if number is None else f"{self.file}, line {number + 1}"

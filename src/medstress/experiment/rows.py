@@ -1,0 +1,131 @@
+"""From what is stored to trial rows, with prompts derived from item, edits and template."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from rapidfuzz.distance import Levenshtein
+
+from medstress.items import Candidate, Question
+from medstress.outcomes import Verdict
+from medstress.rows import TrialRow
+from medstress.store.codec import decode_edits
+from medstress.store.reader import RunReader, StoredTrial
+from medstress.tasks.multiple_choice import listing
+from medstress.tasks.templates import Template, compile_template
+
+
+class Prompts:
+    """The prompt templates of a run's victims, compiled from the manifest."""
+
+    def __init__(self, manifest: Mapping[str, Any]) -> None:
+        self._templates: dict[str, Template] = {
+            label: compile_template(victim["prompt"]["name"], victim["prompt"]["source"])
+            for label, victim in manifest["victims"].items()
+        }
+
+    def template(self, victim: str) -> Template:
+        """The template of one victim."""
+        return self._templates[victim]
+
+    def listing(self, victim: str, candidate: Candidate) -> str:
+        """The prompt with the options listed."""
+        return listing(self._templates[victim], candidate)
+
+
+def trial_rows(reader: RunReader) -> list[TrialRow]:
+    """All finished trials as rows, in the plan's order."""
+    manifest = reader.manifest
+    if not manifest:
+        return []
+    prompts, items = Prompts(manifest), reader.items()
+    run = manifest["config"]["experiment"]["name"]
+    return [_row(run, trial, items[trial.item][1], prompts) for trial in reader.trials()]
+
+
+def _row(run: str, trial: StoredTrial, item: Question, prompts: Prompts) -> TrialRow:
+    result = trial.result
+    before, after = result.get("before"), result.get("after")
+    flipped = trial.verdict == Verdict.FLIPPED.value
+    edits = decode_edits(json.dumps(result.get("edits", [])))
+    candidate = Candidate(item=item, edits=edits)
+    score = _key_probability(item, before)
+    return TrialRow(
+        trial_id=trial.trial_id,
+        run=run,
+        dataset=trial.dataset,
+        group=trial.group,
+        item_id=item.id,
+        item_hash=item.hash,
+        unit="item",
+        victim=trial.victim,
+        attack=trial.attack,
+        attack_spec=trial.spec,
+        arm="attack",
+        seed=trial.seed,
+        repeat=trial.repeat,
+        verdict=Verdict(trial.verdict),
+        at=result.get("at"),
+        n_options=len(item.options),
+        key=item.key,
+        answer_before=before[0] if before else None,
+        answer_after=after[0] if after else None,
+        score_before=score,
+        score_after=_key_probability(item, after),
+        n_asked=result.get("n_asked", 0),
+        n_paid=trial.n_paid,
+        n_cached=trial.n_cached,
+        n_failed=trial.n_failed,
+        n_unreadable=result.get("n_unreadable", 0),
+        first_success=result.get("first_success"),
+        **_edit_fields(item, candidate),
+        # The default exclusions drop every name of another class before it is asked.
+        variant_class="different" if flipped else None,
+        valid=True if flipped else None,
+        validity_reason="rule" if flipped else None,
+        guess=None if score is None else score < 0.5,
+        repeats=result.get("repeats"),
+        prompt_before=prompts.listing(trial.victim, Candidate(item=item)) if flipped else None,
+        prompt_after=prompts.listing(trial.victim, candidate) if flipped else None,
+        error=result.get("note") if trial.verdict == Verdict.FAILED.value else None,
+    )
+
+
+def _edit_fields(item: Question, candidate: Candidate) -> dict[str, Any]:
+    """What was replaced by what, and how far apart the two are."""
+    edits = [[e.field, e.start, e.end, e.replacement] for e in candidate.edits]
+    fields: dict[str, Any] = dict.fromkeys(
+        (
+            "option",
+            "replaced",
+            "replacement",
+            "edit_characters",
+            "edit_tokens",
+            "words_replaced",
+            "words_inserted",
+        )
+    )
+    fields["edits"] = json.dumps(edits, ensure_ascii=False)
+    if candidate.edits:
+        edit = candidate.edits[0]
+        old = item.text_of(edit.field)[edit.start : edit.end]
+        old_words, new_words = old.split(), edit.replacement.split()
+        fields |= {
+            "option": edit.field,
+            "replaced": old,
+            "replacement": edit.replacement,
+            "edit_characters": Levenshtein.distance(old, edit.replacement),
+            "edit_tokens": Levenshtein.distance(old_words, new_words),
+            "words_replaced": len(old_words),
+            "words_inserted": len(new_words),
+        }
+    return fields
+
+
+def _key_probability(item: Question, prediction: list[Any] | None) -> float | None:
+    if prediction is None or prediction[1] is None:
+        return None
+    return math.exp(prediction[1][item.letters.index(item.key)])

@@ -1,0 +1,287 @@
+"""Running an experiment, and reading a run back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from medstress.errors import StoreError
+from medstress.experiment import manifest as manifests
+from medstress.experiment.config import Experiment
+from medstress.experiment.parts import (
+    AttackPart,
+    DatasetPart,
+    GroupPart,
+    check_budgets,
+    load_datasets,
+    load_groups,
+    make_attacks,
+    open_victims,
+    select_items,
+)
+from medstress.experiment.reading import check_experiment, read_experiment
+from medstress.scheduler.ready_queue import Limits, Progress, Scheduler
+from medstress.scheduler.trial import Trial
+from medstress.store.reader import RunReader
+from medstress.store.run_store import FILE, RunStore
+from medstress.victim import Victim
+
+if TYPE_CHECKING:
+    import polars
+
+    from medstress.rows import TrialRow
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watcher:
+    """Who is told about progress; every default does nothing."""
+
+    note: Callable[[str], None] = lambda _: None
+    """What is being prepared."""
+    vectors: Callable[[int, int], None] | None = None
+    """(done, all) while vectors are computed."""
+    progress: Callable[[Progress], None] = lambda _: None
+    """Counts while trials run."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Prepared:
+    """An experiment with everything loaded but the models."""
+
+    experiment: Experiment
+    base: Path
+    datasets: list[DatasetPart]
+    groups: list[GroupPart]
+    attacks: list[AttackPart]
+    victims: list[Victim] = field(default_factory=list)
+
+    def trials(self) -> Iterator[Trial]:
+        """All trials, those of one item together, so that back ends can share prefixes."""
+        settings = self.experiment.experiment
+        for victim, dataset in product(self.victims, self.datasets):
+            chosen = [
+                (group, {q.id for q in select_items(dataset, group)}) for group in self.groups
+            ]
+            for item in dataset.questions:
+                for (group, ids), part in product(chosen, self.attacks):
+                    if item.id not in ids:
+                        continue
+                    for seed in self._seeds(part):
+                        yield Trial(
+                            dataset=dataset.label,
+                            group=group.label,
+                            item=item,
+                            victim=victim,
+                            attack_label=part.label,
+                            attack=part.attack,
+                            resources=group.resources,
+                            seed=seed,
+                            flip_check=settings.flip_check,
+                        )
+
+    def n_trials(self, n_victims: int) -> int:
+        """How many trials there are."""
+        items = sum(len(select_items(d, g)) for d, g in product(self.datasets, self.groups))
+        return n_victims * items * sum(len(self._seeds(part)) for part in self.attacks)
+
+    def _seeds(self, part: AttackPart) -> Sequence[int | None]:
+        return (None,) if part.attack.deterministic else self.experiment.experiment.seeds
+
+
+class Run:
+    """A run folder, finished or not: its numbers, rows and report."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+
+    def manifest(self) -> dict[str, Any]:
+        """What the run is."""
+        return self._read(lambda reader: reader.manifest)
+
+    def rows(self) -> list[TrialRow]:
+        """All finished trials."""
+        from medstress.experiment.rows import trial_rows
+
+        return self._read(trial_rows)
+
+    def trials(self) -> polars.DataFrame:
+        """All finished trials as a data frame (docs: schema)."""
+        from dataclasses import asdict
+
+        import polars
+
+        rows = [{**asdict(row), "verdict": row.verdict.value} for row in self.rows()]
+        return polars.DataFrame(rows, infer_schema_length=None)
+
+    def summary(self) -> dict[str, Any]:
+        """The numbers of the run (docs: schema)."""
+        from medstress.experiment.summary import summarise_run
+
+        return self._read(summarise_run)
+
+    def report(self) -> str:
+        """One self-contained HTML page."""
+        from medstress.report.page import render_report
+
+        return render_report(self.summary(), self.rows(), self.manifest())
+
+    def export(self, table: str, to: str | Path) -> int:
+        """Write one table as JSONL, CSV or parquet; returns the number of rows."""
+        from medstress.experiment.export import export
+
+        return self._read(lambda reader: export(reader, table, Path(to)))
+
+    def _read(self, what: Callable[[RunReader], T]) -> T:
+        reader = RunReader(self.folder)
+        try:
+            return what(reader)
+        finally:
+            reader.close()
+
+
+def prepare(
+    experiment: str | Path | Mapping[str, Any] | Experiment,
+    *,
+    limit: int | None = None,
+    overrides: Sequence[str] = (),
+    watcher: Watcher | None = None,
+) -> Prepared:
+    """Read and check an experiment and load everything but the models.
+
+    Raises:
+        UsageError, DataError: one sentence.
+    """
+    watcher = watcher or Watcher()
+    base = Path.cwd()
+    if isinstance(experiment, str | Path):
+        base = Path(experiment).resolve().parent
+        checked = read_experiment(Path(experiment), overrides)
+    elif isinstance(experiment, Experiment):
+        checked = experiment
+    else:
+        checked = check_experiment(experiment)
+    attacks = make_attacks(checked.attack)
+    watcher.note("data")
+    datasets = load_datasets(checked.dataset, base, limit)
+    groups = load_groups(checked.entities, base, datasets, watcher.note, watcher.vectors)
+    check_budgets(attacks, groups)
+    return Prepared(
+        experiment=checked, base=base, datasets=datasets, groups=groups, attacks=attacks
+    )
+
+
+def run(
+    experiment: str | Path | Mapping[str, Any] | Experiment,
+    out: str | Path | None = None,
+    *,
+    fresh: bool = False,
+    retry_failed: bool = False,
+    limit: int | None = None,
+    overrides: Sequence[str] = (),
+    watcher: Watcher | None = None,
+) -> Run:
+    """Run, resume or extend an experiment.
+
+    Args:
+        experiment: a TOML file, a dict of the same shape, or a checked `Experiment`.
+        out: the run folder; default ``runs/<name>``.
+        fresh: throw away what the folder holds.
+        retry_failed: run failed trials again.
+        limit: at most so many items a data set.
+        overrides: as the command line's --set.
+        watcher: who is told about progress.
+
+    Raises:
+        UsageError, DataError, StoreError, BackendError: one sentence; nothing stored is lost.
+    """
+    watcher = watcher or Watcher()
+    prepared = prepare(experiment, limit=limit, overrides=overrides, watcher=watcher)
+    settings = prepared.experiment.experiment
+    folder = Path(out) if out is not None else Path("runs") / settings.name
+    if fresh:
+        _throw_away(folder)
+    with RunStore(folder) as store:
+        prepared.victims = open_victims(prepared.experiment.victim, prepared.base, watcher.note)
+        try:
+            _start(store, prepared)
+            if retry_failed:
+                store.forget_failed()
+            _drive(store, prepared, watcher)
+        finally:
+            for victim in prepared.victims:
+                victim.backend.close()
+    return Run(folder)
+
+
+def _start(store: RunStore, prepared: Prepared) -> None:
+    """Write the manifest before the first call; refuse a folder with another experiment."""
+    checked = prepared.experiment
+    parts = manifests.fingerprint_parts(
+        checked, prepared.datasets, prepared.groups, prepared.victims, prepared.attacks
+    )
+    known = store.manifest()
+    if known:
+        manifests.check_same_run(store.folder, known["parts"], parts)
+    described = manifests.describe(
+        checked,
+        parts,
+        prepared.datasets,
+        prepared.groups,
+        prepared.victims,
+        prepared.attacks,
+        prepared.base,
+    )
+    store.write_manifest(
+        {
+            **described,
+            "started": known.get("started") or manifests.now(),
+            "finished": None,
+            "complete": False,
+            "n_planned": prepared.n_trials(len(prepared.victims)),
+            "command": manifests.command_line(),
+            "performance": known.get("performance") or {"wall_seconds": 0.0},
+        }
+    )
+    store.commit()
+
+
+def _drive(store: RunStore, prepared: Prepared, watcher: Watcher) -> None:
+    settings = prepared.experiment.experiment
+    limits = Limits(max_queries=settings.max_queries, max_tokens=settings.max_tokens)
+    scheduler = Scheduler(store, limits=limits, on_progress=watcher.progress)
+    n_planned = prepared.n_trials(len(prepared.victims))
+    started = time.perf_counter()
+    try:
+        progress = scheduler.run(prepared.trials(), n_planned)
+    finally:
+        _account(store, prepared, time.perf_counter() - started)
+    if not progress.stopped:
+        store.write_manifest({"complete": True, "finished": manifests.now()})
+
+
+def _account(store: RunStore, prepared: Prepared, seconds: float) -> None:
+    """Add this process's time and tokens to the run's."""
+    performance = store.manifest()["performance"]
+    performance["wall_seconds"] += seconds
+    for victim in prepared.victims:
+        for name, count in getattr(victim.backend, "counters", {}).items():
+            performance[name] = performance.get(name, 0) + count
+    store.write_manifest({"performance": performance})
+
+
+def _throw_away(folder: Path) -> None:
+    """Remove a run, never a folder that holds something else."""
+    if not folder.exists():
+        return
+    if not (folder / FILE).is_file():
+        raise StoreError(f"--fresh: {folder} holds no run, so nothing of it is thrown away")
+    with RunStore(folder):
+        pass  # refuses where another process is working in it
+    for path in folder.glob(f"{FILE}*"):
+        path.unlink()

@@ -1,0 +1,62 @@
+"""The numbers of a run: rows and ledger handed to the metrics."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from medstress.experiment.rows import trial_rows
+from medstress.metrics.summary import LEDGER_FIELDS, summarise
+from medstress.rows import TrialRow
+from medstress.store.reader import RunReader
+
+
+def summarise_run(reader: RunReader) -> dict[str, Any]:
+    """Summarise a run, finished or not."""
+    manifest, trials = reader.manifest, trial_rows(reader)
+    performance = dict(manifest.get("performance", {}))
+    totals = reader.totals()
+    seconds = performance.get("wall_seconds", 0.0)
+    asked = sum(trial.n_asked for trial in trials)
+    experiment = {
+        "name": manifest["config"]["experiment"]["name"],
+        "fingerprint": manifest["fingerprint"],
+        "seeds": manifest["seeds"],
+        "versions": manifest["versions"],
+        "started": manifest["started"],
+        "finished": manifest["finished"],
+        "complete": manifest["complete"],
+        "n_planned": manifest["n_planned"],
+        "n_skipped_rows": sum(len(d["skipped"]) for d in manifest["datasets"].values()),
+    }
+    return summarise(
+        trials,
+        experiment,
+        _ledgers(reader, trials),
+        {
+            "wall_seconds": seconds,
+            "queries_per_second": asked / seconds if seconds else None,
+            "calls": totals["calls"],
+            "tokens_forwarded": performance.get("tokens_forwarded"),
+            "tokens_unique": None,
+            "tokens_naive": performance.get("tokens_naive"),
+        },
+        {trial.attack: int(json.loads(trial.attack_spec)["budget"]) for trial in trials},
+    )
+
+
+def _ledgers(
+    reader: RunReader, trials: list[TrialRow]
+) -> dict[tuple[str, str, str, str, int | None], dict[str, int]]:
+    ledgers: dict[tuple[str, str, str, str, int | None], dict[str, int]] = {}
+    for trial in trials:
+        key = (trial.dataset, trial.group, trial.victim, trial.attack, trial.seed)
+        ledger = ledgers.setdefault(key, dict.fromkeys(LEDGER_FIELDS, 0))
+        ledger["asked"] += trial.n_asked
+        ledger["paid"] += trial.n_paid
+        ledger["cached"] += trial.n_cached
+        ledger["failed"] += trial.n_failed
+    for key, counts in reader.other_counts().items():
+        if key in ledgers:
+            ledgers[key].update(counts)
+    return ledgers

@@ -1,0 +1,60 @@
+"""Sentences that a reader needs before the numbers."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from medstress.metrics.accuracies import accuracy
+from medstress.metrics.chance import chance_of
+from medstress.metrics.counts import first_of_each_item, is_answered, is_flipped
+from medstress.outcomes import Verdict
+from medstress.rows import TrialRow
+
+
+def cautions(trials: Sequence[TrialRow], experiment: Mapping[str, Any]) -> list[str]:
+    """Return the warnings of a run, those about chance first.
+
+    Args:
+        trials: all trials of the run so far.
+        experiment: the `experiment` object of the summary; `complete` is read.
+    """
+    found = _not_above_chance(trials)
+    failed = sum(row.verdict == Verdict.FAILED for row in trials)
+    if failed:
+        found.append(
+            f"{failed} of {len(trials)} trials failed; those that failed under attack count as "
+            "not flipped: run again with --retry-failed."
+        )
+    unstable = sum(is_flipped(row) and row.repeats is False for row in trials)
+    if unstable:
+        checked = sum(is_flipped(row) and row.repeats is not None for row in trials)
+        found.append(f"{unstable} of {checked} successes did not repeat when asked again alone.")
+    if experiment.get("complete") is False:
+        found.append(f"The run is not complete: these are the first {len(trials)} trials.")
+    return found
+
+
+def _not_above_chance(trials: Sequence[TrialRow]) -> list[str]:
+    """Name every victim whose accuracy's low end is not above chance, each item once."""
+    places: dict[tuple[str, str, str], list[TrialRow]] = defaultdict(list)
+    for trial in filter(is_answered, trials):
+        places[trial.dataset, trial.group, trial.victim].append(trial)
+    sentences = []
+    for (dataset, group, victim), answered in sorted(places.items()):
+        items = first_of_each_item(answered)
+        reached, level = accuracy(items), chance_of(items)
+        if reached.low is None or level is None or reached.low > level:
+            continue
+        sentences.append(
+            f"{victim} on {dataset}/{group} is not above chance "
+            f"(accuracy {_short(reached.value)}, 95 % {_short(reached.low)}-"
+            f"{_short(reached.high)}, chance {_short(level)}): success measures the instability "
+            "of its guesses, not lost knowledge."
+        )
+    return sentences
+
+
+def _short(share: float | None) -> str:
+    return "?" if share is None else f"{share:.2f}".removeprefix("0")

@@ -1,0 +1,71 @@
+"""What a victim that knows nothing would reach, and whether this one reaches more."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from statistics import fmean
+from typing import Any
+
+from scipy.stats import binomtest
+
+from medstress.metrics.counts import first_of_each_item, is_answered, is_eligible
+from medstress.rows import TrialRow
+
+_METHOD = "exact binomial test against chance, greater; each item once"
+
+
+def chance_level(items: Sequence[tuple[int, str]]) -> float | None:
+    """Return the better of two ways to guess: at random, or always the commonest letter.
+
+    chance = max(mean of 1/options, share of the most frequent key letter). The second is
+    measured on the same items, so on few items it is high: the test is then conservative.
+
+    Args:
+        items: number of options and letter of the key, for each distinct item.
+
+    Returns:
+        A probability in [0, 1]; None without items.
+
+    >>> chance_level([(4, "A"), (4, "B"), (4, "C"), (4, "D")])
+    0.25
+    >>> chance_level([(4, "A"), (4, "A"), (4, "A"), (4, "D")])
+    0.75
+    """
+    if not items:
+        return None
+    at_random = fmean(1 / n_options for n_options, _ in items)
+    commonest = max(Counter(key for _, key in items).values()) / len(items)
+    return max(at_random, commonest)
+
+
+def chance_of(trials: Sequence[TrialRow]) -> float | None:
+    """Return the chance level over the items that accuracy is measured on."""
+    items = first_of_each_item(filter(is_answered, trials))
+    return chance_level([(row.n_options, row.key) for row in items])
+
+
+def binomial_above(k: int, n: int, level: float | None) -> float | None:
+    """Return P(at least k right of n | each right with probability `level`).
+
+    None where there is nothing to test.
+
+    >>> binomial_above(2, 2, 0.5)
+    0.25
+    """
+    if n == 0 or level is None:
+        return None
+    return float(binomtest(k, n, level, alternative="greater").pvalue)
+
+
+def above_chance(trials: Sequence[TrialRow]) -> dict[str, Any]:
+    """Test whether the clean items are answered better than by chance.
+
+    Each item enters once, with its first seed: the clean answer does not depend on the seed.
+
+    Returns:
+        `p`, the one-sided exact p-value (None without items), and `method`.
+    """
+    items = first_of_each_item(filter(is_answered, trials))
+    p = binomial_above(sum(map(is_eligible, items)), len(items), chance_of(items))
+    return {"p": p, "method": _METHOD}

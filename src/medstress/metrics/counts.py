@@ -1,0 +1,113 @@
+"""How trials ended, and which of them count where."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from medstress.errors import MedstressError
+from medstress.outcomes import Verdict
+from medstress.rows import TrialRow
+
+VARIANT_CLASSES = ("same_words", "key_plus_words", "key_subset", "synonym", "different")
+"""Classes of a replacement against the key, as in `asr_by_variant`."""
+
+_NOT_ELIGIBLE = {Verdict.ALREADY_WRONG, Verdict.NOT_ATTACKABLE, Verdict.UNREADABLE}
+
+
+def check_trial(trial: TrialRow, budgets: Mapping[str, int]) -> None:
+    """Refuse a trial that breaks the contract on which the identities rest.
+
+    Raises:
+        MedstressError: its attack has no budget, or it failed and does not say where, or it
+            succeeded without a query number within the budget, a replacement and a class.
+    """
+    if trial.attack not in budgets:
+        raise MedstressError(f"no budget is given for the attack {trial.attack!r}")
+    if trial.verdict == Verdict.FAILED and trial.at not in ("baseline", "attack"):
+        raise MedstressError(
+            f"trial {trial.trial_id} failed at {trial.at!r}, which is neither baseline nor attack"
+        )
+    if trial.verdict != Verdict.FLIPPED:
+        return
+    budget = budgets[trial.attack]
+    if trial.first_success is None or not 1 <= trial.first_success <= budget:
+        raise MedstressError(
+            f"trial {trial.trial_id} succeeded at query {trial.first_success} "
+            f"of a budget of {budget}"
+        )
+    if trial.replacement is None or trial.variant_class not in VARIANT_CLASSES:
+        raise MedstressError(
+            f"trial {trial.trial_id} succeeded with the replacement {trial.replacement!r} "
+            f"of the class {trial.variant_class!r}"
+        )
+
+
+def is_failed_at_baseline(trial: TrialRow) -> bool:
+    """Whether the clean item was never answered."""
+    return trial.verdict == Verdict.FAILED and trial.at == "baseline"
+
+
+def is_eligible(trial: TrialRow) -> bool:
+    """Whether the trial was right on the clean item, and so attacked."""
+    return trial.verdict not in _NOT_ELIGIBLE and not is_failed_at_baseline(trial)
+
+
+def is_answered(trial: TrialRow) -> bool:
+    """Whether the clean item was asked and answered: the denominator of accuracy."""
+    return trial.verdict != Verdict.NOT_ATTACKABLE and not is_failed_at_baseline(trial)
+
+
+def is_flipped(trial: TrialRow) -> bool:
+    """Whether the attack succeeded."""
+    return trial.verdict == Verdict.FLIPPED
+
+
+def seed_order(seed: int | None) -> tuple[bool, int]:
+    """Sort key of seeds: the one of deterministic attacks (None) comes first.
+
+    >>> sorted([1, None, 0], key=seed_order)
+    [None, 0, 1]
+    """
+    return seed is not None, seed or 0
+
+
+def first_of_each_item(trials: Iterable[TrialRow]) -> list[TrialRow]:
+    """Return one trial per item, in whatever order the trials come.
+
+    It is the one with the least seed, then attack label, then repeat. The clean item is
+    asked once and its answer shared, so further trials add nothing about it.
+    """
+    first: dict[str, TrialRow] = {}
+    for trial in sorted(trials, key=lambda row: (seed_order(row.seed), row.attack, row.repeat)):
+        first.setdefault(trial.item_id, trial)
+    return [first[item] for item in sorted(first)]
+
+
+def count_verdicts(trials: Sequence[TrialRow]) -> dict[str, int]:
+    """Count items, and trials by verdict, under the names of `summary --json`.
+
+    n_trials = n_already_wrong + n_not_attackable + n_unreadable_at_baseline
+    + n_failed_at_baseline + n_eligible, and
+    n_eligible = n_flipped + n_held + n_measured + n_cut_short + n_failed.
+
+    >>> count_verdicts([])["n_trials"]
+    0
+    """
+    by_verdict = Counter(trial.verdict for trial in trials)
+    n_failed_at_baseline = sum(map(is_failed_at_baseline, trials))
+    return {
+        "n_items": len({trial.item_id for trial in trials}),
+        "n_trials": len(trials),
+        "n_already_wrong": by_verdict[Verdict.ALREADY_WRONG],
+        "n_not_attackable": by_verdict[Verdict.NOT_ATTACKABLE],
+        "n_unreadable_at_baseline": by_verdict[Verdict.UNREADABLE],
+        "n_failed_at_baseline": n_failed_at_baseline,
+        "n_eligible": sum(map(is_eligible, trials)),
+        "n_flipped": by_verdict[Verdict.FLIPPED],
+        "n_held": by_verdict[Verdict.HELD],
+        "n_measured": by_verdict[Verdict.MEASURED],
+        "n_cut_short": by_verdict[Verdict.CUT_SHORT],
+        "n_failed": by_verdict[Verdict.FAILED] - n_failed_at_baseline,
+        "n_unreadable_answers": sum(trial.n_unreadable for trial in trials),
+    }

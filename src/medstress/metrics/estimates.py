@@ -1,0 +1,86 @@
+"""A number with what it was counted over and how sure it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from scipy.stats import binomtest
+
+WILSON = "Wilson 95 %"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """A value with its 95 % interval, never rounded."""
+
+    value: float | None
+    """The point estimate; None where there is nothing to estimate it from."""
+    n: int
+    """How many trials or successes it was counted over (the denominator)."""
+    low: float | None
+    """Lower end of the 95 % interval; None where `value` is."""
+    high: float | None
+    """Upper end of the 95 % interval; None where `value` is."""
+    method: str
+    """How the interval was computed, for people."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the five fields in the order of `summary --json`.
+
+        >>> Estimate(value=0.5, n=2, low=0.1, high=0.9, method="Wilson 95 %").as_json()
+        {'value': 0.5, 'n': 2, 'low': 0.1, 'high': 0.9, 'method': 'Wilson 95 %'}
+        """
+        return {
+            "value": self.value,
+            "n": self.n,
+            "low": self.low,
+            "high": self.high,
+            "method": self.method,
+        }
+
+
+def unknown(method: str, n: int = 0) -> Estimate:
+    """Return the estimate of something that could not be estimated.
+
+    >>> unknown("not computed").as_json()["value"] is None
+    True
+    """
+    return Estimate(value=None, n=n, low=None, high=None, method=method)
+
+
+@lru_cache(maxsize=4096)
+def wilson_ends(k: int, n: int) -> tuple[float, float]:
+    """Return the ends of the 95 % Wilson score interval of k hits in n trials, n >= 1.
+
+    With p = k/n and z = 1.96 they are
+    (p + z^2/2n +- z sqrt(p(1-p)/n + z^2/4n^2)) / (1 + z^2/n).
+
+    >>> [round(end, 4) for end in wilson_ends(5, 10)]
+    [0.2366, 0.7634]
+
+    References:
+        Wilson, "Probable inference, the law of succession, and statistical inference", 1927.
+    """
+    ends = binomtest(k, n).proportion_ci(confidence_level=0.95, method="wilson")
+    return float(ends.low), float(ends.high)
+
+
+def wilson(k: int, n: int) -> Estimate:
+    """Estimate a share by its Wilson score interval (see `wilson_ends`).
+
+    Args:
+        k: number of hits, 0 <= k <= n.
+        n: number of independent trials.
+
+    Returns:
+        k/n in [0, 1] with its 95 % interval; nulls where n is 0.
+
+    >>> wilson(0, 0).value is None
+    True
+    """
+    if n == 0:
+        return unknown(WILSON)
+    low, high = wilson_ends(k, n)
+    return Estimate(value=k / n, n=n, low=low, high=high, method=WILSON)

@@ -1,0 +1,101 @@
+"""How often an attack succeeds, how soon, and with what."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean, median
+from typing import Any
+
+from medstress.metrics.bootstrap import rate
+from medstress.metrics.counts import VARIANT_CLASSES, is_eligible, is_flipped
+from medstress.metrics.estimates import Estimate
+from medstress.outcomes import Verdict
+from medstress.rows import TrialRow
+
+
+def asr(trials: Sequence[TrialRow]) -> Estimate:
+    """Estimate the attack success rate ASR = n_flipped / n_eligible.
+
+    Trials that failed or were cut short stay in the denominator as not flipped.
+
+    References:
+        Xian et al., "Assessing biomedical knowledge robustness in large language models by
+        query-efficient sampling attacks", TMLR 2025, Table 1.
+    """
+    return rate((row.item_id, is_flipped(row)) for row in trials if is_eligible(row))
+
+
+def asr_decided(trials: Sequence[TrialRow]) -> Estimate:
+    """Estimate n_flipped / (n_flipped + n_held): of the searches that came to an end."""
+    decided = (Verdict.FLIPPED, Verdict.HELD)
+    return rate((row.item_id, is_flipped(row)) for row in trials if row.verdict in decided)
+
+
+def asr_valid(trials: Sequence[TrialRow]) -> Estimate:
+    """Estimate the share of eligible trials with a success after which the key still holds.
+
+    What was known at search time counts. A success of unknown validity is none here; how
+    many there are is `n_validity_unknown`.
+    """
+    return rate(
+        (row.item_id, is_flipped(row) and row.valid is True) for row in trials if is_eligible(row)
+    )
+
+
+def n_validity_unknown(trials: Sequence[TrialRow]) -> int:
+    """Count successes of which nobody knows whether the key still holds."""
+    return sum(is_flipped(row) and row.valid is None for row in trials)
+
+
+def asr_by_variant(trials: Sequence[TrialRow]) -> dict[str, Estimate]:
+    """Split ASR by the class of the replacement at the first success.
+
+    Each class is over n_eligible, so the five values sum to `asr`.
+    """
+    eligible = [row for row in trials if is_eligible(row)]
+    return {
+        name: rate((row.item_id, is_flipped(row) and row.variant_class == name) for row in eligible)
+        for name in VARIANT_CLASSES
+    }
+
+
+def asr_at(trials: Sequence[TrialRow], budget: int) -> list[dict[str, Any]]:
+    """Read the success rate at every smaller budget off one run.
+
+    ASR(B) = #{eligible, first success <= B} / n_eligible for B = 1..`budget`. An attack's
+    queries do not depend on its budget, so a run with budget 8 holds the runs with 1 to 7.
+
+    Args:
+        trials: trials of one attack.
+        budget: perturbed queries per item.
+
+    Returns:
+        One estimate per budget, as JSON with `budget` first; never falling.
+    """
+    eligible = [row for row in trials if is_eligible(row)]
+    steps = {row.first_success for row in eligible if is_flipped(row)}
+    curve = []
+    estimate = rate((row.item_id, False) for row in eligible)
+    for b in range(1, budget + 1):
+        if b in steps:
+            estimate = rate((row.item_id, _success_within(row, b)) for row in eligible)
+        curve.append({"budget": b, **estimate.as_json()})
+    return curve
+
+
+def _success_within(trial: TrialRow, b: int) -> bool:
+    """Whether the attack succeeded within b perturbed queries."""
+    return is_flipped(trial) and trial.first_success is not None and trial.first_success <= b
+
+
+def queries_to_success(trials: Sequence[TrialRow]) -> dict[str, float | None]:
+    """Return the median and mean number of perturbed queries up to the first success.
+
+    Over successes only: both are null without any.
+    """
+    queries = [
+        row.first_success for row in trials if is_flipped(row) and row.first_success is not None
+    ]
+    if not queries:
+        return {"median": None, "mean": None}
+    return {"median": float(median(queries)), "mean": fmean(queries)}

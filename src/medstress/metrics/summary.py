@@ -1,0 +1,169 @@
+"""All numbers of a run from its trials: what `medstress summary --json` prints."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from medstress.errors import MedstressError
+from medstress.metrics.accuracies import accuracy, accuracy_after
+from medstress.metrics.cautions import cautions
+from medstress.metrics.chance import above_chance, chance_of
+from medstress.metrics.counts import check_trial, count_verdicts, seed_order
+from medstress.metrics.diversity import replacement_diversity
+from medstress.metrics.estimates import unknown
+from medstress.metrics.pairs import sampler_tests
+from medstress.metrics.success import (
+    asr,
+    asr_at,
+    asr_by_variant,
+    asr_decided,
+    asr_valid,
+    n_validity_unknown,
+    queries_to_success,
+)
+from medstress.rows import TrialRow
+
+RowKey: TypeAlias = tuple[str, str, str, str, int | None]
+"""(dataset, group, victim, attack, seed) of one row of results; the seed of deterministic
+attacks is None."""
+
+Ledger: TypeAlias = Mapping[str, int]
+"""Queries of one row under the names of `LEDGER_FIELDS`."""
+
+LEDGER_FIELDS = (
+    "asked",
+    "paid",
+    "cached",
+    "failed",
+    "ahead",
+    "baseline",
+    "other",
+    "interrupted",
+)
+"""The fields of `queries`; the first four are sums over trials."""
+
+_NO_QUERIES: Ledger = dict.fromkeys(LEDGER_FIELDS, 0)
+
+
+def summarise(
+    trials: Sequence[TrialRow],
+    experiment: Mapping[str, Any],
+    ledgers: Mapping[RowKey, Ledger],
+    performance: Mapping[str, Any],
+    budgets: Mapping[str, int],
+) -> dict[str, Any]:
+    """Compute the summary of a run, finished or not, in the shape of `summary --json`.
+
+    Rows are sorted by data set, group, victim, attack and seed, so the summary does not
+    depend on the order of the trials. `slices` and `requirements` are empty.
+
+    Args:
+        trials: the finished trials, in any order.
+        experiment: name, fingerprint, seeds, versions, started, finished, complete.
+        ledgers: the queries of every row of results, in the fields of `LEDGER_FIELDS`.
+        performance: passed through.
+        budgets: perturbed queries per item, by attack label; the largest where it varies.
+
+    Returns:
+        A dictionary that `json.dumps(..., allow_nan=False)` takes.
+
+    Raises:
+        MedstressError: a trial or a ledger breaks its contract.
+    """
+    rows: dict[RowKey, list[TrialRow]] = defaultdict(list)
+    for trial in trials:
+        check_trial(trial, budgets)
+        rows[trial.dataset, trial.group, trial.victim, trial.attack, trial.seed].append(trial)
+    _check_ledgers(rows, ledgers)
+    keys = sorted(rows, key=lambda key: (key[:4], seed_order(key[4])))
+    return {
+        "format": 1,
+        "experiment": dict(experiment),
+        "results": [_row(key, rows[key], ledgers[key], budgets[key[3]]) for key in keys],
+        "pooled": _pooled(keys, rows, ledgers, budgets),
+        "slices": [],
+        "requirements": [],
+        "tests": sampler_tests(trials),
+        "warnings": cautions(trials, experiment),
+        "performance": dict(performance),
+    }
+
+
+def _pooled(
+    keys: Sequence[RowKey],
+    rows: Mapping[RowKey, list[TrialRow]],
+    ledgers: Mapping[RowKey, Ledger],
+    budgets: Mapping[str, int],
+) -> list[dict[str, Any]]:
+    """Pool the seeds of each attack; the row of a deterministic one stands alone."""
+    pools: dict[tuple[str, str, str, str, bool], list[RowKey]] = defaultdict(list)
+    for key in keys:
+        pools[*key[:4], key[4] is None].append(key)
+    found = []
+    for members in pools.values():
+        dataset, group, victim, attack, _ = members[0]
+        pooled = [trial for key in members for trial in rows[key]]
+        ledger = _total(ledgers[key] for key in members)
+        row = _row((dataset, group, victim, attack, None), pooled, ledger, budgets[attack])
+        found.append({**row, "seeds": [key[4] for key in members]})
+    return found
+
+
+def _row(key: RowKey, trials: Sequence[TrialRow], ledger: Ledger, budget: int) -> dict[str, Any]:
+    """Compute one row of results or of pooled, the fields in the documented order."""
+    dataset, group, victim, attack, seed = key
+    return {
+        "dataset": dataset,
+        "group": group,
+        "victim": victim,
+        "attack": attack,
+        "attack_spec": trials[0].attack_spec,
+        "seed": seed,
+        **count_verdicts(trials),
+        "accuracy": accuracy(trials).as_json(),
+        "chance": chance_of(trials),
+        "above_chance": above_chance(trials),
+        "accuracy_after": accuracy_after(trials).as_json(),
+        "asr": asr(trials).as_json(),
+        "asr_decided": asr_decided(trials).as_json(),
+        "asr_valid": asr_valid(trials).as_json(),
+        "n_validity_unknown": n_validity_unknown(trials),
+        "n_censored": 0,  # nothing rejects a success after the search yet
+        "asr_by_variant": {
+            name: estimate.as_json() for name, estimate in asr_by_variant(trials).items()
+        },
+        "asr_at": asr_at(trials, budget),
+        "queries": {field: ledger[field] for field in LEDGER_FIELDS},
+        "queries_to_success": queries_to_success(trials),
+        "diversity": replacement_diversity(trials).as_json(),
+        "diversity_unbiased": replacement_diversity(trials, unbiased=True).as_json(),
+        "prompt_similarity": unknown("not computed").as_json(),
+    }
+
+
+def _total(ledgers: Iterable[Ledger]) -> Ledger:
+    """Add ledgers field by field."""
+    total = dict(_NO_QUERIES)
+    for ledger in ledgers:
+        for field in LEDGER_FIELDS:
+            total[field] += ledger[field]
+    return total
+
+
+def _check_ledgers(rows: Mapping[RowKey, list[TrialRow]], ledgers: Mapping[RowKey, Ledger]) -> None:
+    """Refuse ledgers that do not add up to the trials they belong to."""
+    for key in rows.keys() | ledgers.keys():
+        if key not in ledgers:
+            raise MedstressError(f"there is no ledger for the trials of {key}")
+        trials, ledger = rows.get(key, []), ledgers[key]
+        sums = {
+            "asked": sum(row.n_asked for row in trials),
+            "paid": sum(row.n_paid for row in trials),
+            "cached": sum(row.n_cached for row in trials),
+            "failed": sum(row.n_failed for row in trials),
+        }
+        wrong = {name: ledger[name] for name in sums if ledger[name] != sums[name]}
+        if wrong:
+            raise MedstressError(f"the ledger of {key} says {wrong}, its trials add up to {sums}")

@@ -1,0 +1,221 @@
+"""Reading a run, finished or running, without touching it."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from medstress.errors import StoreError
+from medstress.store.codec import decode_item
+from medstress.store.run_store import FILE, FORMAT
+
+# A call asked by several queries is paid by the first of them in the plan's order, so that the
+# ledger does not depend on which was computed first, nor on kills and restarts.
+_QUERIES = """
+CREATE TEMP TABLE queries AS
+SELECT trial, purpose, query, MAX(failed) AS failed, MAX(payer) AS paid FROM (
+    SELECT trial, purpose, query, error IS NOT NULL AS failed,
+           error IS NULL AND ROW_NUMBER() OVER (
+               PARTITION BY key ORDER BY error IS NOT NULL, trial, seq) = 1 AS payer
+    FROM exchanges WHERE role = 'victim')
+GROUP BY trial, purpose, query
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredTrial:
+    """One finished trial, as stored."""
+
+    trial: int
+    trial_id: str
+    dataset: str
+    group: str
+    victim: str
+    attack: str
+    spec: str
+    seed: int | None
+    repeat: int
+    item: int
+    verdict: str
+    result: dict[str, Any]
+    n_paid: int
+    n_cached: int
+    n_failed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredExchange:
+    """One call a trial consumed, or one computed ahead and never consumed."""
+
+    trial: int
+    trial_id: str
+    victim: str
+    item: int
+    role: str
+    purpose: str
+    query: int | None
+    call: int | None
+    key: bytes
+    edits: str | None
+    request: str | None
+    answer: str | None
+    cached: bool
+    seconds: float | None
+    tokens_in: int | None
+    tokens_out: int | None
+    error: str | None
+
+
+class RunReader:
+    """Opens a run folder for reading; works beside a process that is writing it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        path = folder / FILE
+        if not path.is_file():
+            raise StoreError(
+                f"there is no run in {folder} (no {FILE}); start one with: medstress run"
+            )
+        self._db = _open(path)
+        try:
+            known = self._db.execute("PRAGMA user_version").fetchone()[0]
+            if known != FORMAT:
+                raise StoreError(f"{folder} holds a run of format {known}, this reads {FORMAT}")
+            self._db.execute(_QUERIES)
+        except sqlite3.Error as error:
+            raise StoreError(f"{path} is not a readable run: {error}") from error
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    @cached_property
+    def manifest(self) -> dict[str, Any]:
+        """What the run is."""
+        return {key: json.loads(value) for key, value in self._db.execute("SELECT * FROM manifest")}
+
+    def items(self) -> dict[int, tuple[str, Any]]:
+        """Row -> (data set, item)."""
+        rows = self._db.execute("SELECT id, dataset, body FROM items")
+        return {row: (dataset, decode_item(body)) for row, dataset, body in rows}
+
+    def n_trials(self) -> int:
+        """How many trials are finished."""
+        return int(
+            self._db.execute("SELECT COUNT(*) FROM trials WHERE verdict IS NOT NULL").fetchone()[0]
+        )
+
+    def trials(self) -> Iterator[StoredTrial]:
+        """All finished trials, in the plan's order."""
+        rows = self._db.execute(
+            "SELECT t.id, t.trial_id, a.dataset, a.grp, a.victim, a.attack, a.spec, a.seed, "
+            "t.repeat, t.item, t.verdict, t.result, COALESCE(q.paid, 0), COALESCE(q.cached, 0), "
+            "COALESCE(q.failed, 0) FROM trials t JOIN arms a ON a.id = t.arm LEFT JOIN ("
+            "  SELECT trial, SUM(paid AND NOT failed) AS paid, "
+            "  SUM(NOT paid AND NOT failed) AS cached, SUM(failed) AS failed "
+            "  FROM queries WHERE purpose = 'attack' GROUP BY trial) q ON q.trial = t.id "
+            "WHERE t.verdict IS NOT NULL ORDER BY t.id"
+        )
+        for row in rows:
+            yield StoredTrial(
+                trial=row[0],
+                trial_id=row[1],
+                dataset=row[2],
+                group=row[3],
+                victim=row[4],
+                attack=row[5],
+                spec=row[6],
+                seed=row[7],
+                repeat=row[8],
+                item=row[9],
+                verdict=row[10],
+                result=json.loads(row[11]),
+                n_paid=row[12],
+                n_cached=row[13],
+                n_failed=row[14],
+            )
+
+    def other_counts(self) -> dict[tuple[str, str, str, str, int | None], dict[str, int]]:
+        """Beside the attack's queries: (data set, group, victim, attack, seed) -> counts of
+        `baseline`, `other`, `ahead` and `interrupted`.
+
+        A call left in the journal counts as interrupted only if its process is gone, which the
+        writer settles when it opens the folder again.
+        """
+        counts: dict[tuple[str, str, str, str, int | None], dict[str, int]] = {}
+        sources = {
+            "baseline": "SELECT trial FROM queries WHERE purpose = 'baseline'",
+            "other": "SELECT trial FROM queries WHERE purpose NOT IN ('baseline', 'attack')",
+            "ahead": "SELECT trial FROM answers WHERE key NOT IN (SELECT key FROM exchanges)",
+            "interrupted": "SELECT trial FROM interrupted",
+        }
+        for name, source in sources.items():
+            rows = self._db.execute(
+                f"SELECT a.dataset, a.grp, a.victim, a.attack, a.seed, COUNT(*) FROM ({source}) s "
+                "JOIN trials t ON t.id = s.trial JOIN arms a ON a.id = t.arm GROUP BY a.id"
+            )
+            for *arm, n in rows:
+                counts.setdefault((arm[0], arm[1], arm[2], arm[3], arm[4]), {})[name] = n
+        return counts
+
+    def totals(self) -> dict[str, int]:
+        """Computed calls and their tokens."""
+        calls, tokens_in, tokens_out = self._db.execute(
+            "SELECT COUNT(*), TOTAL(tokens_in), TOTAL(tokens_out) FROM answers"
+        ).fetchone()
+        return {"calls": calls, "tokens_in": int(tokens_in), "tokens_out": int(tokens_out)}
+
+    def exchanges(self) -> Iterator[StoredExchange]:
+        """All consumed calls in the plan's order, then those computed ahead and never consumed."""
+        consumed = (
+            "SELECT e.trial, t.trial_id, a.victim, t.item, e.role, e.purpose, e.query, e.call, "
+            "e.key, e.edits, e.request, s.body, ROW_NUMBER() OVER ("
+            "  PARTITION BY e.key ORDER BY e.error IS NOT NULL, e.trial, e.seq) > 1, "
+            "s.seconds, s.tokens_in, s.tokens_out, e.error "
+            "FROM exchanges e JOIN trials t ON t.id = e.trial JOIN arms a ON a.id = t.arm "
+            "LEFT JOIN answers s ON s.key = e.key ORDER BY e.trial, e.seq"
+        )
+        ahead = (
+            "SELECT s.trial, t.trial_id, a.victim, t.item, 'victim', 'ahead', NULL, NULL, s.key, "
+            "NULL, NULL, s.body, 0, s.seconds, s.tokens_in, s.tokens_out, NULL "
+            "FROM answers s JOIN trials t ON t.id = s.trial JOIN arms a ON a.id = t.arm "
+            "WHERE s.key NOT IN (SELECT key FROM exchanges) ORDER BY s.trial"
+        )
+        for query in (consumed, ahead):
+            for row in self._db.execute(query):
+                yield StoredExchange(
+                    trial=row[0],
+                    trial_id=row[1],
+                    victim=row[2],
+                    item=row[3],
+                    role=row[4],
+                    purpose=row[5],
+                    query=row[6],
+                    call=row[7],
+                    key=row[8],
+                    edits=row[9],
+                    request=row[10],
+                    answer=row[11],
+                    cached=bool(row[12]),
+                    seconds=row[13],
+                    tokens_in=row[14],
+                    tokens_out=row[15],
+                    error=row[16],
+                )
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    uri = path.resolve().as_uri()
+    try:
+        db = sqlite3.connect(f"{uri}?mode=ro", uri=True)
+        db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
+    except sqlite3.OperationalError:
+        # A read-only folder without the WAL's side files: nobody can be writing it.
+        db = sqlite3.connect(f"{uri}?mode=ro&immutable=1", uri=True)
+    db.execute("PRAGMA temp_store = MEMORY")
+    return db
