@@ -1,5 +1,57 @@
-"""medstress measures the adversarial robustness of biomedical language models."""
+"""medstress measures the adversarial robustness of biomedical language models.
+
+Nothing heavy is imported here: every public name is loaded when first used.
+"""
 
 from __future__ import annotations
 
-__version__ = "0.1.0"
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from medstress.version import __version__
+
+if TYPE_CHECKING:
+    from medstress import attacks, metrics, testing
+    from medstress.api import attack_one, load_dataset
+    from medstress.experiment.config import Experiment
+    from medstress.experiment.run import Run, run
+    from medstress.items import Candidate, Mention, Question
+
+_PLACES = {
+    "Candidate": "medstress.items",
+    "Experiment": "medstress.experiment.config",
+    "Mention": "medstress.items",
+    "Question": "medstress.items",
+    "Run": "medstress.experiment.run",
+    "attack_one": "medstress.api",
+    "load_dataset": "medstress.api",
+    "run": "medstress.experiment.run",
+}
+_MODULES = ("attacks", "metrics", "testing")
+
+__all__ = [
+    "Candidate",
+    "Experiment",
+    "Mention",
+    "Question",
+    "Run",
+    "__version__",
+    "attack_one",
+    "attacks",
+    "load_dataset",
+    "metrics",
+    "run",
+    "testing",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"medstress.{name}")
+    if name in _PLACES:
+        return getattr(import_module(_PLACES[name]), name)
+    raise AttributeError(f"module 'medstress' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

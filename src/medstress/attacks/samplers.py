@@ -86,7 +86,7 @@ def _random(
 
 def _pdws(distances: Floats, allowed: Indices, rng: Generator, k: int, n: float | None) -> Indices:
     assert n is not None
-    noise = rng.gumbel(size=distances.shape[0])
+    noise: Floats = rng.gumbel(size=distances.shape)
     return gumbel_top_k(log_weights(distances[allowed], n), noise[allowed], k)
 
 

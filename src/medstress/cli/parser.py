@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from medstress import __version__
+from medstress.version import __version__
 
 KINDS = (
     "attacks",

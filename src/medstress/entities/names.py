@@ -45,7 +45,8 @@ def fold_word(word: str) -> str:
     A rule on endings, not a dictionary. ss and us stay; es, is or s is dropped, then a final e,
     and a final y becomes i (so ies does as well). Plural and singular meet whichever way the
     plural was made: masses, diseases, injuries, metastases. Words with digits and words
-    of one or two letters stay.
+    of one or two letters stay. Two words in thousands that differ meet as well (Meige, Meigs):
+    one name fewer to draw, never a second right answer.
 
     >>> [fold_word(word) for word in ("masses", "mass", "injuries", "injury", "metastases")]
     ['mass', 'mass', 'injuri', 'injuri', 'metastas']

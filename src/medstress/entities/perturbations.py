@@ -95,7 +95,8 @@ class VectorPerturbationSet:
         """Embed the vocabulary, and all anchors in one batch; later calls need no model.
 
         Args:
-            anchors: the key texts of the items that will be attacked.
+            anchors: the key texts of the items that will be attacked, and other texts whose
+                distance will be asked for.
             progress: told (done, all) while vectors are computed.
         """
         if self._vectors is None:

@@ -11,11 +11,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from medstress import __version__
 from medstress.errors import StoreError
 from medstress.experiment.config import Experiment
 from medstress.experiment.parts import AttackPart, DatasetPart, GroupPart, used_tables
 from medstress.hashing import content_hash
+from medstress.version import __version__
 from medstress.victim import Victim
 
 LIBRARIES = ("numpy", "scipy", "polars", "pydantic", "jinja2", "torch", "transformers")

@@ -1,0 +1,138 @@
+"""The short ways in from Python: one question, one data set."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from medstress import registry
+from medstress.attacks.protocol import Attack
+from medstress.backends.python import wrap_function
+from medstress.calls import Backend
+from medstress.datasets.draw import draw
+from medstress.datasets.source import DatasetOptions, Loaded
+from medstress.errors import UsageError
+from medstress.experiment.config import EntitiesTable, VictimTable
+from medstress.experiment.parts import (
+    DatasetPart,
+    load_groups,
+    open_victims,
+    task_of,
+)
+from medstress.items import Question
+from medstress.scheduler.ready_queue import Scheduler
+from medstress.scheduler.trial import Trial
+from medstress.store.reader import RunReader
+from medstress.store.run_store import RunStore
+from medstress.victim import Victim
+
+
+def load_dataset(
+    name: str,
+    path: str | Path | None = None,
+    *,
+    annotations: str | Path | None = None,
+    split: str | None = None,
+    limit: int | None = None,
+) -> tuple[Question, ...]:
+    """Load the questions of a source (`medstress list datasets`).
+
+    Raises:
+        UsageError, DataError: one sentence.
+    """
+    options = DatasetOptions(
+        path=None if path is None else Path(path),
+        annotations=None if annotations is None else Path(annotations),
+        split=split,
+    )
+    loaded: Loaded = registry.load("datasets", name)(options)
+    return draw(loaded.questions, limit)
+
+
+def attack_one(
+    question: Question,
+    victim: Mapping[str, Any] | Callable[[list[str]], Any] | Victim,
+    attack: Attack,
+    *,
+    entities: Mapping[str, Any],
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Attack one question and say what happened.
+
+    Args:
+        question: with typed mentions.
+        victim: the keys of a `[[victim]]` table, a function from a list of prompts to a list of
+            answers, or a `Victim`.
+        attack: such as ``medstress.attacks.EntitySubstitution(sampler="nearest")``.
+        entities: the keys of an `[[entities]]` table, e.g.
+            ``{"type": "drugs", "vocabulary": "drugs"}``.
+        seed: of the attack's random stream.
+
+    Returns:
+        The trial's row as a dict, with the fields of an exported trial (docs: schema).
+
+    Raises:
+        UsageError, DataError, BackendError: one sentence.
+    """
+    base = Path.cwd()
+    loaded = Loaded(questions=(question,), skipped=(), source_hash="")
+    dataset = DatasetPart(label="one", questions=(question,), loaded=loaded)
+    table = EntitiesTable.model_validate(dict(entities))
+    (group,) = load_groups([table], base, [dataset], lambda _: None)
+    opened = _victim(victim, base)
+    trial = Trial(
+        dataset="one",
+        group=group.label,
+        item=question,
+        victim=opened,
+        attack_label=str(attack.spec()["name"]),
+        attack=attack,
+        resources=group.resources,
+        seed=None if attack.deterministic else seed,
+    )
+    return _run_one(trial)
+
+
+def _run_one(trial: Trial) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from medstress.experiment.rows import trial_rows
+
+    template = trial.victim.task.template
+    with tempfile.TemporaryDirectory(prefix="medstress-") as folder:
+        with RunStore(Path(folder)) as store:
+            store.write_manifest(
+                {
+                    "config": {"experiment": {"name": "attack_one"}},
+                    "victims": {
+                        trial.victim.label: {
+                            "prompt": {"name": template.name, "source": template.source}
+                        }
+                    },
+                }
+            )
+            Scheduler(store).run([trial], 1)
+        reader = RunReader(Path(folder))
+        try:
+            (row,) = trial_rows(reader)
+        finally:
+            reader.close()
+    return {**asdict(row), "verdict": row.verdict.value}
+
+
+def _victim(victim: Any, base: Path) -> Victim:
+    if isinstance(victim, Victim):
+        return victim
+    if isinstance(victim, Mapping):
+        (opened,) = open_victims([VictimTable.model_validate(dict(victim))], base, lambda _: None)
+        return opened
+    if not callable(victim):
+        raise UsageError(
+            f"victim: expected a [[victim]] table, a function or a Victim, got {victim!r}"
+        )
+    backend: Backend = wrap_function(victim, version="attack_one")
+    table = VictimTable(backend="python")
+    task = task_of(table, base, backend.kinds, "function")
+    return Victim(label=backend.identity.name, task=task, backend=backend)

@@ -1,0 +1,250 @@
+"""Log probabilities from a decoder-only model, by token trees or by plain rows."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from medstress.backends.loaded_model import LoadedModel
+from medstress.backends.out_of_memory import in_halves
+from medstress.backends.token_tree import (
+    Row,
+    Target,
+    build_row,
+    plan_batches,
+    plan_rows,
+    visible,
+)
+
+log = logging.getLogger(__name__)
+
+_CHECKED = (
+    ("The patient was given aspirin for the pain in the chest.", " The dose was low."),
+    ("The patient was given aspirin for the pain in the chest.", " The dose was high."),
+    ("The patient was given insulin.", " The answer is yes."),
+    ("Vitamin C prevents scurvy.", " Vitamin D prevents rickets."),
+)
+"""Texts for the self-check: shared prefixes of different lengths, and a trie of their own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Numbers the cuts of a batch are chosen by; they change speed, not results."""
+
+    overhead: float
+    """What one more forward costs, in tokens."""
+    max_nodes: int
+    """The longest row; its mask has the square of this many entries."""
+    max_tokens: int
+    """The most tokens of one forward, padding included."""
+
+
+# CPU: measured on 2 cores with SmolLM2-135M. CUDA: reasoned, not measured; a kernel launch costs
+# as much as hundreds of tokens, and memory allows larger masks.
+_PLANS = {
+    "cpu": Plan(overhead=64.0, max_nodes=2048, max_tokens=1024),
+    "cuda": Plan(overhead=1024.0, max_nodes=4096, max_tokens=16384),
+}
+
+
+class CausalScorer:
+    """Computes log probabilities of the scored tokens of targets.
+
+    Args:
+        loaded: a decoder-only model.
+        sharing: False forces the plain path: each distinct context is a row of its own.
+
+    Attributes:
+        path: `tree`, or `plain` where the architecture cannot read trees.
+        tokens_forwarded: tokens the model has read, padding included.
+    """
+
+    def __init__(self, loaded: LoadedModel, *, sharing: bool = True) -> None:
+        self._model = loaded.model
+        self._plan = _PLANS["cuda" if loaded.device.type == "cuda" else "cpu"]
+        config = loaded.model.config.get_text_config()
+        # Linear layers cost about 12 h^2 multiplications a token and layer, attention 2 h n:
+        # equal at n = 6 h (measured on SmolLM2, h = 576: 3,600).
+        self._full_attention = 6.0 * config.hidden_size
+        self._window = _attention_window(config)
+        self._takes_positions = "position_ids" in inspect.signature(self._model.forward).parameters
+        self.tokens_forwarded = 0
+        self.path: Literal["tree", "plain"] = "plain"
+        if sharing:
+            self.path = "tree" if self._reads_trees(loaded.tokenizer) else "plain"
+            self.tokens_forwarded = 0
+            if self.path == "plain":
+                log.warning(
+                    "%s cannot read token trees; shared prefixes are computed again each time",
+                    type(self._model).__name__,
+                )
+
+    def log_probs(self, targets: Sequence[Target]) -> list[list[float] | None]:
+        """Score targets.
+
+        Args:
+            targets: each with at least one scored token.
+
+        Returns:
+            The natural log probability of each scored token of each target; None for a target
+            that does not fit into memory.
+        """
+        results: list[list[float] | None] = [None] * len(targets)
+        as_tree = [
+            index
+            for index, target in enumerate(targets)
+            if self.path == "tree" and len(target.context) <= self._window
+        ]
+        alone = sorted(set(range(len(targets))) - set(as_tree))
+        for indexes, tree in ((as_tree, True), (alone, False)):
+            chosen = [targets[index] for index in indexes]
+            for index, result in zip(indexes, self._score(chosen, tree), strict=True):
+                results[index] = result
+        return results
+
+    def _score(self, targets: Sequence[Target], tree: bool) -> list[list[float] | None]:
+        results: list[list[float] | None] = [None] * len(targets)
+        groups = self._groups(targets, tree)
+        rows = [build_row([targets[index] for index in group]) for group in groups]
+        batches = plan_batches(
+            [len(row.tokens) for row in rows],
+            overhead=self._plan.overhead,
+            max_tokens=self._plan.max_tokens,
+        )
+        for batch in batches:
+            parts = [[targets[index] for index in groups[row]] for row in batch]
+            found = in_halves(parts, lambda parts: self._forward(parts, tree))
+            for row, part, values in zip(batch, parts, found, strict=True):
+                # None: not even this row alone fits, so its targets are tried in smaller rows.
+                last = values or in_halves(part, lambda part: self._forward([part], tree)[0])
+                for index, value in zip(groups[row], last, strict=True):
+                    results[index] = value
+        return results
+
+    def _groups(self, targets: Sequence[Target], tree: bool) -> list[list[int]]:
+        """Say which targets share a row: by the plan, or only those with equal contexts."""
+        if tree:
+            return plan_rows(
+                targets,
+                full_attention=self._full_attention,
+                max_nodes=int(min(self._plan.max_nodes, self._window)),
+            )
+        equal: dict[tuple[int, ...], list[int]] = {}
+        for index, target in enumerate(targets):
+            equal.setdefault(target.context, []).append(index)
+        return list(equal.values())
+
+    def _forward(self, parts: Sequence[Sequence[Target]], tree: bool) -> list[list[list[float]]]:
+        """Forward one batch, a row for each part; log probabilities by part, target and token."""
+        import torch
+
+        rows = [build_row(part) for part in parts]
+        needed = sorted(
+            {
+                (number, node)
+                for number, row in enumerate(rows)
+                for nodes in row.nodes
+                for node in nodes
+            }
+        )
+        with torch.inference_mode():
+            logits = self._logits(self._inputs(rows, tree), needed)
+            found = torch.log_softmax(logits.float(), dim=-1)
+            place = {pair: number for number, pair in enumerate(needed)}
+            wanted = [
+                (place[number, node], token)
+                for number, (row, part) in enumerate(zip(rows, parts, strict=True))
+                for nodes, target in zip(row.nodes, part, strict=True)
+                for node, token in zip(nodes, target.scored, strict=True)
+            ]
+            at, tokens = torch.tensor(wanted, device=found.device).T
+            values = iter(found[at, tokens].tolist())
+        return [[[next(values) for _ in target.scored] for target in part] for part in parts]
+
+    def _inputs(self, rows: Sequence[Row], tree: bool) -> dict[str, Any]:
+        """Pad rows on the right and mask them; counts what is forwarded."""
+        import torch
+
+        device = self._model.device
+        length = max(len(row.tokens) for row in rows)
+        self.tokens_forwarded += length * len(rows)
+
+        def padded(lists: list[list[int]]) -> Any:
+            return torch.tensor([one + [0] * (length - len(one)) for one in lists], device=device)
+
+        inputs = {"input_ids": padded([row.tokens for row in rows])}
+        if self._takes_positions:
+            inputs["position_ids"] = padded([row.depths for row in rows])
+        if tree:
+            seen = torch.from_numpy(visible(rows)).to(device)[:, None]
+            hidden = torch.finfo(self._model.dtype).min
+            # Additive: every attention implementation takes it, unlike a boolean one.
+            mask = torch.zeros(seen.shape, dtype=self._model.dtype, device=device)
+            inputs["attention_mask"] = mask.masked_fill_(~seen, hidden)
+        else:
+            inputs["attention_mask"] = padded([[1] * len(row.tokens) for row in rows])
+        return inputs
+
+    def _logits(self, inputs: dict[str, Any], needed: Sequence[tuple[int, int]]) -> Any:
+        """Return the logits at needed (row, node) pairs, `(n_needed, n_vocabulary)`.
+
+        The vocabulary layer may cost as much as many others, so its input is thinned out to the
+        needed nodes; what a model does to the logits afterwards is done as usual.
+        """
+        import torch
+
+        rows, nodes = torch.tensor(needed, device=self._model.device).T
+        thinned: list[bool] = []
+
+        def thin(_module: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+            thinned.append(True)
+            return (args[0][rows, nodes][None], *args[1:])
+
+        head = self._model.get_output_embeddings()
+        handle = None if head is None else head.register_forward_pre_hook(thin)
+        try:
+            logits = self._model(**inputs, use_cache=False).logits
+        finally:
+            if handle is not None:
+                handle.remove()
+        return logits[0] if thinned else logits[rows, nodes]
+
+    def _reads_trees(self, tokenizer: Any) -> bool:
+        """Compare both paths on a few sentences; some architectures ignore mask or positions."""
+        import torch
+
+        if not self._takes_positions:
+            return False
+        targets = []
+        for prompt, continuation in _CHECKED:
+            tokens = tuple(tokenizer(prompt + continuation, add_special_tokens=False)["input_ids"])
+            targets.append(Target(tokens, len(tokens) // 2))
+        targets.append(Target(targets[0].tokens[:-2], len(targets[0].tokens) // 2))
+        tolerance = 1e-3 if self._model.dtype == torch.float32 else 0.1
+        plain = [part[0] for part in self._forward([[target] for target in targets], tree=False)]
+        try:
+            # One row whatever the plan says, to have several tries in it, and a padded one.
+            shared = self._forward([targets, targets[2:]], tree=True)[0]
+        except (RuntimeError, ValueError, TypeError, IndexError, AttributeError) as error:
+            log.debug("the self-check of token trees failed", exc_info=error)
+            return False
+        differences = [
+            abs(a - b)
+            for one, other in zip(plain, shared, strict=True)
+            for a, b in zip(one, other, strict=True)
+        ]
+        return max(differences) <= tolerance
+
+
+def _attention_window(config: Any) -> float:
+    """Return the length up to which every layer sees all that came before, in tokens.
+
+    Beyond it a tree would be wrong in one of two ways: its mask replaces the sliding or chunked
+    window of most models, and some (GPT-Neo) count their window in places of the row.
+    """
+    names = ("sliding_window", "attention_chunk_size", "window_size", "attention_window_size")
+    windows = [getattr(config, name, None) for name in names]
+    return min((float(window) for window in windows if window), default=float("inf"))

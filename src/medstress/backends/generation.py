@@ -1,0 +1,122 @@
+"""Text generation in batches, greedy or sampled."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from medstress.backends.loaded_model import LoadedModel
+from medstress.backends.out_of_memory import in_halves
+from medstress.backends.token_tree import plan_batches
+from medstress.calls import Decoding, Generate
+from medstress.hashing import digest
+
+_OVERHEAD = 64.0
+_MAX_TOKENS = {"cpu": 4096, "cuda": 65536}
+"""The most tokens of one batch, new ones included; bounds the key-value cache."""
+
+
+class Generator:
+    """Continues token sequences.
+
+    Args:
+        loaded: a decoder-only or encoder-decoder model.
+    """
+
+    def __init__(self, loaded: LoadedModel) -> None:
+        self._loaded = loaded
+        self._model = loaded.model
+        self._ends = loaded.model.generation_config.eos_token_id or []
+        self._max_tokens = _MAX_TOKENS["cuda" if loaded.device.type == "cuda" else "cpu"]
+        self._asked: Counter[bytes] = Counter()
+
+    def continue_all(
+        self, calls: Sequence[Generate], prompts: Sequence[tuple[int, ...]]
+    ) -> list[tuple[int, ...] | None]:
+        """Generate.
+
+        Args:
+            calls: whose decoding is used, and whose content seeds the sampling.
+            prompts: the tokens of each call's prompt.
+
+        Returns:
+            The new tokens of each call, an end token included where one came; None for a call
+            that does not fit into memory.
+        """
+        results: list[tuple[int, ...] | None] = [None] * len(calls)
+        seeds = [self._seed(call) for call in calls]
+        groups: dict[Decoding, list[int]] = {}
+        for index, call in enumerate(calls):
+            groups.setdefault(call.decoding, []).append(index)
+        for decoding, members in groups.items():
+            lengths = [len(prompts[index]) + decoding.max_new_tokens for index in members]
+            for batch in plan_batches(lengths, overhead=_OVERHEAD, max_tokens=self._max_tokens):
+                indexes = [members[place] for place in batch]
+                work = [(prompts[index], seeds[index]) for index in indexes]
+                found = in_halves(work, partial(self._generate, decoding=decoding))
+                for index, tokens in zip(indexes, found, strict=True):
+                    results[index] = tokens
+        return results
+
+    def _seed(self, call: Generate) -> int:
+        """A seed from the call's content and from how often it was asked before."""
+        key = digest(call.canonical())
+        count = self._asked[key]
+        self._asked[key] += 1
+        return int.from_bytes(digest([key.hex(), count])[:8], "big", signed=True)
+
+    def _generate(
+        self, work: Sequence[tuple[tuple[int, ...], int]], decoding: Decoding
+    ) -> list[tuple[int, ...]]:
+        import torch
+        from transformers import LogitsProcessorList
+
+        longest = max(len(prompt) for prompt, _ in work)
+        padding = self._model.generation_config.pad_token_id
+        ids = [[padding] * (longest - len(prompt)) + list(prompt) for prompt, _ in work]
+        mask = [[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt, _ in work]
+        device = self._loaded.device
+        noise = []
+        if decoding.temperature > 0:
+            noise.append(_GumbelNoise(decoding.temperature, [seed for _, seed in work]))
+        with torch.inference_mode():
+            rows = self._model.generate(
+                input_ids=torch.tensor(ids, device=device),
+                attention_mask=torch.tensor(mask, device=device),
+                do_sample=False,
+                max_new_tokens=decoding.max_new_tokens,
+                logits_processor=LogitsProcessorList(noise),
+            ).tolist()
+        # An encoder-decoder's rows begin with the start token, a decoder's with the prompt.
+        skip = 1 if self._loaded.encoder_decoder else longest
+        return [self._until_end(row[skip:]) for row in rows]
+
+    def _until_end(self, tokens: list[int]) -> tuple[int, ...]:
+        stops = [place for place, token in enumerate(tokens) if token in self._ends]
+        return tuple(tokens[: stops[0] + 1] if stops else tokens)
+
+
+class _GumbelNoise:
+    """Makes the arg max of the logits a sample from softmax(logits / temperature).
+
+    The arg max of logits / temperature + Gumbel noise is such a sample. Unlike torch's multinomial
+    it lets each row have its own random stream, so that a sample does not depend on which other
+    calls happen to share the batch.
+    """
+
+    def __init__(self, temperature: float, seeds: Sequence[int]) -> None:
+        import torch
+
+        self._temperature = temperature
+        # On the CPU whatever the device, so that a seed means the same everywhere.
+        self._streams = [torch.Generator().manual_seed(seed) for seed in seeds]
+
+    def __call__(self, input_ids: Any, scores: Any) -> Any:
+        import torch
+
+        waits = torch.empty(scores.shape, dtype=torch.float32)
+        for row, stream in zip(waits, self._streams, strict=True):
+            row.exponential_(generator=stream)
+        return scores.float() / self._temperature - waits.log().to(scores.device)

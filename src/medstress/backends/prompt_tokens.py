@@ -1,0 +1,116 @@
+"""Prompts and continuations as token sequences."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from medstress.backends.token_tree import Target, shared_length
+from medstress.calls import Prompt
+from medstress.errors import PermanentBackendError, UsageError
+
+
+class PromptTokenizer:
+    """Turns prompts into tokens in the one way the model expects.
+
+    Args:
+        tokenizer: of transformers.
+        name: the model's, for messages.
+        open_end: True drops what the tokenizer puts after a text by default (an end token),
+            because the text is to be continued.
+    """
+
+    def __init__(self, tokenizer: Any, name: str, *, open_end: bool) -> None:
+        self._tokenizer = tokenizer
+        self._name = name
+        self._trailing = _trailing_tokens(tokenizer) if open_end else 0
+
+    def text(self, prompt: Prompt) -> str:
+        """Return the prompt as one text; a conversation goes through the chat template.
+
+        Raises:
+            UsageError: a conversation, and the model has no chat template.
+            PermanentBackendError: the template refuses this conversation.
+        """
+        if isinstance(prompt, str):
+            return prompt
+        from jinja2 import TemplateError
+
+        if not self._tokenizer.chat_template:
+            raise UsageError(
+                f"model {self._name!r} has no chat template, so it cannot be asked in turns; "
+                "use a plain prompt (chat = false) or an instruction-tuned model"
+            )
+        turns = [{"role": turn.role, "content": turn.content} for turn in prompt]
+        try:
+            return str(
+                self._tokenizer.apply_chat_template(
+                    turns, tokenize=False, add_generation_prompt=True
+                )
+            )
+        except TemplateError as error:
+            raise PermanentBackendError(
+                f"the chat template of {self._name!r} refuses this conversation: {error}"
+            ) from error
+
+    def tokens(self, texts: Sequence[str], *, chat: bool) -> list[tuple[int, ...]]:
+        """Return the tokens of texts.
+
+        Args:
+            texts: one or more.
+            chat: True where a chat template made them, which wrote the special tokens itself;
+                otherwise the tokenizer adds its own.
+        """
+        found = self._tokenizer(list(texts), add_special_tokens=not chat, verbose=False)
+        drop = 0 if chat else self._trailing
+        return [tuple(ids[: len(ids) - drop]) for ids in found["input_ids"]]
+
+    def decoded(self, tokens: Sequence[int]) -> str:
+        """Return generated tokens as text, without special tokens."""
+        return str(
+            self._tokenizer.decode(
+                list(tokens), skip_special_tokens=True, clean_up_tokenization_spaces=False
+            )
+        )
+
+
+def targets_of(
+    prompt: Sequence[int], sequences: Sequence[tuple[int, ...]], *, first_token: bool
+) -> list[Target]:
+    """Say which tokens of each sequence are scored (METHODS 1.2).
+
+    The scored tokens begin where a sequence departs from the prompt: that may be before the
+    prompt's end, because a continuation can change how the last characters are tokenised.
+
+    Args:
+        prompt: its tokens.
+        sequences: the tokens of prompt + continuation, one a continuation.
+        first_token: score only the first such token, and the whole rest for continuations that
+            share it.
+
+    >>> options = [(1, 2, 8), (1, 2, 9, 7)]
+    >>> [target.scored for target in targets_of([1, 2], options, first_token=True)]
+    [(8,), (9,)]
+    >>> options = [(1, 2, 9), (1, 2, 9, 7)]
+    >>> [target.scored for target in targets_of([1, 2], options, first_token=True)]
+    [(9,), (9, 7)]
+    >>> targets_of([1, 2], [(1, 3, 9)], first_token=False)
+    [Target(tokens=(1, 3, 9), start=1)]
+    """
+    targets = [Target(tokens, shared_length(prompt, tokens)) for tokens in sequences]
+    if not first_token:
+        return targets
+    heads = [target.tokens[: target.start + 1] for target in targets]
+    uses = Counter(heads)
+    return [
+        Target(head, target.start) if uses[head] == 1 else target
+        for head, target in zip(heads, targets, strict=True)
+    ]
+
+
+def _trailing_tokens(tokenizer: Any) -> int:
+    """Count the special tokens that the tokenizer puts after a text by default."""
+    # The mask is asked for instead of searching the tokens, which may contain repetitions.
+    mask = tokenizer("a", return_special_tokens_mask=True)["special_tokens_mask"]
+    return mask[::-1].index(0) if 0 in mask else 0

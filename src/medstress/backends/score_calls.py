@@ -1,0 +1,190 @@
+"""`Score` calls turned into token sequences, and log probabilities into answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from medstress.backends.causal_scoring import CausalScorer
+from medstress.backends.loaded_model import LoadedModel
+from medstress.backends.prompt_tokens import PromptTokenizer, targets_of
+from medstress.backends.seq2seq_scoring import Pair, Seq2SeqScorer
+from medstress.backends.token_tree import Target
+from medstress.calls import Failure, Reply, Score, Scored
+from medstress.errors import PermanentBackendError
+
+
+class ScoreCalls(Protocol):
+    """Answers `Score` calls with one kind of model."""
+
+    path: str
+    """`tree` or `plain`: whether shared prefixes are computed once."""
+    counters: dict[str, int]
+    """`tokens_forwarded`: read by the model, padding included; `tokens_naive`: the lengths of all
+    prompt + continuation sequences, or of the prompt alone where the first token is enough."""
+
+    def answer(self, calls: Sequence[Score]) -> list[Reply]:
+        """Answer every call, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    targets: list[Target]
+    tokens_in: int
+    naive: int
+
+
+class CausalScoreCalls:
+    """`Score` with a decoder-only model.
+
+    Args:
+        loaded: the model.
+        sharing: False computes shared prefixes again each time.
+    """
+
+    def __init__(self, loaded: LoadedModel, *, sharing: bool) -> None:
+        self._scorer = CausalScorer(loaded, sharing=sharing)
+        self._tokenizer = PromptTokenizer(loaded.tokenizer, loaded.identity.name, open_end=True)
+        self._max_positions = loaded.max_positions
+        self.path: str = self._scorer.path
+        self.counters = {"tokens_forwarded": 0, "tokens_naive": 0}
+
+    def answer(self, calls: Sequence[Score]) -> list[Reply]:
+        """Answer every call; all of them share one forward plan."""
+        prepared = [self._prepare(call) for call in calls]
+        ready = [one for one in prepared if isinstance(one, _Prepared)]
+        values = iter(
+            self._scorer.log_probs(
+                [target for one in ready for target in one.targets if target.scored]
+            )
+        )
+        self.counters["tokens_naive"] += sum(one.naive for one in ready)
+        self.counters["tokens_forwarded"] = self._scorer.tokens_forwarded
+        return [one if isinstance(one, Failure) else _scored(one, values) for one in prepared]
+
+    def _prepare(self, call: Score) -> _Prepared | Failure:
+        try:
+            text = self._tokenizer.text(call.prompt)
+        except PermanentBackendError as error:
+            return Failure(error=str(error))
+        prompt, *sequences = self._tokenizer.tokens(
+            [text, *(text + continuation for continuation in call.continuations)],
+            chat=not isinstance(call.prompt, str),
+        )
+        targets = targets_of(prompt, sequences, first_token=call.first_token)
+        if any(target.scored and target.start == 0 for target in targets):
+            return Failure(
+                error="the first token of the text would have to be scored, and nothing comes "
+                "before it: the prompt is empty, or a continuation changes its only token"
+            )
+        longest = max((len(target.context) for target in targets), default=0)
+        if failure := too_long(longest, self._max_positions):
+            return failure
+        contexts = [target.context if call.first_token else target.tokens for target in targets]
+        return _Prepared(
+            targets,
+            tokens_in=len(prompt) + sum(len(target.scored) for target in targets),
+            naive=sum(map(len, set(contexts) if call.first_token else contexts)),
+        )
+
+
+class Seq2SeqScoreCalls:
+    """`Score` with an encoder-decoder model.
+
+    The prompt goes into the encoder. A continuation, without its leading white space and without
+    an end token, is what the decoder is scored on: `Answer:` + ` aspirin` is read as the output
+    `aspirin`, which may go on.
+
+    Args:
+        loaded: the model.
+    """
+
+    path = "plain"
+
+    def __init__(self, loaded: LoadedModel) -> None:
+        self._scorer = Seq2SeqScorer(loaded)
+        self._tokenizer = PromptTokenizer(loaded.tokenizer, loaded.identity.name, open_end=False)
+        self._max_positions = loaded.max_positions
+        self.counters = {"tokens_forwarded": 0, "tokens_naive": 0}
+
+    def answer(self, calls: Sequence[Score]) -> list[Reply]:
+        """Answer every call; each distinct prompt is encoded once."""
+        prepared = [self._prepare(call) for call in calls]
+        outputs: dict[tuple[int, ...], dict[tuple[int, ...], None]] = {}
+        for one in prepared:
+            if not isinstance(one, Failure):
+                wanted = outputs.setdefault(one[0], {})
+                wanted.update((target.scored, None) for target in one[1].targets if target.scored)
+                self.counters["tokens_naive"] += one[1].naive
+        pairs = [Pair(source, tuple(wanted)) for source, wanted in outputs.items() if wanted]
+        found: dict[tuple[tuple[int, ...], tuple[int, ...]], list[float] | None] = {}
+        for pair, values in zip(pairs, self._scorer.log_probs(pairs), strict=True):
+            for place, output in enumerate(pair.outputs):
+                found[pair.source, output] = None if values is None else values[place]
+        self.counters["tokens_forwarded"] = self._scorer.tokens_forwarded
+        return [
+            one
+            if isinstance(one, Failure)
+            else _scored(
+                one[1],
+                (found[one[0], target.scored] for target in one[1].targets if target.scored),
+            )
+            for one in prepared
+        ]
+
+    def _prepare(self, call: Score) -> tuple[tuple[int, ...], _Prepared] | Failure:
+        chat = not isinstance(call.prompt, str)
+        try:
+            text = self._tokenizer.text(call.prompt)
+        except PermanentBackendError as error:
+            return Failure(error=str(error))
+        (source,) = self._tokenizer.tokens([text], chat=chat)
+        # chat=True: outputs carry no special tokens, whatever the prompt was.
+        outputs = [
+            self._tokenizer.tokens([continuation.lstrip()], chat=True)[0]
+            for continuation in call.continuations
+        ]
+        targets = targets_of((), outputs, first_token=call.first_token)
+        longest = max(len(tokens) for tokens in (source, *outputs))
+        if failure := too_long(longest, self._max_positions):
+            return failure
+        inputs = [target.context if call.first_token else target.tokens for target in targets]
+        alone = set(inputs) if call.first_token else inputs
+        return source, _Prepared(
+            targets,
+            tokens_in=len(source) + sum(len(target.scored) for target in targets),
+            naive=sum(len(source) + 1 + len(tokens) for tokens in alone),
+        )
+
+
+def too_long(n_tokens: int, max_positions: int | None) -> Failure | None:
+    """Return the failure of a call that the model has no positions for."""
+    if max_positions is None or n_tokens <= max_positions:
+        return None
+    return Failure(
+        error=f"{n_tokens} tokens are more than the {max_positions} positions of the model; "
+        "shorten the prompt or choose a model with a longer context"
+    )
+
+
+def out_of_memory(n_tokens: int) -> Failure:
+    """Return the failure of a call that does not fit into memory even alone."""
+    return Failure(
+        error=f"the machine ran out of memory on one call of {n_tokens} tokens; shorten the "
+        "prompt or choose a smaller model or dtype"
+    )
+
+
+def _scored(one: _Prepared, values: Iterator[list[float] | None]) -> Reply:
+    """Sum what belongs to each target; takes one value from `values` for each that was asked."""
+    sums = []
+    for target in one.targets:
+        # Nothing departs from the prompt (an empty continuation): a sum over no tokens.
+        value = next(values) if target.scored else []
+        sums.append(None if value is None else sum(value))
+    known = tuple(value for value in sums if value is not None)
+    if len(known) < len(sums):
+        return out_of_memory(one.tokens_in)
+    n_tokens = tuple(len(target.scored) for target in one.targets)
+    return Scored(log_probs=known, n_tokens=n_tokens, tokens_in=one.tokens_in)

@@ -1,0 +1,128 @@
+"""Local language models through transformers: decoder-only and encoder-decoder.
+
+Scores come from token trees (`token_tree`), which read a shared prefix once. Key-value caches
+that outlive a batch would be kept by `causal_scoring`, whose rows already are paths from a root.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from medstress.backends.generation import Generator
+from medstress.backends.loaded_model import LoadedModel, load_model
+from medstress.backends.options import BackendOptions
+from medstress.backends.out_of_memory import release_memory
+from medstress.backends.prompt_tokens import PromptTokenizer
+from medstress.backends.score_calls import (
+    CausalScoreCalls,
+    ScoreCalls,
+    Seq2SeqScoreCalls,
+    out_of_memory,
+    too_long,
+)
+from medstress.calls import Call, Failure, Generate, Generated, Reply, Score
+from medstress.errors import PermanentBackendError
+
+_BATCH_SIZE = 64
+
+
+class TransformersBackend:
+    """Answers `generate` and `score` calls with a model in this process.
+
+    Args:
+        loaded: the model.
+        batch_size: the largest number of calls handed over at once.
+        sharing: False computes shared prefixes again each time; slower, same numbers.
+    """
+
+    def __init__(
+        self, loaded: LoadedModel, *, batch_size: int = _BATCH_SIZE, sharing: bool = True
+    ) -> None:
+        self.identity = loaded.identity
+        self.kinds = frozenset({"generate", "score"})
+        self.batch_size = batch_size
+        self.workers = 1
+        self.ahead = 8
+        self._loaded = loaded
+        self._generator = Generator(loaded)
+        self._tokenizer = PromptTokenizer(
+            loaded.tokenizer, loaded.identity.name, open_end=not loaded.encoder_decoder
+        )
+        self._scores: ScoreCalls = (
+            Seq2SeqScoreCalls(loaded)
+            if loaded.encoder_decoder
+            else CausalScoreCalls(loaded, sharing=sharing)
+        )
+
+    @property
+    def path(self) -> str:
+        """`tree` or `plain`: whether `Score` computes shared prefixes once."""
+        return self._scores.path
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Tokens of all `Score` calls so far: `tokens_forwarded` and `tokens_naive`."""
+        return dict(self._scores.counters)
+
+    def answer(self, calls: Sequence[Call]) -> list[Reply]:
+        """Answer every call, in order.
+
+        Raises:
+            UsageError: a conversation was asked for and the model has no chat template.
+        """
+        replies: dict[int, Reply] = {
+            index: Failure(error=f"the transformers back end cannot answer {call.kind!r} calls")
+            for index, call in enumerate(calls)
+        }
+        scores = {index: call for index, call in enumerate(calls) if isinstance(call, Score)}
+        texts = {index: call for index, call in enumerate(calls) if isinstance(call, Generate)}
+        replies.update(zip(scores, self._scores.answer(list(scores.values())), strict=True))
+        replies.update(zip(texts, self._generate(list(texts.values())), strict=True))
+        return [replies[index] for index in range(len(calls))]
+
+    def close(self) -> None:
+        """Drop the model."""
+        del self._loaded, self._generator, self._scores
+        release_memory()
+
+    def _generate(self, calls: Sequence[Generate]) -> list[Reply]:
+        prepared = [self._prompt_tokens(call) for call in calls]
+        ready = [index for index, one in enumerate(prepared) if not isinstance(one, Failure)]
+        prompts = [one for one in prepared if not isinstance(one, Failure)]
+        found = self._generator.continue_all([calls[index] for index in ready], prompts)
+        replies: dict[int, Reply] = {
+            index: one for index, one in enumerate(prepared) if isinstance(one, Failure)
+        }
+        for index, prompt, tokens in zip(ready, prompts, found, strict=True):
+            replies[index] = (
+                out_of_memory(len(prompt))
+                if tokens is None
+                else Generated(
+                    text=self._tokenizer.decoded(tokens),
+                    tokens_in=len(prompt),
+                    tokens_out=len(tokens),
+                )
+            )
+        return [replies[index] for index in range(len(calls))]
+
+    def _prompt_tokens(self, call: Generate) -> tuple[int, ...] | Failure:
+        try:
+            text = self._tokenizer.text(call.prompt)
+        except PermanentBackendError as error:
+            return Failure(error=str(error))
+        (prompt,) = self._tokenizer.tokens([text], chat=not isinstance(call.prompt, str))
+        if not prompt:
+            return Failure(error="the prompt is empty, and the model needs at least one token")
+        # A decoder-only model writes its answer into the same positions.
+        new = call.decoding.max_new_tokens
+        longest = max(len(prompt), new) if self._loaded.encoder_decoder else len(prompt) + new
+        return too_long(longest, self._loaded.max_positions) or prompt
+
+
+def open_backend(options: BackendOptions) -> TransformersBackend:
+    """Load the model that options name: a folder, a hub id, a `.gguf` file or an embedded name.
+
+    Raises:
+        UsageError: torch or transformers is absent, or the model cannot be found or read.
+    """
+    return TransformersBackend(load_model(options), batch_size=options.batch_size or _BATCH_SIZE)

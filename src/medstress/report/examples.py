@@ -1,0 +1,165 @@
+"""Which successful attacks are shown, and what changed in their prompts."""
+
+from __future__ import annotations
+
+import re
+import string
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from enum import StrEnum
+from itertools import groupby
+
+from medstress.hashing import digest
+from medstress.outcomes import Verdict
+from medstress.report.formats import decimal
+from medstress.rows import TrialRow
+
+LIMIT = 200
+"""How many successes, and how many failures, the page shows at most."""
+
+_LARGEST_DIFF = 1_000_000
+"""Words before times words after, beyond which the whole stretch counts as changed."""
+
+_PUNCTUATION = string.punctuation + "“”‘’…"
+_CHUNK = re.compile(r"\s+|\S+")
+
+
+class Change(StrEnum):
+    """What happened to a stretch of text."""
+
+    SAME = "same"
+    REMOVED = "removed"
+    ADDED = "added"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """A stretch of text that was kept, removed or added as a whole."""
+
+    change: Change
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """A successful attack as shown."""
+
+    trial: TrialRow
+    segments: tuple[Segment, ...]
+    """The prompt; both the removed and the added words are in it."""
+    before: str
+    """P(key) on the clean item."""
+    after: str
+    """P(key) on the perturbed item."""
+    flip_check: str
+    """Whether the success repeated."""
+
+
+def successes(trials: Iterable[TrialRow]) -> list[TrialRow]:
+    """The successful attacks, control arms left out."""
+    return [trial for trial in trials if trial.verdict is Verdict.FLIPPED and trial.arm == "attack"]
+
+
+def choose(trials: Sequence[TrialRow], limit: int, salt: str) -> list[TrialRow]:
+    """Choose up to `limit` trials, as evenly over the attacks as there are trials of each.
+
+    Within an attack the choice is pseudo-random, by the hash of `salt` and trial identifier,
+    so it depends neither on the order of the trials nor on those of other attacks.
+    """
+    by_attack: dict[str, list[TrialRow]] = defaultdict(list)
+    for trial in sorted(trials, key=lambda each: digest([salt, each.trial_id])):
+        by_attack[trial.attack].append(trial)
+    ranked = [
+        (rank, attack, trial)
+        for attack in sorted(by_attack)
+        for rank, trial in enumerate(by_attack[attack])
+    ]
+    ranked.sort(key=lambda each: each[:2])
+    return sorted((trial for _, _, trial in ranked[:limit]), key=_place)
+
+
+def _place(trial: TrialRow) -> tuple[str, ...]:
+    seed = "" if trial.seed is None else f"{trial.seed:09}"
+    names = (trial.attack, trial.dataset, trial.group, trial.victim, trial.item_id)
+    return (*names, seed, trial.trial_id)
+
+
+def show(trial: TrialRow) -> Example:
+    """Prepare a trial for the page."""
+    checks = {True: "flipped again", False: "did not flip again", None: "not asked"}
+    before, after = trial.prompt_before, trial.prompt_after
+    if before is None or after is None:
+        before, after = trial.replaced or "", trial.replacement or ""
+    return Example(
+        trial=trial,
+        segments=mark_changes(before, after),
+        before=decimal(trial.score_before),
+        after=decimal(trial.score_after),
+        flip_check=checks[trial.repeats],
+    )
+
+
+def mark_changes(before: str, after: str) -> tuple[Segment, ...]:
+    """Compare two texts word by word.
+
+    Removed and added segments, taken with the same ones, give `before` and `after` back.
+
+    >>> [s.change + ":" + s.text for s in mark_changes("Give old aspirin.", "Give warfarin.")]
+    ['same:Give ', 'removed:old aspirin', 'added:warfarin', 'same:.']
+    """
+    old, new = list(_words(before)), list(_words(after))
+    start = _common(old, new)
+    end = _common(old[start:][::-1], new[start:][::-1])
+    middle = _compare(old[start : len(old) - end], new[start : len(new) - end])
+    pieces = [
+        (Change.SAME, "".join(old[:start])),
+        *middle,
+        (Change.SAME, "".join(old[len(old) - end :])),
+    ]
+    return tuple(_merge([(change, text) for change, text in pieces if text]))
+
+
+def _words(text: str) -> Iterator[str]:
+    """Split into words, the white space between them and the punctuation around them."""
+    for chunk in _CHUNK.findall(text):
+        bare = chunk.lstrip(_PUNCTUATION)
+        word = bare.rstrip(_PUNCTUATION)
+        lead, trail = chunk[: len(chunk) - len(bare)], bare[len(word) :]
+        yield from (piece for piece in (lead, word, trail) if piece)
+
+
+def _common(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many words both begin with."""
+    pairs = zip(one, other, strict=False)
+    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
+
+
+def _compare(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[Change, str]]:
+    if len(old) * len(new) > _LARGEST_DIFF:
+        yield Change.REMOVED, "".join(old)
+        yield Change.ADDED, "".join(new)
+        return
+    matcher = SequenceMatcher(str.isspace, old, new, autojunk=False)
+    for tag, i, j, k, m in matcher.get_opcodes():
+        if tag == "equal":
+            yield Change.SAME, "".join(old[i:j])
+        else:
+            yield Change.REMOVED, "".join(old[i:j])
+            yield Change.ADDED, "".join(new[k:m])
+
+
+def _merge(pieces: Sequence[tuple[Change, str]]) -> Iterator[Segment]:
+    """Join changes that only blanks and punctuation part into one removal and one addition."""
+    ends = (0, len(pieces) - 1)
+    kept = [
+        change is Change.SAME and (i in ends or any(map(str.isalnum, text)))
+        for i, (change, text) in enumerate(pieces)
+    ]
+    for same, group in groupby(zip(kept, pieces, strict=True), key=lambda each: each[0]):
+        stretch = [piece for _, piece in group]
+        for change in (Change.SAME,) if same else (Change.REMOVED, Change.ADDED):
+            text = "".join(text for kind, text in stretch if kind in (change, Change.SAME))
+            if text:
+                yield Segment(change=change, text=text)

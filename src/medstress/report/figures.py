@@ -1,0 +1,230 @@
+"""The plots of the report, as SVG elements whose colours the page's style sheet decides.
+
+matplotlib is imported when the first figure is drawn: a page without results needs none.
+"""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from medstress.report.formats import decimal, plural, shorten
+from medstress.report.svg import inline
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+LOG_FROM = 20
+"""The largest budget from which the axis of budgets is logarithmic."""
+
+_INK, _FAINT = "#010101", "#020202"
+_N_COLOURS = 8
+_SERIES = tuple(f"#0000{16 + i:02x}" for i in range(_N_COLOURS))
+_COLOURS = {
+    _INK: "currentColor",
+    _FAINT: "var(--rule)",
+    **{name: f"var(--series-{i + 1})" for i, name in enumerate(_SERIES)},
+}
+_DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.4)), (0, (6, 2, 1, 2)), (0, (3, 1.5)))
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+_SAID = 12
+"""How many values the accessible name of a plot says; the table below it has all."""
+_LABEL = 44
+"""Longest label inside a plot; the table below it has the whole."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """A value with its interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """One line of a forest plot."""
+
+    label: str
+    estimate: Estimate
+    share: str
+    """Numerator / denominator."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """ASR against the budget, for one attack."""
+
+    label: str
+    points: tuple[tuple[int, Estimate], ...]
+    """(budget, estimate), by ascending budget."""
+
+
+def forest_plot(lines: Sequence[Interval], name: str) -> str:
+    """Draw attack success rates with their intervals, one below the other.
+
+    Args:
+        lines: what is drawn, first on top.
+        name: prefix of the identifiers in the SVG, unique on the page.
+    """
+
+    def draw(figure: Figure) -> None:
+        axes = figure.add_axes((left, 0.62 / height, 0.8 - left, 1 - 0.78 / height))
+        for i, line in enumerate(lines):
+            estimate = line.estimate
+            axes.plot([estimate.low, estimate.high], [i, i], color=_SERIES[0], linewidth=1.8)
+            axes.plot([estimate.value], [i], "o", color=_SERIES[0], markersize=5.5)
+            axes.text(
+                1.03, i, f"{decimal(estimate.value)}  ({line.share})", va="center", fontsize=9,
+                color=_INK, transform=axes.get_yaxis_transform(),
+            )  # fmt: skip
+        axes.set_yticks(range(len(lines)), labels, parse_math=False)
+        axes.set_ylim(len(lines) - 0.4, -0.6)
+        axes.set_xlim(-0.02, 1.02)
+        axes.set_xlabel("attack success rate, 95 % interval")
+        _rate_axis(axes.xaxis)
+        _calm(axes, grid="x")
+        axes.tick_params(axis="y", length=0)
+
+    height = 0.9 + 0.3 * len(lines)
+    labels = [shorten(line.label, _LABEL) for line in lines]
+    left = 0.04 + 0.0107 * max(map(len, labels))
+    said = "; ".join(
+        f"{label} {decimal(line.estimate.value)} ({line.share})"
+        for label, line in list(zip(labels, lines, strict=True))[:_SAID]
+    )
+    label = f"Forest plot of the attack success rate with 95 % intervals: {said}."
+    return _svg(draw, width=6.2, height=height, name=name, label=label)
+
+
+def budget_curves(curves: Sequence[Curve], title: str, name: str) -> str:
+    """Draw ASR within a budget against the budget, one line per attack, intervals as bands.
+
+    Args:
+        curves: at least one, each with at least one point.
+        title: what the panel holds.
+        name: prefix of the identifiers in the SVG, unique on the page.
+    """
+    largest = max(budget for curve in curves for budget, _ in curve.points)
+    height = 2.75 + 0.21 * len(curves)
+
+    def draw(figure: Figure) -> None:
+        below = 0.62 + 0.21 * len(curves)
+        axes = figure.add_axes((0.12, below / height, 0.85, 1 - (below + 0.3) / height))
+        for i, curve in enumerate(curves):
+            _curve(axes, curve, i)
+        axes.set_title(shorten(title, 48), parse_math=False, fontsize=10, loc="left", color=_INK)
+        axes.set_ylim(-0.02, 1.02)
+        axes.set_xlabel("budget (perturbed queries per item)")
+        axes.set_ylabel("ASR")
+        _rate_axis(axes.yaxis)
+        _budget_axis(axes, largest)
+        _calm(axes, grid="y")
+        _legend(figure, axes, [curve.label for curve in curves], height)
+
+    said = "; ".join(
+        f"{shorten(curve.label, _LABEL)} {decimal(curve.points[-1][1].value)}"
+        for curve in curves[:_SAID]
+    )
+    label = (
+        f"Attack success rate against the budget, {shorten(title, 120)}. "
+        f"At {plural(largest, 'query', 'queries')}: {said}."
+    )
+    return _svg(draw, width=4.2, height=height, name=name, label=label)
+
+
+def _curve(axes: Axes, curve: Curve, i: int) -> None:
+    budgets = [budget for budget, _ in curve.points]
+    estimates = [estimate for _, estimate in curve.points]
+    colour = _SERIES[i % _N_COLOURS]
+    axes.plot(
+        budgets, [each.value for each in estimates], label=f"series {i}", color=colour,
+        linestyle=_DASHES[i % len(_DASHES)], linewidth=1.7,
+        marker=_MARKERS[i % len(_MARKERS)], markersize=4.5, markevery=max(1, len(budgets) // 10),
+    )  # fmt: skip
+    lows, highs = [each.low for each in estimates], [each.high for each in estimates]
+    axes.fill_between(budgets, lows, highs, color=colour, alpha=0.13, linewidth=0)
+
+
+def _legend(figure: Figure, axes: Axes, labels: Sequence[str], height: float) -> None:
+    legend = figure.legend(
+        handles=axes.lines, loc="lower left", bbox_to_anchor=(0.08, 0.02 / height), ncols=1,
+        frameon=False, fontsize=9, handlelength=3.2, labelspacing=0.35, borderaxespad=0.2,
+    )  # fmt: skip
+    for text, label in zip(legend.get_texts(), labels, strict=True):
+        text.set_parse_math(False)
+        text.set_text(shorten(label, _LABEL))
+        text.set_color(_INK)
+
+
+def _budget_axis(axes: Axes, largest: int) -> None:
+    from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, StrMethodFormatter
+
+    if largest >= LOG_FROM:
+        axes.set_xscale("log")
+        steps = [step * 10**power for power in range(7) for step in (1, 2, 5)]
+        axes.xaxis.set_major_locator(FixedLocator([step for step in steps if step <= largest]))
+        axes.xaxis.set_minor_locator(NullLocator())
+    else:
+        axes.set_xlim(0.7, max(largest, 2) + 0.3)
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:.0f}"))
+
+
+def _rate_axis(axis: Any) -> None:
+    from matplotlib.ticker import FixedLocator, FuncFormatter
+
+    axis.set_major_locator(FixedLocator([0, 0.2, 0.4, 0.6, 0.8, 1]))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: decimal(value, 1) if value else "0"))
+
+
+def _calm(axes: Axes, grid: Literal["x", "y"]) -> None:
+    axes.set_facecolor("none")
+    for side, spine in axes.spines.items():
+        spine.set_visible(side == ("bottom" if grid == "y" else "none"))
+        spine.set_color(_FAINT)
+    axes.grid(axis=grid, color=_FAINT, linewidth=0.7)
+    axes.set_axisbelow(True)
+    axes.tick_params(color=_FAINT, labelcolor=_INK, labelsize=9)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.label.set_color(_INK)
+        axis.label.set_fontsize(9)
+
+
+def _svg(
+    draw: Callable[[Figure], None], *, width: float, height: float, name: str, label: str
+) -> str:
+    with _fixed_style():
+        from matplotlib.backends.backend_svg import FigureCanvasSVG
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(width, height), facecolor="none")
+        FigureCanvasSVG(figure)
+        draw(figure)
+        target = io.StringIO()
+        nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        figure.savefig(target, format="svg", metadata=nothing)
+    return inline(target.getvalue(), prefix=name, label=label, colours=_COLOURS)
+
+
+@contextmanager
+def _fixed_style() -> Iterator[None]:
+    """Draw the same whatever the user's matplotlibrc says.
+
+    Text stays text and the reader's browser has the fonts, so matplotlib's warnings about
+    glyphs that its own font lacks mean nothing here.
+    """
+    import matplotlib
+
+    with matplotlib.rc_context(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        warnings.filterwarnings("ignore", message="Matplotlib currently does not support")
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "medstress"})
+        yield

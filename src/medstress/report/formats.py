@@ -1,0 +1,107 @@
+"""How numbers and foreign text are written on the page, the same everywhere."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+NONE = "–"
+"""Stands where there is no value."""
+
+MINUS = "−"
+
+_UNWRITABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+_DIRECTION = re.compile("[\u202a-\u202e\u2066-\u2069]")
+_NEWLINE = re.compile("\r\n?")
+
+
+def clean(text: str) -> str:
+    r"""Replace what an HTML file cannot hold: control characters and lone surrogates.
+
+    >>> clean("a\x00b\r\nc")
+    'a�b\nc'
+    """
+    return _UNWRITABLE.sub("\N{REPLACEMENT CHARACTER}", _NEWLINE.sub("\n", text))
+
+
+def shorten(text: str, limit: int) -> str:
+    """Cut `text` to one line of at most `limit` characters.
+
+    What changes the direction of writing becomes U+FFFD: a short text stands in running text
+    and in plots, where an override would turn round what follows it.
+
+    >>> shorten("entity substitution", 12)
+    'entity subs…'
+    """
+    line = " ".join(_DIRECTION.sub("\N{REPLACEMENT CHARACTER}", clean(text)).split())
+    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+
+
+def decimal(value: float | None, digits: int = 3) -> str:
+    """Write a number with `digits` decimals, without the zero before the point.
+
+    >>> decimal(0.4512), decimal(1.0), decimal(-0.02), decimal(None)
+    ('.451', '1.000', '−.020', '–')
+    """
+    if value is None or value != value:
+        return NONE
+    text = f"{abs(value):,.{digits}f}".removeprefix("0")
+    zero = not text.strip(".0")
+    return MINUS + text if value < 0 and not zero else text
+
+
+def count(value: float | None) -> str:
+    """Write a count, with a comma between thousands; a mean or median keeps its decimals.
+
+    >>> count(12345), count(2.5), count(None)
+    ('12,345', '2.50', '–')
+    """
+    if value is None or value != value:
+        return NONE
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.2f}"
+
+
+def probability(value: float | None) -> str:
+    """Write a p-value; below .001 only says so.
+
+    >>> probability(0.0321), probability(2e-9)
+    ('.032', '< .001')
+    """
+    return "< .001" if value is not None and value < 0.001 else decimal(value)
+
+
+def interval(estimate: Mapping[str, Any]) -> str:
+    """Write the interval of an estimate.
+
+    >>> interval({"value": .5, "n": 8, "low": .2, "high": .8, "method": "wilson"})
+    '[.200, .800]'
+    """
+    low, high = estimate.get("low"), estimate.get("high")
+    return NONE if low is None or high is None else f"[{decimal(low)}, {decimal(high)}]"
+
+
+def plural(n: int, one: str, many: str | None = None) -> str:
+    """Write a count with its noun.
+
+    >>> plural(1, "item"), plural(1200, "item"), plural(0, "query", "queries")
+    ('1 item', '1,200 items', '0 queries')
+    """
+    return f"{n:,} {one if n == 1 else many or one + 's'}"
+
+
+def as_text(value: Any) -> str:
+    """Write any JSON value in one line; text stands as it is.
+
+    >>> as_text("a"), as_text(None), as_text({"n": -20.0})
+    ('a', '–', '{"n": -20.0}')
+    """
+    if value is None:
+        return NONE
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def pretty(value: Any) -> str:
+    """Write any JSON value over several lines, in the order given."""
+    return json.dumps(value, ensure_ascii=False, indent=2, default=str)

@@ -1,0 +1,112 @@
+"""The first words of the report: is the run complete, and what was run."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from medstress.report.formats import as_text, plural, shorten
+from medstress.report.tables import Row, number
+
+_NAMES = 6
+"""How many names a sentence holds before it says how many more there are."""
+
+
+def state(summary: Mapping[str, Any]) -> str:
+    """Say whether the run is complete, and how many trials are missing where it is known."""
+    experiment = summary["experiment"]
+    if experiment.get("complete"):
+        return "Complete: every planned trial has ended."
+    planned = experiment.get("n_planned")
+    if planned is None:
+        return "Partial: the run had not ended when this page was made."
+    done = sum(number(row, "n_trials") for row in summary.get("results") or ())
+    missing = max(0, planned - done)
+    verb = "is" if missing == 1 else "are"
+    return f"Partial: {missing:,} of {plural(planned, 'planned trial')} {verb} missing."
+
+
+def what_was_run(summary: Mapping[str, Any], rows: Sequence[Row]) -> str:
+    """Describe the run in one paragraph.
+
+    Args:
+        summary: as `medstress summary --json`.
+        rows: the headline rows, one per data set, group, victim and attack.
+    """
+    if not rows:
+        return "No trial has ended yet, so there is nothing to measure."
+    results: Sequence[Row] = summary.get("results") or rows
+    return " ".join(
+        (
+            f"{_listed(rows, 'victim', 'victim')} answered "
+            f"{plural(_distinct_items(rows), 'item')} from {_listed(rows, 'dataset', 'data set')}, "
+            f"perturbed by {_listed(rows, 'attack', 'attack')} "
+            f"in {_listed(rows, 'group', 'entity group')}, {_seeds(summary)}.",
+            _work(results),
+            _when(summary),
+        )
+    ).strip()
+
+
+def _listed(rows: Iterable[Row], field: str, noun: str) -> str:
+    names = list(dict.fromkeys(as_text(row.get(field)) for row in rows))
+    said = ", ".join(shorten(name, 60) for name in names[:_NAMES])
+    more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
+    return f"{plural(len(names), noun)} ({said}{more})"
+
+
+def _distinct_items(rows: Iterable[Row]) -> int:
+    """Items over all data sets; the groups and attacks of a data set share its items."""
+    largest: dict[Any, int] = {}
+    for row in rows:
+        name = row.get("dataset")
+        largest[name] = max(largest.get(name, 0), number(row, "n_items"))
+    return sum(largest.values())
+
+
+def _seeds(summary: Mapping[str, Any]) -> str:
+    seeds = summary["experiment"].get("seeds") or ()
+    if not seeds:
+        return "without a seed"
+    return ("with seed " if len(seeds) == 1 else "with seeds ") + ", ".join(map(as_text, seeds))
+
+
+def _work(rows: Iterable[Row]) -> str:
+    ledgers = [(number(row, "n_trials"), row.get("queries") or {}) for row in rows]
+    trials = sum(n for n, _ in ledgers)
+    asked, paid = (sum(number(ledger, name) for _, ledger in ledgers) for name in ("asked", "paid"))
+    queries = plural(asked, "perturbed query", "perturbed queries")
+    return f"That made {plural(trials, 'trial')} and {queries}, of which {paid:,} were computed."
+
+
+def _when(summary: Mapping[str, Any]) -> str:
+    experiment = summary["experiment"]
+    versions = experiment.get("versions") or {}
+    said = []
+    if experiment.get("started"):
+        said.append(f"Started {as_text(experiment['started'])}")
+    if experiment.get("finished"):
+        said.append(f"finished {as_text(experiment['finished'])}")
+    if isinstance(versions, Mapping) and versions.get("medstress"):
+        said.append(f"medstress {as_text(versions['medstress'])}")
+    text = ", ".join(said)
+    return text[:1].upper() + text[1:] + "." if text else ""
+
+
+def command(manifest: Mapping[str, Any]) -> str | None:
+    """The command to repeat the run, where the manifest holds it as text or as words."""
+    given = manifest.get("command")
+    if isinstance(given, list | tuple):
+        return shlex.join(map(str, given))
+    return None if given is None else str(given)
+
+
+def performance(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Names and values of what the run cost, those that are known."""
+    known = summary.get("performance") or {}
+    return [
+        (name.replace("_", " ").capitalize(), f"{value:,.2f}".removesuffix(".00"))
+        for name, value in known.items()
+        if isinstance(value, int | float)
+    ]

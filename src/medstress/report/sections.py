@@ -1,0 +1,342 @@
+"""The tables of the report, each a pure function of the summary's rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from medstress.report.formats import NONE, count, probability
+from medstress.report.tables import (
+    Cell,
+    Row,
+    Table,
+    estimate_cell,
+    is_estimate,
+    label_cell,
+    measure,
+    number,
+    p_cell,
+    short_labels,
+    tally,
+    words,
+)
+
+VERDICTS = (
+    ("already wrong", "n_already_wrong"),
+    ("not attackable", "n_not_attackable"),
+    ("unreadable at baseline", "n_unreadable_at_baseline"),
+    ("failed at baseline", "n_failed_at_baseline"),
+    ("eligible", "n_eligible"),
+    ("flipped", "n_flipped"),
+    ("held", "n_held"),
+    ("measured", "n_measured"),
+    ("cut short", "n_cut_short"),
+    ("failed", "n_failed"),
+)
+QUERIES = ("asked", "paid", "cached", "failed", "ahead", "baseline", "other", "interrupted")
+VARIANTS = ("same_words", "key_plus_words", "key_subset", "synonym", "different")
+RATES = ("accuracy", "accuracy_after", "asr", "asr_decided", "asr_valid")
+_COLUMN = "Attack, data, victim"
+
+
+def headline_rows(summary: Mapping[str, Any]) -> list[Row]:
+    """One row per (data set, group, victim, attack): its only seed's, else the pooled one."""
+    by_key: dict[tuple[Any, ...], list[Row]] = {}
+    for row in summary.get("results") or ():
+        by_key.setdefault(_key(row), []).append(row)
+    pooled = {_key(row): row for row in summary.get("pooled") or ()}
+    chosen: list[Row] = []
+    for key in [*by_key, *(key for key in pooled if key not in by_key)]:
+        of_key = by_key.get(key, [])
+        chosen += of_key if len(of_key) == 1 or key not in pooled else [pooled[key]]
+    return chosen
+
+
+def _key(row: Row) -> tuple[Any, ...]:
+    return tuple(row.get(name) for name in ("dataset", "group", "victim", "attack"))
+
+
+def rates_table(rows: Sequence[Row]) -> Table:
+    """Every rate of every row, with what was left out beside it."""
+    return Table(
+        name="rates",
+        caption="Attack success rate (ASR), and accuracy before and after",
+        columns=(
+            _COLUMN,
+            "ASR",
+            "ASR, decided trials",
+            "ASR, valid successes",
+            "Accuracy before",
+            "Chance",
+            "Accuracy after",
+            "Not attackable",
+            "Already wrong",
+            "Unreadable",
+            "Failed",
+        ),
+        rows=tuple(_rates(row) for row in rows),
+        note="Each rate: value, numerator/denominator, 95 % interval. " + _methods(rows),
+    )
+
+
+def _rates(row: Row) -> tuple[Cell, ...]:
+    eligible, flipped = number(row, "n_eligible"), number(row, "n_flipped")
+    asked = eligible + number(row, "n_already_wrong") + number(row, "n_unreadable_at_baseline")
+    above = row.get("above_chance") or {}
+    p = () if above.get("p") is None else (f"p {_equals(above['p'])}",)
+    at_baseline, in_attack = number(row, "n_failed_at_baseline"), number(row, "n_failed")
+    unknown, censored = number(row, "n_validity_unknown"), number(row, "n_censored")
+    valid = estimate_cell(row.get("asr_valid"))
+    notes = (f"{count(unknown)} unknown",) * bool(unknown)
+    notes += (f"{count(censored)} censored",) * bool(censored)
+    return (
+        label_cell(row),
+        estimate_cell(row.get("asr"), flipped, eligible),
+        estimate_cell(row.get("asr_decided"), flipped, flipped + number(row, "n_held")),
+        Cell(text=valid.text, lines=valid.lines + notes, sort=valid.sort),
+        estimate_cell(row.get("accuracy"), eligible, asked),
+        measure(row.get("chance"), *p),
+        estimate_cell(row.get("accuracy_after"), eligible - flipped, asked),
+        tally(number(row, "n_not_attackable")),
+        tally(number(row, "n_already_wrong")),
+        tally(number(row, "n_unreadable_at_baseline")),
+        tally(
+            at_baseline + in_attack,
+            *((f"{count(at_baseline)} at baseline",) * bool(at_baseline)),
+            *((f"{count(in_attack)} in attack",) * bool(in_attack)),
+        ),
+    )
+
+
+def _equals(p: float) -> str:
+    text = probability(p)
+    return text if text.startswith("<") else f"= {text}"
+
+
+def _methods(rows: Sequence[Row]) -> str:
+    found = {
+        str(row[name].get("method"))
+        for row in rows
+        for name in RATES
+        if is_estimate(row.get(name)) and row[name].get("method")
+    }
+    tests = {str(row["above_chance"]["method"]) for row in rows if _has_chance_method(row)}
+    said = f"Intervals: {'; '.join(sorted(found))}. " if found else ""
+    return said + (f"p beside chance: {'; '.join(sorted(tests))}." if tests else "")
+
+
+def _has_chance_method(row: Row) -> bool:
+    return bool((row.get("above_chance") or {}).get("method"))
+
+
+def verdicts_table(rows: Sequence[Row]) -> Table:
+    """How the trials ended; the counts add up."""
+    return Table(
+        name="verdicts",
+        caption="What became of every trial",
+        columns=(
+            _COLUMN,
+            "Items",
+            "Trials",
+            *(name.capitalize() for name, _ in VERDICTS),
+            "Unreadable answers",
+        ),
+        rows=tuple(
+            (
+                label_cell(row),
+                tally(row.get("n_items")),
+                tally(row.get("n_trials")),
+                *(tally(number(row, field)) for _, field in VERDICTS),
+                tally(row.get("n_unreadable_answers")),
+            )
+            for row in rows
+        ),
+        note="Trials = already wrong + not attackable + unreadable at baseline + failed at "
+        "baseline + eligible; eligible = flipped + held + measured + cut short + failed. "
+        "Unreadable answers are answers to perturbed queries.",
+    )
+
+
+def queries_table(rows: Sequence[Row]) -> Table:
+    """The query ledger of every row."""
+    return Table(
+        name="queries",
+        caption="Queries, and how many a success took",
+        columns=(
+            _COLUMN,
+            *(name.capitalize() for name in QUERIES),
+            "To success, median",
+            "To success, mean",
+        ),
+        rows=tuple(
+            (
+                label_cell(row),
+                *(tally((row.get("queries") or {}).get(name)) for name in QUERIES),
+                tally((row.get("queries_to_success") or {}).get("median")),
+                tally((row.get("queries_to_success") or {}).get("mean")),
+            )
+            for row in rows
+        ),
+        note="Asked = paid + cached + failed. Ahead, baseline, other and interrupted stand "
+        "beside them and are not part of asked.",
+    )
+
+
+def diversity_table(rows: Sequence[Row]) -> Table:
+    """Diversity and similarity of the successes, and any estimate named nowhere else."""
+    known = {"diversity": "Diversity, plain", "diversity_unbiased": "Diversity, unbiased"}
+    if any(is_estimate(row.get("prompt_similarity")) for row in rows):
+        known["prompt_similarity"] = "Prompt similarity"
+    shown = {*known, *RATES}
+    others = {
+        name: name.replace("_", " ").capitalize()
+        for row in rows
+        for name, value in row.items()
+        if is_estimate(value) and name not in shown
+    }
+    columns = known | others
+    return Table(
+        name="diversity",
+        caption="Diversity of the successful replacements, and other measures",
+        columns=(_COLUMN, *columns.values()),
+        rows=tuple(
+            (label_cell(row), *(_plain_estimate(row.get(name)) for name in columns)) for row in rows
+        ),
+        note="Diversity is the Gini-Simpson index over the names that succeeded; the plain form "
+        "is too low where successes are few.",
+    )
+
+
+def _plain_estimate(estimate: Any) -> Cell:
+    """An estimate that is no share of trials, so without a numerator."""
+    if not is_estimate(estimate):
+        return measure(None)
+    cell = estimate_cell(estimate)
+    return measure(estimate["value"], f"n = {count(estimate['n'])}", *cell.lines[1:])
+
+
+def variants_table(rows: Sequence[Row]) -> Table | None:
+    """ASR by class of the replacement, where a class other than `different` occurs."""
+    classes = [row.get("asr_by_variant") or {} for row in rows]
+    named = (each.get(name) for each in classes for name in VARIANTS[:-1])
+    if not any(is_estimate(found) and found["value"] for found in named):
+        return None
+    return Table(
+        name="variants",
+        caption="ASR by class of the replacement against the key; the classes sum to ASR",
+        columns=(_COLUMN, *(name.replace("_", " ").capitalize() for name in VARIANTS)),
+        rows=tuple(
+            (label_cell(row), *(estimate_cell(each.get(name)) for name in VARIANTS))
+            for row, each in zip(rows, classes, strict=True)
+        ),
+    )
+
+
+def slices_table(rows: Sequence[Row]) -> Table:
+    """Accuracy and ASR of every slice."""
+    return Table(
+        name="slices",
+        caption="Slices of the data (simultaneous intervals)",
+        columns=(_COLUMN, "Slice", "Items", "Accuracy", "ASR"),
+        rows=tuple(
+            (
+                label_cell(row),
+                Cell(text=f"{row.get('by')} = {row.get('value')}", numeric=False),
+                tally(row.get("n_items")),
+                estimate_cell(row.get("accuracy")),
+                estimate_cell(row.get("asr")),
+            )
+            for row in rows
+        ),
+    )
+
+
+def tests_table(tests: Sequence[Mapping[str, Any]]) -> Table:
+    """The paired comparisons, with raw and adjusted p."""
+    return Table(
+        name="tests",
+        caption="Paired comparisons",
+        columns=("Comparison", "Against", "Family", "Statistic", "p", "p, adjusted", "Method"),
+        rows=tuple(
+            (
+                words(test.get("comparison")),
+                words(test.get("against")),
+                words(test.get("family")),
+                _statistic(test.get("statistic")),
+                p_cell(test.get("p")),
+                p_cell(test.get("p_adjusted")),
+                words(test.get("method")),
+            )
+            for test in tests
+        ),
+        note="p is adjusted within its family.",
+    )
+
+
+def _statistic(value: Any) -> Cell:
+    return measure(value) if isinstance(value, int | float) else words(value)
+
+
+def requirements_table(requirements: Sequence[Mapping[str, Any]]) -> Table:
+    """The acceptance criteria and whether each is met."""
+    return Table(
+        name="requirements",
+        caption="Acceptance criteria, fixed before the first query",
+        columns=("Metric", "At budget", "Where", "Bound", "Estimate", "Met"),
+        rows=tuple(
+            (
+                words(each.get("metric")),
+                tally(each.get("at_budget")),
+                words(each.get("where")),
+                words(each.get("bound")),
+                estimate_cell(each.get("estimate")),
+                Cell(text="met" if each.get("met") else "not met", numeric=False),
+            )
+            for each in requirements
+        ),
+    )
+
+
+def forest_data(rows: Sequence[Row]) -> Table:
+    """The numbers of the forest plot."""
+    return Table(
+        name="forest-data",
+        caption="Attack success rate with 95 % interval, as plotted",
+        columns=("Row", "ASR"),
+        rows=tuple(
+            (
+                Cell(text=label, numeric=False),
+                estimate_cell(row.get("asr"), number(row, "n_flipped"), number(row, "n_eligible")),
+            )
+            for label, row in zip(short_labels(rows), rows, strict=True)
+        ),
+    )
+
+
+def curves_data(name: str, title: str, rows: Sequence[Row]) -> Table:
+    """The numbers of one panel of ASR-by-budget curves."""
+    budgets = sorted({point["budget"] for row in rows for point in row.get("asr_at") or ()})
+    by_row = [{point["budget"]: point for point in row.get("asr_at") or ()} for row in rows]
+    return Table(
+        name=name,
+        caption=f"ASR within a budget of queries, as plotted: {title}",
+        columns=("Budget", *short_labels(rows)),
+        rows=tuple(
+            (
+                Cell(text=count(budget), sort=budget),
+                *(estimate_cell(points.get(budget)) for points in by_row),
+            )
+            for budget in budgets
+        ),
+    )
+
+
+def specs_table(rows: Sequence[Row]) -> Table:
+    """The parameters of every attack."""
+    specs = {str(row.get("attack")): row.get("attack_spec") for row in rows}
+    return Table(
+        name="specs",
+        caption="Attacks and their parameters",
+        columns=("Attack", "Parameters"),
+        rows=tuple((words(name), words(spec or NONE)) for name, spec in specs.items()),
+    )

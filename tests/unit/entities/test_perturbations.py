@@ -1,0 +1,214 @@
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from medstress.entities.embeddings import Embedder
+from medstress.entities.names import variant_class
+from medstress.entities.perturbations import VectorPerturbationSet
+from medstress.entities.synonyms import SynonymGroups
+from medstress.entities.vocabularies import vocabulary_of
+from medstress.errors import UsageError
+from medstress.items import Mention, Question
+from medstress.resources import PerturbationSet
+
+TWINS = SynonymGroups("twins", "1", [("1", "paracetamol"), ("1", "acetaminophen")])
+
+
+def question(*options: str, mentions: tuple[Mention, ...] = (), key: str = "A") -> Question:
+    return Question(id="q", stem="Which drug?", options=options, key=key, mentions=mentions)
+
+
+def mention(field: str, start: int, end: int) -> Mention:
+    return Mention(field=field, start=start, end=end, type="T121")
+
+
+@pytest.fixture
+def names(vocabulary):
+    return VectorPerturbationSet(vocabulary, Embedder("ngram", corpus=vocabulary.names), TWINS)
+
+
+def left_out(names: VectorPerturbationSet, item: Question, **how) -> set[str]:
+    kept = {names.names[i] for i in names.allowed(item, **how)}
+    return set(names.names) - kept
+
+
+def test_it_fulfils_the_protocol_that_attacks_read(names):
+    promised: PerturbationSet = names
+    assert promised.names[0] == "aspirin"
+
+
+def test_options_and_variants_of_the_key_are_left_out(names):
+    item = question("Diclofenac", "ibuprofen", "zinc")
+    assert left_out(names, item) == {"diclofenac", "diclofenac sodium", "ibuprofen"}
+
+
+def test_a_supertype_of_the_key_is_left_out(names):
+    item = question("warfarin sodium", "zinc")
+    assert left_out(names, item) == {"warfarin", "Warfarin-Sodium", "sodium"}
+
+
+def test_listed_synonyms_of_the_key_are_left_out(names):
+    assert left_out(names, question("Paracetamol", "zinc")) == {"paracetamol", "acetaminophen"}
+
+
+def test_synonyms_of_other_options_are_allowed(names):
+    assert left_out(names, question("zinc", "Paracetamol")) == {"paracetamol"}
+
+
+def test_variants_of_an_entity_in_the_key_are_left_out(names):
+    item = question("Start warfarin", "Stop it", mentions=(mention("A", 6, 14),))
+    assert left_out(names, item) == {"warfarin", "Warfarin-Sodium"}
+
+
+def test_synonyms_of_an_entity_in_the_key_are_left_out(names):
+    item = question("Start paracetamol", "Stop it", mentions=(mention("A", 6, 17),))
+    assert left_out(names, item) == {"paracetamol", "acetaminophen"}
+
+
+def test_an_entity_in_a_wrong_option_is_left_out_but_not_its_variants(names):
+    item = question("Watch", "Give warfarin", mentions=(mention("B", 5, 13),))
+    assert left_out(names, item) == {"warfarin"}
+
+
+def test_entities_of_the_stem_exclude_nothing(names):
+    item = question("Watch", "Wait", mentions=(mention("stem", 0, 5),))
+    assert left_out(names, item) == set()
+
+
+def test_names_that_equal_an_option_after_normalisation_are_left_out(names):
+    assert left_out(names, question("zinc", " Warfarin sodium")) == {"Warfarin-Sodium"}
+
+
+def test_marking_asks_variants_and_synonyms_but_never_an_option_or_the_key(names):
+    item = question("Diclofenac", "Paracetamol", "zinc")
+    assert left_out(names, item, variants="mark") == {"diclofenac", "paracetamol"}
+
+
+def test_indices_are_ascending_and_cannot_be_changed(names):
+    allowed = names.allowed(question("zinc", "iron"))
+    assert (np.diff(allowed) > 0).all()
+    with pytest.raises(ValueError, match="read-only"):
+        allowed[0] = 3
+
+
+def test_a_name_with_the_vector_of_the_key_is_left_out():
+    class Blind:
+        identity = "blind"
+
+        def vectors(self, texts, progress=None, *, keep=True):
+            return np.array([[float(len(t)), 1.0] for t in texts], dtype=np.float32)
+
+    names = VectorPerturbationSet(vocabulary_of("v", ["iron", "zinc", "gold dust"]), Blind(), TWINS)
+    assert left_out(names, question("lead", "silver")) == {"iron", "zinc"}
+
+
+def test_the_class_of_a_name_is_decided_against_text_and_entities_of_the_key(names):
+    item = question("Start paracetamol", "Stop it", mentions=(mention("A", 6, 17),))
+    assert names.variant_class(item, "Paracetamol") == "same_words"
+    assert names.variant_class(item, "paracetamol gel") == "key_plus_words"
+    assert names.variant_class(item, "start") == "key_subset"
+    assert names.variant_class(item, "acetaminophen") == "synonym"
+    assert names.variant_class(item, "zinc") == "different"
+
+
+def test_every_allowed_name_is_of_class_different(names):
+    item = question("Diclofenac", "zinc")
+    classes = {names.variant_class(item, names.names[i]) for i in names.allowed(item)}
+    assert classes == {"different"}
+    assert variant_class("aspirin", ["Diclofenac"]) == "different"
+
+
+def test_distances_are_one_minus_cosine_in_float64(names):
+    h = names.distances("diclofenac sodium")
+    vectors = np.asarray(names.vectors, dtype=np.float64)
+    assert (h.dtype, h.shape) == (np.float64, (len(names.names),))
+    assert np.allclose(h, 1 - vectors @ vectors[2], atol=1e-7)
+    assert (h >= 0).all()
+    assert h[2] < 1e-9
+    assert h[1] < h[0]
+
+
+def test_the_euclidean_distance_is_that_of_unit_vectors(vocabulary):
+    embedder = Embedder("ngram", corpus=vocabulary.names)
+    names = VectorPerturbationSet(vocabulary, embedder, TWINS, distance="euclidean")
+    vectors = np.asarray(names.vectors, dtype=np.float64)
+    expected = np.linalg.norm(vectors - vectors[0], axis=1)
+    assert np.allclose(names.distances("aspirin"), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("distance", ["cosine", "euclidean"])
+def test_the_distance_to_one_text_is_that_to_the_name(vocabulary, distance):
+    embedder = Embedder("ngram", corpus=vocabulary.names)
+    names = VectorPerturbationSet(vocabulary, embedder, TWINS, distance)
+    expected = names.distances("iron oxide")[names.names.index("vitamin K")]
+    assert names.distance_to("iron oxide", "vitamin K") == pytest.approx(expected, abs=1e-7)
+
+
+def test_the_distance_to_a_text_without_a_vector_is_undefined(names):
+    assert np.isnan(names.distance_to("iron", "-"))
+
+
+def test_a_distance_to_a_zero_vector_is_undefined_and_the_name_not_drawn():
+    vocabulary = vocabulary_of("v", ["-", "zinc"])
+    names = VectorPerturbationSet(vocabulary, Embedder("ngram"), TWINS)
+    item = question("iron", "gold")
+    assert np.isnan(names.distances("iron")).tolist() == [True, False]
+    assert names.allowed(item).tolist() == [1]
+
+
+def test_prepared_anchors_need_no_embedder_later(names, monkeypatch):
+    fresh = names.distances("Iron oxide")
+    again = VectorPerturbationSet(names.vocabulary, names._embedder, TWINS)
+    again.prepare(["Iron oxide", "gold", "gold"])
+    monkeypatch.setattr(Embedder, "_compute", lambda *_: pytest.fail("embedded again"))
+    again.prepare(["gold"])
+    assert np.allclose(again.distances("Iron oxide"), fresh, atol=1e-12)
+
+
+def test_the_anchor_is_the_key_text_as_it_stands(names, monkeypatch):
+    asked = []
+    real = Embedder.vectors
+    monkeypatch.setattr(
+        Embedder, "vectors", lambda self, texts, *a, **k: asked.extend(texts) or real(self, texts)
+    )
+    names.allowed(question(" Iron-Oxide", "zinc"))
+    assert " Iron-Oxide" in asked
+
+
+def test_a_second_look_at_an_item_decides_nothing_anew(names, monkeypatch):
+    item = question("Diclofenac", "zinc")
+    first = names.allowed(item)
+    monkeypatch.setattr(names, "_decide", lambda *_: pytest.fail("decided again"))
+    assert names.allowed(item) is first
+
+
+def test_threads_read_the_same_answers(names):
+    items = [question(f"zinc {i}", "iron", "warfarin") for i in range(40)]
+    alone = [names.allowed(item).tolist() for item in items]
+    fresh = VectorPerturbationSet(names.vocabulary, names._embedder, TWINS)
+    with ThreadPoolExecutor(8) as pool:
+        assert [found.tolist() for found in pool.map(fresh.allowed, items)] == alone
+
+
+def test_the_hash_follows_every_part(vocabulary):
+    embedder = Embedder("ngram")
+    none = SynonymGroups("none", "0", [])
+    hashes = {
+        VectorPerturbationSet(vocabulary, embedder, TWINS).hash,
+        VectorPerturbationSet(vocabulary, embedder, none).hash,
+        VectorPerturbationSet(vocabulary, embedder, TWINS, distance="euclidean").hash,
+        VectorPerturbationSet(vocabulary, Embedder("ngram", corpus=["a"]), TWINS).hash,
+        VectorPerturbationSet(vocabulary_of("v", ["a"]), embedder, TWINS).hash,
+    }
+    assert len(hashes) == 5
+    assert VectorPerturbationSet(vocabulary, Embedder("ngram"), TWINS).hash in hashes
+
+
+def test_an_unknown_distance_is_refused(vocabulary):
+    with pytest.raises(UsageError) as error:
+        VectorPerturbationSet(vocabulary, Embedder("ngram"), TWINS, distance="cosin")
+    assert str(error.value) == (
+        "entities, key 'distance': expected one of cosine, euclidean, got 'cosin'; "
+        "did you mean 'cosine'?"
+    )

@@ -1,0 +1,221 @@
+import gzip
+import re
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from medstress.entities import vocabularies
+from medstress.entities.vocabularies import load_vocabulary, vocabulary_of
+from medstress.errors import UsageError
+
+
+def write(folder: Path, name: str, text: str) -> str:
+    (folder / name).write_text(text, encoding="utf-8")
+    return name
+
+
+def names_in(folder: Path, name: str, text: str, column: int | None = None) -> list[str]:
+    return list(load_vocabulary(write(folder, name, text), folder, column).names)
+
+
+def message_of(source: str, folder: Path, column: int | None = None) -> str:
+    with pytest.raises(UsageError) as error:
+        load_vocabulary(source, folder, column)
+    return str(error.value).replace(str(folder), "FOLDER")
+
+
+def test_names_are_stripped_and_distinct_whatever_their_case():
+    vocabulary = vocabulary_of("v", ["  Zinc ", "zinc", "", "   ", "ASPIRIN", "Aspirin", "iron"])
+    assert vocabulary.names == ("Zinc", "ASPIRIN", "iron")
+
+
+def test_the_hash_is_of_the_names_and_their_order_not_of_the_label():
+    first = vocabulary_of("a", ["x", "y"])
+    assert first.hash == vocabulary_of("b", ["x", " y"]).hash
+    assert first.hash != vocabulary_of("a", ["y", "x"]).hash
+
+
+def test_a_csv_with_a_name_column_is_read(tmp_path):
+    text = 'id,Name\n1,"hernia, inguinal"\n\n2,scurvy\n'
+    assert names_in(tmp_path, "v.csv", text) == ["hernia, inguinal", "scurvy"]
+
+
+def test_a_byte_order_mark_is_no_part_of_the_header(tmp_path):
+    assert names_in(tmp_path, "v.csv", "\ufeffname\nscurvy\n") == ["scurvy"]
+
+
+def test_a_tsv_is_split_at_tabs_only(tmp_path):
+    text = "name\tid\nhernia, inguinal\t1\nscurvy\t2\n"
+    assert names_in(tmp_path, "v.tsv", text) == ["hernia, inguinal", "scurvy"]
+
+
+def test_quotes_in_a_tsv_are_part_of_the_name(tmp_path):
+    assert names_in(tmp_path, "v.tsv", 'name\n"X" disease\n') == ['"X" disease']
+
+
+def test_a_table_may_be_compressed(tmp_path):
+    (tmp_path / "v.tsv.gz").write_bytes(gzip.compress(b"name\nscurvy\n"))
+    assert load_vocabulary("v.tsv.gz", tmp_path).names == ("scurvy",)
+
+
+def test_a_table_without_header_is_read_by_position(tmp_path):
+    assert names_in(tmp_path, "v.csv", "7,scurvy\n8,rickets\n", column=1) == ["scurvy", "rickets"]
+
+
+def test_a_text_file_holds_one_name_a_line(tmp_path):
+    assert names_in(tmp_path, "v.txt", "hernia, inguinal\r\n\nscurvy") == [
+        "hernia, inguinal",
+        "scurvy",
+    ]
+
+
+def test_a_parquet_file_is_read_by_its_name_column(tmp_path):
+    pl.DataFrame({"id": [1, 2, 3], "name": ["scurvy", None, "rickets"]}).write_parquet(
+        tmp_path / "v.parquet"
+    )
+    assert load_vocabulary("v.parquet", tmp_path).names == ("scurvy", "rickets")
+
+
+def test_an_absolute_path_does_not_start_from_the_base(tmp_path):
+    write(tmp_path, "v.txt", "scurvy")
+    assert load_vocabulary(str(tmp_path / "v.txt"), Path("/nowhere")).names == ("scurvy",)
+
+
+def test_a_built_in_vocabulary_holds_the_candidates_of_its_table(monkeypatch, tmp_path):
+    rows = [["1", "scurvy", "label", "1"], ["1", "scorbutus", "exact", "0"]]
+    monkeypatch.setattr(vocabularies, "shipped_rows", lambda table: rows)
+    vocabulary = load_vocabulary("diseases", tmp_path)
+    assert (vocabulary.label, vocabulary.names) == ("diseases", ("scurvy",))
+
+
+@pytest.mark.parametrize("table", ["drugs", "diseases"])
+def test_the_shipped_vocabularies_hold_thousands_of_names(table, tmp_path):
+    assert len(load_vocabulary(table, tmp_path).names) > 1000
+
+
+BAD = [
+    (
+        "v.csv",
+        "id,label\n1,scurvy\n",
+        None,
+        "vocabulary 'v.csv': expected a column 'name', got 'id', 'label' in the first line of "
+        "FOLDER/v.csv; rename a column, or say which one holds the names with column = 0 "
+        "(counted from 0) where the table has no header",
+    ),
+    (
+        "v.csv",
+        "name\nscurvy\nhernia, inguinal\n",
+        None,
+        "vocabulary 'v.csv': expected 1 field as in the first line, got 2 in line 3 of "
+        "FOLDER/v.csv; quote names that hold the separator",
+    ),
+    (
+        "v.csv",
+        'name\n"scurvy\n',
+        None,
+        "vocabulary 'v.csv': expected a well-formed table, got unexpected end of data in line 2 "
+        "of FOLDER/v.csv; double the quotes inside a quoted name",
+    ),
+    (
+        "v.csv",
+        "1,scurvy\n",
+        2,
+        "vocabulary 'v.csv': expected column = 0 to 1 (counted from 0), got 2 for FOLDER/v.csv",
+    ),
+    (
+        "v.txt",
+        "scurvy\n",
+        0,
+        "vocabulary 'v.txt': key 'column' is for a .csv or .tsv table without a header, got "
+        "FOLDER/v.txt; remove it",
+    ),
+    (
+        "v.txt",
+        " \n\n",
+        None,
+        "vocabulary 'v.txt': expected at least one name, got none; it is empty",
+    ),
+    ("v.csv", "", None, "vocabulary 'v.csv': expected at least one name, got none; it is empty"),
+    (
+        "v.csv",
+        "name\n",
+        None,
+        "vocabulary 'v.csv': expected at least one name, got none; it is empty",
+    ),
+    ("v.csv", "", 1, "vocabulary 'v.csv': expected at least one name, got none; it is empty"),
+    (
+        "v.txt",
+        "PK\0\0",
+        None,
+        "vocabulary 'v.txt': expected text in FOLDER/v.txt, got a binary file; save the names as "
+        ".csv, .tsv, .txt or .parquet",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "column", "message"), BAD)
+def test_a_bad_file_is_refused_in_one_sentence(tmp_path, name, text, column, message):
+    assert message_of(write(tmp_path, name, text), tmp_path, column) == message
+
+
+def test_a_missing_file_is_named_with_its_place(tmp_path):
+    assert message_of("drug", tmp_path) == (
+        "vocabulary 'drug': no such file at FOLDER/drug; give a path or one of drugs, diseases; "
+        "did you mean 'drugs'?"
+    )
+
+
+def test_a_folder_is_no_vocabulary(tmp_path):
+    (tmp_path / "v").mkdir()
+    assert message_of("v", tmp_path) == (
+        "vocabulary 'v': a folder, not a file at FOLDER/v; give a path or one of drugs, diseases"
+    )
+
+
+def test_a_built_in_vocabulary_has_no_column(tmp_path):
+    assert message_of("drugs", tmp_path, 0) == (
+        "vocabulary 'drugs': key 'column' is for a .csv or .tsv table without a header, not for "
+        "a built-in vocabulary; remove it"
+    )
+
+
+def test_text_that_is_not_utf_8_is_refused(tmp_path):
+    (tmp_path / "v.txt").write_bytes(b"Sj\xf6gren syndrome\n")
+    assert re.fullmatch(
+        r"vocabulary 'v.txt': expected UTF-8 text in FOLDER/v.txt, got what cannot be read \(.*"
+        r"0xf6 in position 2.*\); save it as UTF-8",
+        message_of("v.txt", tmp_path),
+    )
+
+
+def test_a_parquet_file_without_a_name_column_is_refused(tmp_path):
+    pl.DataFrame({"label": ["scurvy"]}).write_parquet(tmp_path / "v.parquet")
+    assert message_of("v.parquet", tmp_path) == (
+        "vocabulary 'v.parquet': expected a column 'name', got 'label' in FOLDER/v.parquet; "
+        "rename a column"
+    )
+
+
+def test_a_parquet_column_of_numbers_is_refused(tmp_path):
+    pl.DataFrame({"name": [1, 2]}).write_parquet(tmp_path / "v.parquet")
+    assert message_of("v.parquet", tmp_path) == (
+        "vocabulary 'v.parquet': expected text in column 'name' of FOLDER/v.parquet, got Int64; "
+        "save the names as text"
+    )
+
+
+def test_a_file_that_only_calls_itself_parquet_is_refused(tmp_path):
+    write(tmp_path, "v.parquet", "name\nscurvy\n")
+    assert message_of("v.parquet", tmp_path).startswith(
+        "vocabulary 'v.parquet': expected a parquet file at FOLDER/v.parquet, got what cannot be "
+    )
+
+
+def test_the_published_drug_list_is_read_without_a_header(data_folder):
+    assert len(load_vocabulary("FDA_Approved.csv", data_folder / "vocab", column=1).names) == 2331
+
+
+def test_the_published_disease_list_loses_its_one_repeated_name(data_folder):
+    vocabulary = load_vocabulary("CTD_unique_disease_names.csv", data_folder / "vocab")
+    assert len(vocabulary.names) == 9847
