@@ -26,9 +26,9 @@ class ExperimentTable(Table):
     max_failed: Annotated[int, Field(ge=0)] = 0
     """More failed trials than this: exit code 1."""
     max_queries: Count | None = None
-    """Stop cleanly after so many computed victim calls in this process."""
+    """Stop cleanly after so many computed calls, baseline and work ahead included."""
     max_tokens: Count | None = None
-    """Stop cleanly after so many tokens in this process."""
+    """Stop cleanly after about so many tokens."""
     flip_check: bool = True
     """Ask every success again, alone."""
 

@@ -253,7 +253,13 @@ def _start(store: RunStore, prepared: Prepared) -> None:
 
 def _drive(store: RunStore, prepared: Prepared, watcher: Watcher) -> None:
     settings = prepared.experiment.experiment
-    limits = Limits(max_queries=settings.max_queries, max_tokens=settings.max_tokens)
+    n_queries, n_tokens = store.spent()
+    limits = Limits(
+        max_queries=settings.max_queries,
+        max_tokens=settings.max_tokens,
+        n_queries=n_queries,
+        n_tokens=n_tokens,
+    )
     scheduler = Scheduler(store, limits=limits, on_progress=watcher.progress)
     n_planned = prepared.n_trials(len(prepared.victims))
     started = time.perf_counter()

@@ -68,15 +68,20 @@ class Lane:
         """Whether a worker is free and something waits."""
         return bool(self._waiting) and len(self.in_flight) < self.backend.workers
 
-    def next_batch(self) -> Batch:
-        """Take the next calls off the queue: whole groups, with what they ask ahead."""
+    def next_batch(self, most: int) -> Batch:
+        """Take the next calls off the queue: whole groups, with what they ask ahead.
+
+        Args:
+            most: the largest number of calls, at least 1.
+        """
+        size = min(self.backend.batch_size, most)
         batch: list[Entry] = []
-        while self._waiting and len(batch) < self.backend.batch_size:
+        while self._waiting and len(batch) < size:
             group = self._waiting[0]
             solo = any(entry.alone for entry in group.entries)
             if solo and batch:
                 break
-            room = self.backend.batch_size - len(batch)
+            room = size - len(batch)
             if len(group.entries) > room and batch:
                 break
             taken, group.entries = group.entries[:room], group.entries[room:]
@@ -86,7 +91,7 @@ class Lane:
             self._waiting.popleft()
             if solo:
                 break
-            self._take_ahead(group, batch)
+            self._take_ahead(group, batch, size)
         return Batch(batch)
 
     def submit(self, batch: Batch) -> None:
@@ -105,8 +110,8 @@ class Lane:
         """Release the threads; calls in flight are waited for."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def _take_ahead(self, group: Group, batch: list[Entry]) -> None:
-        room = min(self.backend.ahead, self.backend.batch_size - len(batch))
+    def _take_ahead(self, group: Group, batch: list[Entry], size: int) -> None:
+        room = min(self.backend.ahead, size - len(batch))
         for _ in range(room):
             entry = next(group.ahead, None)
             if entry is None:

@@ -6,6 +6,7 @@ Identical pending calls are computed once, and nothing stored is computed again.
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
@@ -26,12 +27,16 @@ MAX_FAILING_BATCHES = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """When to stop cleanly; None is no limit."""
+    """When to stop cleanly, over all processes of a run; None is no limit."""
 
     max_queries: int | None = None
-    """Computed victim calls, baseline and work ahead included."""
+    """Computed calls, baseline and work ahead included; never exceeded."""
     max_tokens: int | None = None
-    """Tokens read and written by all roles."""
+    """Tokens read and written; may be exceeded by what one batch holds."""
+    n_queries: int = 0
+    """Computed calls of earlier processes."""
+    n_tokens: int = 0
+    """Tokens of earlier processes."""
 
 
 @dataclass(slots=True)
@@ -231,8 +236,8 @@ class Scheduler:
     # -- back ends ---------------------------------------------------------------------------
     def _dispatch(self) -> None:
         for lane in self._lanes.values():
-            while lane.idle:
-                batch = lane.next_batch()
+            while lane.idle and (most := self._room()) > 0:
+                batch = lane.next_batch(most)
                 # Journalled and committed before the back end sees it.
                 self._ledger.dispatching([(entry.key, entry.trial) for entry in batch.entries])
                 lane.submit(batch)
@@ -301,11 +306,24 @@ class Scheduler:
                 )
         self._ledger.commit()
 
+    def _room(self) -> int:
+        """How many more calls may be made."""
+        if self._limits.max_queries is None:
+            return sys.maxsize
+        in_flight = sum(
+            len(batch.entries) for lane in self._lanes.values() for batch in lane.in_flight.values()
+        )
+        return (
+            self._limits.max_queries
+            - self._limits.n_queries
+            - (self.progress.n_computed + in_flight)
+        )
+
     def _check_limits(self) -> None:
         limits, progress = self._limits, self.progress
-        over_queries = limits.max_queries is not None and progress.n_computed >= limits.max_queries
-        over_tokens = limits.max_tokens is not None and progress.n_tokens >= limits.max_tokens
-        progress.stopped = progress.stopped or over_queries or over_tokens
+        tokens = limits.n_tokens + progress.n_tokens
+        over_tokens = limits.max_tokens is not None and tokens >= limits.max_tokens
+        progress.stopped = progress.stopped or over_tokens or self._room() <= 0
 
 
 def trial_id(trial: Trial) -> str:

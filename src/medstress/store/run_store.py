@@ -206,6 +206,13 @@ class RunStore:
         )
         return {key: decode_answer(body, t_in, t_out) for key, body, t_in, t_out in rows}
 
+    def spent(self) -> tuple[int, int]:
+        """Computed calls and their tokens so far."""
+        n, tokens = self._db.execute(
+            "SELECT COUNT(*), TOTAL(tokens_in + tokens_out) FROM answers"
+        ).fetchone()
+        return int(n), int(tokens)
+
     def dispatching(self, calls: Iterable[tuple[bytes, int]]) -> None:
         """Journal calls (key, trial) that are about to be handed to a back end, and commit."""
         with _translated(self.folder):
