@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
@@ -34,6 +34,7 @@ Kind = TypeVar("Kind", np.float64, np.int64)
 _KEPT_ITEMS = 256
 _KEPT_ANCHORS = 512
 _BLOCK = 128
+_TOGETHER = 64
 
 
 class VectorPerturbationSet:
@@ -70,6 +71,8 @@ class VectorPerturbationSet:
         self._synonyms = synonyms
         self._vectors: NDArray[np.float32] | None = None
         self._anchors: dict[str, NDArray[np.float64]] = {}
+        self._order: list[str] = []
+        self._places: dict[str, int] = {}
         self._gaps: _Recent[np.float64] = _Recent(_KEPT_ANCHORS)
         self._allowed: _Recent[np.int64] = _Recent(_KEPT_ITEMS)
 
@@ -91,17 +94,28 @@ class VectorPerturbationSet:
             self._vectors = self._embedder.vectors(self.names)
         return self._vectors
 
-    def prepare(self, anchors: Iterable[str], progress: Progress | None = None) -> None:
-        """Embed the vocabulary, and all anchors in one batch; later calls need no model.
+    def prepare(
+        self,
+        anchors: Iterable[str],
+        texts: Iterable[str] = (),
+        progress: Progress | None = None,
+    ) -> None:
+        """Embed the vocabulary, all anchors and all texts; later calls need no model.
 
         Args:
-            anchors: the key texts of the items that will be attacked, and other texts whose
-                distance will be asked for.
+            anchors: the key texts of the items that will be attacked, in the items' order:
+                distances are computed for several neighbours of that order together.
+            texts: others whose distance to an anchor will be asked for.
             progress: told (done, all) while vectors are computed.
         """
         if self._vectors is None:
             self._vectors = self._embedder.vectors(self.names, progress)
-        new = sorted(set(anchors) - self._anchors.keys())
+        anchors = list(anchors)
+        for anchor in anchors:
+            if anchor not in self._places:
+                self._places[anchor] = len(self._order)
+                self._order.append(anchor)
+        new = sorted({*anchors, *texts} - self._anchors.keys())
         if new:
             found = self._embedder.vectors(new, progress).astype(np.float64)
             self._anchors.update(zip(new, found, strict=True))
@@ -148,9 +162,12 @@ class VectorPerturbationSet:
         Returns:
             Ascending, read-only.
         """
-        return self._allowed.get(
-            f"{item.hash}/{variants}", lambda: self._decide(item, variants == "mark")
-        )
+        key = f"{item.hash}/{variants}"
+        known = self._allowed.find(key)
+        if known is None:
+            known = self._decide(item, variants == "mark")
+            self._allowed.keep(key, known)
+        return known
 
     def variant_class(self, item: Question, name: str) -> str:
         """Return the class of `name` against the key's text and the entities in it."""
@@ -169,14 +186,29 @@ class VectorPerturbationSet:
 
     def _gap(self, anchor: str) -> NDArray[np.float64]:
         """1 - cos(anchor, name), shape (n_names,)."""
-        return self._gaps.get(anchor, lambda: self._cosine_gap(anchor))
+        known = self._gaps.find(anchor)
+        if known is not None:
+            return known
+        place = self._places.get(anchor)
+        if place is None:
+            together = [anchor]
+        else:
+            start = place - place % _TOGETHER
+            together = self._order[start : start + _TOGETHER]
+        found = self._cosine_gaps(together)
+        gaps: dict[str, NDArray[np.float64]] = dict(zip(together, found, strict=True))
+        for text, gap in gaps.items():
+            self._gaps.keep(text, gap)
+        return gaps[anchor]
 
-    def _cosine_gap(self, anchor: str) -> NDArray[np.float64]:
-        vector = self._anchor_vector(anchor)
-        products = np.concatenate([block @ vector for block in self._blocks()])
+    def _cosine_gaps(self, anchors: Sequence[str]) -> NDArray[np.float64]:
+        """1 - cos of several anchors and every name, shape (n_anchors, n_names)."""
+        vectors = np.stack([self._anchor_vector(anchor) for anchor in anchors])
+        products = np.concatenate([vectors @ block.T for block in self._blocks()], axis=1)
+        lengths = np.linalg.norm(vectors, axis=1)[:, None] * self._lengths[None, :]
         with np.errstate(divide="ignore", invalid="ignore"):
-            cosines = products / (self._lengths * np.linalg.norm(vector))
-        return np.maximum(1 - cosines, 0)
+            gaps: NDArray[np.float64] = np.maximum(1 - products / lengths, 0)
+        return gaps
 
     def _anchor_vector(self, text: str) -> NDArray[np.float64]:
         vector = self._anchors.get(text)
@@ -215,18 +247,17 @@ class _Recent(Generic[Kind]):
         self._kept: OrderedDict[str, NDArray[Kind]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, key: str, make: Callable[[], NDArray[Kind]]) -> NDArray[Kind]:
-        """Return the array of `key`, made now where it is not kept."""
+    def find(self, key: str) -> NDArray[Kind] | None:
+        """Return the array of `key`, or None where it is not kept."""
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)
-                return self._kept[key]
-        # Made outside the lock, so that threads wait for no other thread's array; two may
-        # make the same one.
-        made = make()
+            return self._kept.get(key)
+
+    def keep(self, key: str, made: NDArray[Kind]) -> None:
+        """Keep an array; two threads may have made the same one."""
         made.setflags(write=False)
         with self._lock:
             self._kept[key] = made
             if len(self._kept) > self._size:
                 self._kept.popitem(last=False)
-        return made

@@ -124,7 +124,7 @@ def load_groups(
         embedder = Embedder(table.embedding, table.pooling, corpus=vocabulary.names, base=base)
         synonyms = load_synonyms(table.synonyms, base)
         perturbations = VectorPerturbationSet(vocabulary, embedder, synonyms, table.distance)
-        perturbations.prepare(_texts_to_embed(datasets, types), on_vectors)
+        perturbations.prepare(*_texts_to_embed(datasets, types), progress=on_vectors)
         resources = Resources(group=label, types=types, perturbations=perturbations)
         parts.append(
             GroupPart(label=label, table=table, resources=resources, perturbations=perturbations)
@@ -259,19 +259,20 @@ def _require_mentions(datasets: Sequence[DatasetPart]) -> None:
             )
 
 
-def _texts_to_embed(datasets: Sequence[DatasetPart], types: frozenset[str]) -> list[str]:
-    """Key texts (anchors) and typed distractor spans of all attackable items."""
-    texts: set[str] = set()
+def _texts_to_embed(
+    datasets: Sequence[DatasetPart], types: frozenset[str]
+) -> tuple[list[str], list[str]]:
+    """Key texts (anchors) of all attackable items in their order, and typed distractor spans."""
+    anchors: dict[str, None] = {}
+    spans: dict[str, None] = {}
     for dataset in datasets:
         for item in dataset.questions:
             if _has_span(item, types):
-                texts.add(item.key_text)
-                texts |= {
-                    item.option(m.field)[m.start : m.end]
-                    for m in item.mentions
-                    if m.type in types and m.field in item.letters and m.field != item.key
-                }
-    return sorted(texts)
+                anchors[item.key_text] = None
+                for m in item.mentions:
+                    if m.type in types and m.field in item.letters and m.field != item.key:
+                        spans[item.option(m.field)[m.start : m.end]] = None
+    return list(anchors), list(spans)
 
 
 def _path(base: Path, given: str | None) -> Path | None:
