@@ -73,11 +73,8 @@ class Generator:
         import torch
         from transformers import LogitsProcessorList
 
-        longest = max(len(prompt) for prompt, _ in work)
-        padding = self._model.generation_config.pad_token_id
-        ids = [[padding] * (longest - len(prompt)) + list(prompt) for prompt, _ in work]
-        mask = [[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt, _ in work]
         device = self._loaded.device
+        ids, mask = self._padded([prompt for prompt, _ in work])
         noise = []
         if decoding.temperature > 0:
             noise.append(_GumbelNoise(decoding.temperature, [seed for _, seed in work]))
@@ -90,8 +87,26 @@ class Generator:
                 logits_processor=LogitsProcessorList(noise),
             ).tolist()
         # An encoder-decoder's rows begin with the start token, a decoder's with the prompt.
-        skip = 1 if self._loaded.encoder_decoder else longest
+        skip = 1 if self._loaded.encoder_decoder else len(ids[0])
         return [self._until_end(row[skip:]) for row in rows]
+
+    def _padded(
+        self, prompts: Sequence[tuple[int, ...]]
+    ) -> tuple[list[list[int]], list[list[int]]]:
+        """Pad to equal length; returns tokens and mask.
+
+        A decoder continues at the right end of a row, so it is padded on the left; an encoder may
+        count its positions from there.
+        """
+        longest = max(map(len, prompts))
+        fills = [[0] * (longest - len(prompt)) for prompt in prompts]
+        if self._loaded.encoder_decoder:
+            ids = [[*prompt, *fill] for prompt, fill in zip(prompts, fills, strict=True)]
+            mask = [[1] * len(prompt) + fill for prompt, fill in zip(prompts, fills, strict=True)]
+        else:
+            ids = [[*fill, *prompt] for prompt, fill in zip(prompts, fills, strict=True)]
+            mask = [fill + [1] * len(prompt) for prompt, fill in zip(prompts, fills, strict=True)]
+        return ids, mask
 
     def _until_end(self, tokens: list[int]) -> tuple[int, ...]:
         stops = [place for place, token in enumerate(tokens) if token in self._ends]

@@ -193,7 +193,7 @@ def _convert(gguf: Path, dtype: str, folder: Path) -> None:
         with no_progress_bars():
             tokenizer = AutoTokenizer.from_pretrained(str(gguf.parent), **source)
             model = AutoModelForCausalLM.from_pretrained(
-                str(gguf.parent), dtype=getattr(torch, dtype), **source
+                str(gguf.parent), dtype=getattr(torch, dtype), **source, **_unpacked()
             )
             # The weights are dequantised by now, yet the settings that say otherwise are kept,
             # and save_pretrained refuses because of them.
@@ -204,6 +204,15 @@ def _convert(gguf: Path, dtype: str, folder: Path) -> None:
             tokenizer.save_pretrained(folder)
     except (OSError, ValueError, KeyError, NotImplementedError) as error:
         raise UsageError(f"transformers cannot read {gguf}: {error}") from error
+
+
+def _unpacked() -> dict[str, Any]:
+    """Ask for plain weights: later versions of transformers can keep GGUF blocks packed."""
+    import transformers
+
+    if not hasattr(transformers, "GgufConfig"):
+        return {}
+    return {"quantization_config": transformers.GgufConfig(dequantize=True)}
 
 
 def _read_hashes(memory: Path) -> dict[str, str]:

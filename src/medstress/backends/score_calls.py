@@ -81,12 +81,7 @@ class CausalScoreCalls:
         longest = max((len(target.context) for target in targets), default=0)
         if failure := too_long(longest, self._max_positions):
             return failure
-        contexts = [target.context if call.first_token else target.tokens for target in targets]
-        return _Prepared(
-            targets,
-            tokens_in=len(prompt) + sum(len(target.scored) for target in targets),
-            naive=sum(map(len, set(contexts) if call.first_token else contexts)),
-        )
+        return _prepared(call, len(prompt), targets, n_before=0)
 
 
 class Seq2SeqScoreCalls:
@@ -149,13 +144,20 @@ class Seq2SeqScoreCalls:
         longest = max(len(tokens) for tokens in (source, *outputs))
         if failure := too_long(longest, self._max_positions):
             return failure
-        inputs = [target.context if call.first_token else target.tokens for target in targets]
-        alone = set(inputs) if call.first_token else inputs
-        return source, _Prepared(
-            targets,
-            tokens_in=len(source) + sum(len(target.scored) for target in targets),
-            naive=sum(len(source) + 1 + len(tokens) for tokens in alone),
-        )
+        return source, _prepared(call, len(source), targets, n_before=len(source) + 1)
+
+
+def _prepared(call: Score, n_prompt: int, targets: list[Target], *, n_before: int) -> _Prepared:
+    """Count the tokens of a call; `n_before` of each sequence are not in its target."""
+    scored = [target for target in targets if target.scored]
+    # Letters need the context only, and the same one for all that are told apart by a token.
+    contexts = {target.context for target in scored}
+    read = contexts if call.first_token else [target.tokens for target in scored]
+    return _Prepared(
+        targets,
+        tokens_in=n_prompt + sum(len(target.scored) for target in targets),
+        naive=sum(n_before + len(tokens) for tokens in read),
+    )
 
 
 def too_long(n_tokens: int, max_positions: int | None) -> Failure | None:

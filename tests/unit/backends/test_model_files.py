@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
@@ -101,7 +100,7 @@ def test_the_slower_of_two_conversions_uses_the_other_ones_result(
     monkeypatch.setattr(model_files, "_convert", convert)
     folder = converted_folder(gguf, "float32")
     assert (folder / "model.safetensors").read_text() == "theirs"
-    assert sorted(os.listdir(cache)) == sorted([folder.name, "hashes.json"])
+    assert {path.name for path in cache.iterdir()} == {folder.name, "hashes.json"}
 
 
 def test_a_conversion_that_fails_leaves_nothing(
@@ -114,7 +113,7 @@ def test_a_conversion_that_fails_leaves_nothing(
     monkeypatch.setattr(model_files, "_convert", convert)
     with pytest.raises(UsageError, match="broken"):
         converted_folder(gguf, "float32")
-    assert os.listdir(cache) == ["hashes.json"]
+    assert [path.name for path in cache.iterdir()] == ["hashes.json"]
 
 
 def test_the_embedded_model_names_its_install_line_when_absent(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -84,9 +86,7 @@ def test_variants_of_one_long_prompt_share_a_row_and_strangers_do_not() -> None:
     assert sorted(map(sorted, groups)) == [[0, 1, 2, 3], [4], [5]]
 
 
-@given(
-    st.lists(st.integers(1, 50), max_size=12), st.floats(0, 100, width=32), st.integers(1, 200)
-)
+@given(st.lists(st.integers(1, 50), max_size=12), st.floats(0, 100, width=32), st.integers(1, 200))
 def test_every_row_is_in_exactly_one_batch_within_the_limit(
     lengths: list[int], overhead: float, max_tokens: int
 ) -> None:
@@ -111,7 +111,7 @@ def test_the_cut_is_as_cheap_as_the_best_of_all_cuts(values: list[int]) -> None:
     every = []
     for choice in range(2 ** (n - 1)):
         bounds = [0, *(i + 1 for i in range(n - 1) if choice >> i & 1), n]
-        every.append(total(list(zip(bounds, bounds[1:], strict=False))))
+        every.append(total(list(pairwise(bounds))))
     assert total(cheapest_cut(n, cost)) == pytest.approx(min(every))
 
 

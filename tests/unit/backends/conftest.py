@@ -1,0 +1,256 @@
+"""Tiny random models, saved with a small tokenizer and opened like any other model.
+
+torch and transformers are imported by what needs them: other tests live here too.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medstress.backends.loaded_model import load_model
+from medstress.backends.options import BackendOptions
+from medstress.backends.transformers import TransformersBackend
+from medstress.calls import Score
+
+WORDS = ["aspirin", "insulin", "scurvy", "vitamin", "patient", "pain", "dose", "drug", "which"]
+WORDS += ["treats", "the", "a", "of", "with", "is"]
+TEMPLATE = (
+    "{% for m in messages %}{% if m.role == 'tool' %}{{ raise_exception('no tools') }}{% endif %}"
+    "<{{ m.role }}>{{ m.content }}{% endfor %}{% if add_generation_prompt %}<reply>{% endif %}"
+)
+
+
+def make_sentence(seed: int, n_words: int) -> str:
+    return " ".join(random.Random(seed).choices(WORDS, k=n_words))
+
+
+def tokenizer(*, before: str = "", after: str = "", template: str | None = None) -> Any:
+    import transformers
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+
+    bpe = Tokenizer(models.BPE())
+    bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    bpe.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=400,
+        special_tokens=["<s>", "</s>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    bpe.train_from_iterator([make_sentence(seed, 30) for seed in range(40)], trainer)
+    if before or after:
+        bpe.post_processor = processors.TemplateProcessing(
+            single=f"{before} $A {after}".strip(), special_tokens=[("<s>", 0), ("</s>", 1)]
+        )
+    fast = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=bpe, bos_token="<s>", eos_token="</s>", pad_token="</s>"
+    )
+    fast.chat_template = template
+    return fast
+
+
+def llama() -> tuple[Any, Any]:
+    import transformers
+
+    config = transformers.LlamaConfig(
+        vocab_size=400,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=256,
+        bos_token_id=0,
+        eos_token_id=1,
+        pad_token_id=1,
+        initializer_range=0.3,
+    )
+    return transformers.LlamaForCausalLM(config), tokenizer(before="<s>", template=TEMPLATE)
+
+
+def gpt2() -> tuple[Any, Any]:
+    import transformers
+
+    config = transformers.GPT2Config(
+        vocab_size=400,
+        n_embd=32,
+        n_layer=2,
+        n_head=4,
+        n_positions=96,
+        bos_token_id=0,
+        eos_token_id=1,
+        initializer_range=0.3,
+    )
+    return transformers.GPT2LMHeadModel(config), tokenizer()
+
+
+def sliding() -> tuple[Any, Any]:
+    import transformers
+
+    config = transformers.MistralConfig(
+        vocab_size=400,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        sliding_window=16,
+        max_position_embeddings=256,
+        eos_token_id=1,
+        initializer_range=0.3,
+    )
+    return transformers.MistralForCausalLM(config), tokenizer(before="<s>")
+
+
+def index_window() -> tuple[Any, Any]:
+    import transformers
+
+    config = transformers.GPTNeoConfig(
+        vocab_size=400,
+        hidden_size=32,
+        num_layers=2,
+        num_heads=4,
+        attention_types=[[["global", "local"], 1]],
+        window_size=16,
+        max_position_embeddings=256,
+        bos_token_id=0,
+        eos_token_id=1,
+        initializer_range=0.3,
+    )
+    return transformers.GPTNeoForCausalLM(config), tokenizer()
+
+
+def alibi() -> tuple[Any, Any]:
+    import transformers
+
+    config = transformers.BloomConfig(
+        vocab_size=400, hidden_size=32, n_layer=2, n_head=4, eos_token_id=1, initializer_range=0.3
+    )
+    return transformers.BloomForCausalLM(config), tokenizer()
+
+
+def t5() -> tuple[Any, Any]:
+    import transformers
+
+    config = transformers.T5Config(
+        vocab_size=400,
+        d_model=32,
+        d_kv=8,
+        d_ff=48,
+        num_layers=2,
+        num_heads=4,
+        decoder_start_token_id=1,
+        eos_token_id=1,
+        pad_token_id=1,
+        initializer_factor=1.0,
+    )
+    return transformers.T5ForConditionalGeneration(config), tokenizer(after="</s>")
+
+
+def bart() -> tuple[Any, Any]:
+    import transformers
+
+    config = transformers.BartConfig(
+        vocab_size=400,
+        d_model=32,
+        encoder_layers=1,
+        decoder_layers=1,
+        encoder_attention_heads=4,
+        decoder_attention_heads=4,
+        encoder_ffn_dim=48,
+        decoder_ffn_dim=48,
+        max_position_embeddings=96,
+        decoder_start_token_id=1,
+        bos_token_id=0,
+        eos_token_id=1,
+        pad_token_id=1,
+        forced_eos_token_id=1,
+        init_std=0.3,
+    )
+    model = transformers.BartForConditionalGeneration(config)
+    model.generation_config.forced_bos_token_id = 0
+    model.generation_config.num_beams = 4
+    return model, tokenizer(before="<s>", after="</s>")
+
+
+ARCHITECTURES = {
+    build.__name__: build for build in (llama, gpt2, sliding, index_window, alibi, t5, bart)
+}
+
+
+@pytest.fixture(scope="session")
+def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Saves each architecture once, with random weights."""
+    import torch
+
+    made: dict[str, Path] = {}
+
+    def folder(name: str) -> Path:
+        if name not in made:
+            torch.manual_seed(1)
+            model, its_tokenizer = ARCHITECTURES[name]()
+            made[name] = tmp_path_factory.mktemp(name)
+            model.save_pretrained(made[name])
+            its_tokenizer.save_pretrained(made[name])
+        return made[name]
+
+    return folder
+
+
+@pytest.fixture
+def open_tiny(
+    folder_of: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., TransformersBackend]]:
+    import torch
+
+    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
+    # So small a model is slowed down by threads, much so where other work shares the cores.
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+
+    def opened(name: str, **how: Any) -> TransformersBackend:
+        return TransformersBackend(load_model(BackendOptions(model=str(folder_of(name)))), **how)
+
+    yield opened
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def sentence() -> Callable[[int, int], str]:
+    """(seed, number of words) -> text."""
+    return make_sentence
+
+
+@pytest.fixture
+def questions() -> Callable[[int], list[Score]]:
+    """Prompts of different lengths, some with a common beginning; options share words."""
+
+    def made(n: int) -> list[Score]:
+        calls = []
+        for i in range(n):
+            prompt = make_sentence(i // 3, 5 + i % 4 * 6) + f" {WORDS[i % 15]}:"
+            options = tuple(" " + make_sentence(100 + 7 * i + k // 2, 1 + k) for k in range(4))
+            calls.append(Score(prompt, options, first_token=i % 5 == 4))
+        return calls
+
+    return made
+
+
+@pytest.fixture
+def reference() -> Callable[..., list[float]]:
+    """Log probability of each token from `start` on, one unpadded forward."""
+
+    def computed(backend: TransformersBackend, tokens: list[int], start: int) -> list[float]:
+        import torch
+
+        with torch.inference_mode():
+            logits = backend._loaded.model(torch.tensor([tokens])).logits[0]
+        found = torch.log_softmax(logits, dim=-1)
+        return [float(found[i - 1, tokens[i]]) for i in range(start, len(tokens))]
+
+    return computed
