@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import Path
 from typing import Any
+
+import orjson
 
 _TAG = "blake2b-128:"
 
@@ -16,14 +17,17 @@ def canonical_json(value: Any) -> str:
     >>> canonical_json({"b": 1, "a": [1.0, None]})
     '{"a":[1.0,null],"b":1}'
     """
-    return json.dumps(
-        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    )
+    return canonical_bytes(value).decode()
+
+
+def canonical_bytes(value: Any) -> bytes:
+    """The UTF-8 bytes of `canonical_json`."""
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
 def digest(value: Any) -> bytes:
     """Return the 16-byte BLAKE2b digest of the canonical JSON of `value`."""
-    return hashlib.blake2b(canonical_json(value).encode(), digest_size=16).digest()
+    return hashlib.blake2b(canonical_bytes(value), digest_size=16).digest()
 
 
 def content_hash(value: Any) -> str:

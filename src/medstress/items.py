@@ -142,12 +142,11 @@ class Candidate:
     @property
     def options(self) -> tuple[str, ...]:
         """The options as they will be asked."""
-        if not self.edits:
-            return self.item.options
-        return tuple(
-            self._edited(letter, text)
-            for letter, text in zip(self.item.letters, self.item.options, strict=True)
-        )
+        options = list(self.item.options)
+        for letter in {edit.field for edit in self.edits} & set(self.item.letters):
+            place = LETTERS.index(letter)
+            options[place] = self._edited(letter, options[place])
+        return tuple(options)
 
     @property
     def context(self) -> str:

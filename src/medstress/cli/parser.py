@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 from medstress.version import __version__
 
@@ -40,6 +41,10 @@ max_failed; 2 something you can mend (one sentence says what); 130 interrupted, 
 class _Parser(argparse.ArgumentParser):
     """Says what is wrong in one sentence instead of printing the whole usage."""
 
+    def __init__(self, **settings: Any) -> None:
+        # Of every command: `--fre` must not throw a run away.
+        super().__init__(**{**settings, "allow_abbrev": False})
+
     def error(self, message: str) -> None:  # type: ignore[override]
         """Raise, so that one place prints all refusals."""
         from medstress.errors import UsageError
@@ -53,7 +58,6 @@ def build_parser() -> argparse.ArgumentParser:
         prog="medstress",
         description="Adversarial robustness of biomedical language models: attack, count, report.",
         epilog=EPILOG,
-        allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"medstress {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from medstress.calls import Backend, Reply, Request
+from medstress.scheduler.live import Live
 
 
 @dataclass(slots=True, kw_only=True)
@@ -21,8 +22,8 @@ class Entry:
     """The call."""
     trial: int
     """Row of the trial that first asked for it."""
-    waiters: list[Callable[[Reply], None]] = field(default_factory=list)
-    """Who is told; empty while it is only computed ahead."""
+    waiters: list[tuple[Live, int]] = field(default_factory=list)
+    """Trials that wait, with the place of the reply; empty while only computed ahead."""
     alone: bool = False
     """Goes in a batch of its own."""
 
@@ -68,31 +69,27 @@ class Lane:
         """Whether a worker is free and something waits."""
         return bool(self._waiting) and len(self.in_flight) < self.backend.workers
 
-    def next_batch(self, most: int) -> Batch:
-        """Take the next calls off the queue: whole groups, with what they ask ahead.
+    def take(self, most: int) -> Group | None:
+        """Take the next calls off the queue: a group, or as much of it as fits.
 
         Args:
-            most: the largest number of calls, at least 1.
+            most: the largest number of calls; below it only a group of more is split.
         """
-        size = min(self.backend.batch_size, most)
-        batch: list[Entry] = []
-        while self._waiting and len(batch) < size:
-            group = self._waiting[0]
-            solo = any(entry.alone for entry in group.entries)
-            if solo and batch:
-                break
-            room = size - len(batch)
-            if len(group.entries) > room and batch:
-                break
-            taken, group.entries = group.entries[:room], group.entries[room:]
-            batch += taken
-            if group.entries:
-                break
-            self._waiting.popleft()
-            if solo:
-                break
-            self._take_ahead(group, batch, size)
-        return Batch(batch)
+        if not self._waiting:
+            return None
+        group = self._waiting[0]
+        if len(group.entries) > most and len(group.entries) <= self.backend.batch_size:
+            return None
+        taken, group.entries = group.entries[:most], group.entries[most:]
+        if group.entries:
+            return Group(entries=taken, ahead=iter(()))
+        self._waiting.popleft()
+        return Group(entries=taken, ahead=group.ahead)
+
+    @property
+    def next_is_alone(self) -> bool:
+        """Whether the next group goes in a batch of its own."""
+        return bool(self._waiting) and any(entry.alone for entry in self._waiting[0].entries)
 
     def submit(self, batch: Batch) -> None:
         """Hand a batch to a worker thread."""
@@ -109,11 +106,3 @@ class Lane:
     def close(self) -> None:
         """Release the threads; calls in flight are waited for."""
         self._pool.shutdown(wait=True, cancel_futures=True)
-
-    def _take_ahead(self, group: Group, batch: list[Entry], size: int) -> None:
-        room = min(self.backend.ahead, size - len(batch))
-        for _ in range(room):
-            entry = next(group.ahead, None)
-            if entry is None:
-                return
-            batch.append(entry)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from medstress.calls import Failure, Reply
 from medstress.errors import MedstressError, StoreError
+from medstress.hashing import canonical_json
 from medstress.outcomes import Prediction, Verdict
 from medstress.scheduler.ledger import Exchange
 from medstress.scheduler.trial import Need, Trial, TrialResult, conduct
@@ -64,6 +64,11 @@ class Live:
         self.keys = keys
         self.replies = [None] * len(keys)
 
+    @property
+    def is_replayed(self) -> bool:
+        """Whether an earlier process may have consumed the current calls."""
+        return bool(self._journal)
+
     def replayed(self, i: int) -> Failure | bool:
         """Whether call i was consumed in an earlier process; a recorded failure comes back."""
         known = self._journal.get(self._seq + i)
@@ -84,7 +89,7 @@ class Live:
             zip(need.requests, self.keys, self.replies, strict=True)
         ):
             # Text that follows from item, template and edits is not stored again.
-            told = None if need.candidate else json.dumps(request.call.canonical())
+            told = None if need.candidate else canonical_json(request.call.canonical())
             edits = as_edits(need) if i == 0 else None
             error = reply.error if isinstance(reply, Failure) else None
             rows.append(
@@ -110,7 +115,7 @@ def as_edits(need: Need) -> str | None:
     if need.candidate is None or not need.candidate.edits:
         return None
     rows = [[e.field, e.start, e.end, e.replacement] for e in need.candidate.edits]
-    return json.dumps(rows, separators=(",", ":"), ensure_ascii=False)
+    return canonical_json(rows)
 
 
 def as_record(result: TrialResult) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
+from itertools import islice
 
 from medstress.calls import Backend, Failure, Reply, Request
 from medstress.errors import BackendError, MedstressError, StoreError, UsageError
@@ -75,6 +76,7 @@ class Scheduler:
         self._lanes: dict[int, Lane] = {}
         self._runnable: deque[Live] = deque()
         self._n_live = 0
+        self._all_admitted = False
         self._outbox: list[Exchange] = []
         self.progress = Progress()
 
@@ -111,7 +113,9 @@ class Scheduler:
                 self._dispatch()
             self._on_progress(self.progress)
             if not any(lane.in_flight for lane in self._lanes.values()):
-                if self.progress.stopped or not (self._runnable or self._n_live):
+                # All live trials can end in one step (they share a call): admit the next ones.
+                idle = self._all_admitted and not (self._runnable or self._n_live)
+                if self.progress.stopped or idle:
                     return
                 continue
             self._collect()
@@ -122,6 +126,7 @@ class Scheduler:
         while self._n_live < window and not self.progress.stopped:
             trial = next(plan, None)
             if trial is None:
+                self._all_admitted = True
                 return
             victim, attack = trial.victim, trial.attack
             arm = self._ledger.arm_id(
@@ -173,28 +178,33 @@ class Scheduler:
 
     # -- resolving calls ---------------------------------------------------------------------
     def _resolve(self, live: Live) -> bool:
-        """Find or queue the answers a trial needs; True if it has to wait."""
+        """Queue the calls a trial needs; True if it has to wait."""
         need = live.need
         lane = self._lane(live.trial.victim.backend if need.role == VICTIM else None, need.role)
         live.expect([request.key(lane.backend.identity) for request in need.requests])
-        stored = self._ledger.lookup(live.keys)
+        if live.is_replayed:
+            self._replay(live)
         fresh: list[Entry] = []
-        for i, key in enumerate(live.keys):
-            replayed = live.replayed(i)
-            if isinstance(replayed, Failure):
-                live.replies[i] = replayed
-            elif key in stored:
-                live.replies[i] = stored[key]
-            elif replayed:
-                raise StoreError(f"the answer to a recorded call is missing (trial {live.row})")
-            else:
+        for i in range(len(live.keys)):
+            if live.replies[i] is None:
                 self._await(lane, live, i, fresh)
         if live.n_open == 0:
             return False
         if fresh:
-            ahead = self._ahead(lane, live, need.ahead)
-            lane.add(Group(entries=fresh, ahead=ahead))
+            lane.add(Group(entries=fresh, ahead=self._ahead(lane, live, need.ahead)))
         return True
+
+    def _replay(self, live: Live) -> None:
+        """Fill in what the trial consumed in an earlier process."""
+        stored = self._ledger.lookup(live.keys)
+        for i, key in enumerate(live.keys):
+            replayed = live.replayed(i)
+            if isinstance(replayed, Failure):
+                live.replies[i] = replayed
+            elif replayed and key not in stored:
+                raise StoreError(f"the answer to a recorded call is missing (trial {live.row})")
+            elif replayed:
+                live.replies[i] = stored[key]
 
     def _await(self, lane: Lane, live: Live, i: int, fresh: list[Entry]) -> None:
         key = live.keys[i]
@@ -206,23 +216,24 @@ class Scheduler:
             lane.pending[key] = entry
             fresh.append(entry)
         live.n_open += 1
+        entry.waiters.append((live, i))
 
-        def deliver(reply: Reply) -> None:
+    def _deliver(self, lane: Lane, entry: Entry, reply: Reply) -> None:
+        """Tell every trial that waits for a call."""
+        del lane.pending[entry.key]
+        for live, i in entry.waiters:
             live.replies[i] = reply
             live.n_open -= 1
             if live.n_open == 0:
                 self._runnable.append(live)
 
-        entry.waiters.append(deliver)
-
     def _ahead(self, lane: Lane, live: Live, requests: Iterator[Request]) -> Iterator[Entry]:
-        """Calls worth computing early: neither stored nor pending; pulled lazily."""
+        """Calls worth computing early that are not pending; pulled lazily."""
         for request in requests:
             key = request.key(lane.backend.identity)
-            if key in lane.pending or self._ledger.lookup([key]):
-                continue
-            lane.pending[key] = entry = Entry(key=key, request=request, trial=live.row)
-            yield entry
+            if key not in lane.pending:
+                lane.pending[key] = entry = Entry(key=key, request=request, trial=live.row)
+                yield entry
 
     def _lane(self, backend: Backend | None, role: str) -> Lane:
         backend = backend or self._roles.get(role)
@@ -237,10 +248,53 @@ class Scheduler:
     def _dispatch(self) -> None:
         for lane in self._lanes.values():
             while lane.idle and (most := self._room()) > 0:
-                batch = lane.next_batch(most)
-                # Journalled and committed before the back end sees it.
-                self._ledger.dispatching([(entry.key, entry.trial) for entry in batch.entries])
-                lane.submit(batch)
+                entries = self._next_batch(lane, min(most, lane.backend.batch_size))
+                if entries:
+                    # Journalled and committed before the back end sees it.
+                    self._ledger.dispatching([(entry.key, entry.trial) for entry in entries])
+                    lane.submit(Batch(entries))
+
+    def _next_batch(self, lane: Lane, size: int) -> list[Entry]:
+        """Fill a batch from the queue; what is stored already is delivered instead."""
+        batch: list[Entry] = []
+        while len(batch) < size:
+            groups: list[Group] = []
+            room = size - len(batch)
+            while room > 0 and not (lane.next_is_alone and (batch or groups)):
+                alone = lane.next_is_alone
+                group = lane.take(room)
+                if group is None:
+                    break
+                groups.append(group)
+                room = 0 if alone else room - len(group.entries)
+            if not groups:
+                break
+            stored = self._stored([entry for group in groups for entry in group.entries])
+            for group in groups:
+                missing = [entry for entry in group.entries if entry.key not in stored]
+                batch += missing
+                for entry in group.entries:
+                    if entry.key in stored:
+                        self._deliver(lane, entry, stored[entry.key])
+                if missing and not missing[0].alone:
+                    n = min(lane.backend.ahead, size - len(batch))
+                    batch += self._missing(lane, list(islice(group.ahead, max(n, 0))))
+            if batch and batch[0].alone:
+                break
+        return batch
+
+    def _stored(self, entries: list[Entry]) -> dict[bytes, Reply]:
+        return dict(self._ledger.lookup([entry.key for entry in entries]))
+
+    def _missing(self, lane: Lane, entries: list[Entry]) -> list[Entry]:
+        """Work ahead that is not stored; the rest is dropped, nobody waits for it."""
+        if not entries:
+            return []
+        stored = self._stored(entries)
+        for entry in entries:
+            if entry.key in stored:
+                self._deliver(lane, entry, stored[entry.key])
+        return [entry for entry in entries if entry.key not in stored]
 
     def _collect(self) -> None:
         futures = [future for lane in self._lanes.values() for future in lane.in_flight]
@@ -264,12 +318,10 @@ class Scheduler:
         # Committed before any attack is stepped on these answers.
         self._ledger.commit()
         for entry, reply in zip(batch.entries, replies, strict=True):
-            del lane.pending[entry.key]
             if not isinstance(reply, Failure):
                 self.progress.n_computed += 1
                 self.progress.n_tokens += reply.tokens_in + reply.tokens_out
-            for deliver in entry.waiters:
-                deliver(reply)
+            self._deliver(lane, entry, reply)
 
     def _check_replies(self, lane: Lane, batch: Batch, replies: list[Reply]) -> None:
         if len(replies) != len(batch.entries):

@@ -190,7 +190,8 @@ def _ask(
             ahead=flows.first_requests(upcoming, left),
         )
         reached = trial.attack.goal.reached(prediction)
-        prediction = replace(prediction, reached_goal=reached)
+        if reached:
+            prediction = replace(prediction, reached_goal=True)
         result.n_unreadable += prediction.outcome is Outcome.UNREADABLE
         predictions.append(prediction)
         if reached and result.first_success is None:

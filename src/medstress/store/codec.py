@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
+
+import orjson
 
 from medstress.calls import Answer, Chosen, Generated, Scored
 from medstress.errors import StoreError
@@ -22,7 +23,7 @@ def encode_answer(answer: Answer) -> str:
 
 def decode_answer(body: str, tokens_in: int, tokens_out: int) -> Answer:
     """The inverse of `encode_answer`."""
-    kind, *parts = json.loads(body)
+    kind, *parts = orjson.loads(body)
     if kind == "s":
         return Scored(
             log_probs=tuple(parts[0]),
@@ -55,7 +56,7 @@ def decode_edits(text: str) -> tuple[Edit, ...]:
     """The inverse of `encode_edits`."""
     return tuple(
         Edit(field=name, start=start, end=end, replacement=replacement)
-        for name, start, end, replacement in json.loads(text)
+        for name, start, end, replacement in orjson.loads(text)
     )
 
 
@@ -76,7 +77,7 @@ def encode_item(item: Question) -> str:
 
 def decode_item(text: str) -> Question:
     """The inverse of `encode_item`."""
-    row: dict[str, Any] = json.loads(text)
+    row: dict[str, Any] = orjson.loads(text)
     mentions = tuple(Mention(field=f, start=s, end=e, type=t) for f, s, e, t in row["mentions"])
     return Question(
         id=row["id"],
@@ -90,4 +91,4 @@ def decode_item(text: str) -> Question:
 
 
 def _dump(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=str)
+    return orjson.dumps(value, default=str).decode()

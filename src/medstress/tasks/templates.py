@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
@@ -14,6 +15,7 @@ from medstress.hashing import content_hash
 from medstress.items import Candidate, Question
 
 SUFFIX = ".jinja"
+_MARK = "\x00"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +37,8 @@ class Template:
     """Whether it renders to a conversation."""
     summary: str
     """One line for `medstress list prompts`."""
+    plain: bool
+    """Whether it only puts texts in places, so that rendering is joining pieces."""
     compiled: Any
     """The Jinja template."""
 
@@ -46,18 +50,60 @@ class Template:
     def render(self, candidate: Candidate) -> Prompt:
         """Render a candidate, without trailing white space (METHODS 1.2)."""
         context, stem = candidate.context, candidate.stem
+        values = {"context": context, "stem": stem}
+        values["question"] = f"{context} {stem}" if context else stem
+        values.update(zip(candidate.item.letters, candidate.options, strict=True))
+        if not self.plain:
+            return self._rendered(values, candidate.item.letters)
+        shape = _shape(self, candidate.item.letters, bool(context))
+        body = "".join(values[piece] if i % 2 else piece for i, piece in enumerate(shape.pieces))
+        return self._prompt(body.strip(), shape.system)
+
+    def _rendered(self, values: Mapping[str, str], letters: str) -> Prompt:
         module = self.compiled.make_module(
             {
-                "context": context,
-                "stem": stem,
-                "question": f"{context} {stem}" if context else stem,
-                "options": list(zip(candidate.item.letters, candidate.options, strict=True)),
+                "context": values["context"],
+                "stem": values["stem"],
+                "question": values["question"],
+                "options": [(letter, values[letter]) for letter in letters],
             }
         )
-        body = str(module).strip()
-        if not self.chat:
-            return body
-        return (Message("system", str(module.system).strip()), Message("user", body))
+        return self._prompt(str(module).strip(), str(getattr(module, "system", "")).strip())
+
+    def _prompt(self, body: str, system: str) -> Prompt:
+        return (Message("system", system), Message("user", body)) if self.chat else body
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """A plain template, rendered once for all items of one form."""
+
+    pieces: tuple[str, ...]
+    """Literal text at even places, names of fields at odd ones."""
+    system: str
+    """The system turn of a conversation."""
+
+
+@lru_cache(maxsize=256)
+def _shape(template: Template, letters: str, has_context: bool) -> _Shape:
+    """Render marks instead of texts, and cut the result at them."""
+    names = ("context", "stem", "question", *letters)
+    values = {name: f"{_MARK}{name}{_MARK}" for name in names}
+    if not has_context:
+        values["context"] = ""
+    prompt = template._rendered(values, letters)
+    body = prompt if isinstance(prompt, str) else prompt[1].content
+    system = "" if isinstance(prompt, str) else prompt[0].content
+    return _Shape(tuple(body.split(_MARK)), system)
+
+
+def _is_plain(compiler: Any, source: str) -> bool:
+    """Whether a template only puts texts in places: no filter, test or call can look at them."""
+    import jinja2.nodes as nodes
+
+    looking = (nodes.Filter, nodes.Test, nodes.Call, nodes.Compare, nodes.Getitem, nodes.Getattr)
+    tree = compiler.parse(source)
+    return tree.find(looking) is None and tree.find((nodes.Concat, nodes.Add)) is None
 
 
 def shipped_prompts() -> list[str]:
@@ -110,6 +156,7 @@ def compile_template(name: str, source: str) -> Template:
             source=source,
             lists_options=bool(getattr(module, "lists_options", True)),
             chat=hasattr(module, "system"),
+            plain=_is_plain(environment, source),
             summary=str(getattr(module, "summary", "a template of yours")),
             compiled=compiled,
         )

@@ -1,1 +1,41 @@
-"""TODO."""
+"""Conformance suites and small parts for tests of attacks, back ends and tasks.
+
+`check_attack`, `check_backend` and `check_task` are plain functions to call from a test of
+yours; they raise AssertionError with a sentence. Nothing here needs a model or a network.
+"""
+
+from __future__ import annotations
+
+from medstress.testing.attacks import check_attack
+from medstress.testing.backends import check_backend
+from medstress.testing.perturbations import PerturbationTable, tiny_resources
+from medstress.testing.questions import REPLACEMENTS, TINY_TYPE, tiny_questions
+from medstress.testing.scripted import ScriptedBackend, scripted_reply
+from medstress.testing.tasks import check_task
+from medstress.testing.victims import (
+    PromptVictim,
+    errs_on_any_change,
+    errs_on_cue,
+    errs_on_names,
+    never_errs,
+    planted,
+)
+
+__all__ = [
+    "REPLACEMENTS",
+    "TINY_TYPE",
+    "PerturbationTable",
+    "PromptVictim",
+    "ScriptedBackend",
+    "check_attack",
+    "check_backend",
+    "check_task",
+    "errs_on_any_change",
+    "errs_on_cue",
+    "errs_on_names",
+    "never_errs",
+    "planted",
+    "scripted_reply",
+    "tiny_questions",
+    "tiny_resources",
+]

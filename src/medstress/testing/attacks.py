@@ -1,0 +1,362 @@
+"""The conformance suite of attacks."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import zip_longest
+from typing import Any
+
+from medstress.attacks.protocol import Attack
+from medstress.calls import Answer, Call
+from medstress.errors import BudgetExhausted
+from medstress.hashing import canonical_json
+from medstress.items import Candidate, Question
+from medstress.outcomes import Outcome, Prediction
+from medstress.queries import Ask, Consult, Predict, Replies, Step
+from medstress.resources import Resources
+from medstress.seeding import rng_for
+from medstress.testing.scripted import scripted_reply
+
+MAX_REFUSED = 32
+"""`BudgetExhausted` is thrown at each of the first so many questions of an item."""
+_PATIENCE = 20
+_MAX_STEPS = 10_000
+
+Reply = Callable[[Call], Answer]
+Tell = Callable[[Question, Predict], Prediction]
+
+
+def check_attack(
+    attack: Attack,
+    items: Sequence[Question],
+    resources: Resources,
+    *,
+    may_edit: Collection[str] = ("distractors",),
+    reply: Reply = scripted_reply,
+) -> None:
+    """Check that an attack keeps the contract of `Attack`.
+
+    `run` is a generator function that yields non-empty, hashable steps; equal seeds give equal
+    queries, whatever the order in which items are attacked and whether they are interleaved;
+    where `deterministic`, other seeds do too. Edits apply, stay in the fields they may touch,
+    and belong to the item attacked. At most `budget` queries are asked. The attack survives
+    `BudgetExhausted` at every question, unreadable answers, a success, and being closed.
+
+    Args:
+        attack: the attack.
+        items: at least one that it can attack; several make the order checks meaningful.
+        resources: what it may read.
+        may_edit: fields it may change: `distractors`, `key`, `context`, `stem`.
+        reply: answers calls to other roles.
+
+    Raises:
+        AssertionError: one sentence, naming the item and the step.
+
+    >>> from medstress.attacks import EntitySubstitution
+    >>> from medstress.testing import tiny_questions, tiny_resources
+    >>> check_attack(EntitySubstitution(n=-2.0), tiny_questions(3), tiny_resources())
+    """
+    if not inspect.isgeneratorfunction(attack.run):
+        raise AssertionError(f"{_name(attack)}.run must be a generator function, one that yields")
+    _check_declared(attack)
+    chosen = _attackable(attack, items, resources)
+    driver = _Driver(attack, resources, reply)
+    first = [list(driver.walk(item)) for item in chosen]
+    for item, steps in zip(chosen, first, strict=True):
+        _check_steps(attack, item, steps, may_edit)
+    _check_repeatable(driver, chosen, first)
+    for item, steps in zip(chosen, first, strict=True):
+        _check_refusals(driver, item, steps)
+        _check_endings(driver, item)
+
+
+def _check_declared(attack: Attack) -> None:
+    name = _name(attack)
+    if not isinstance(attack.stream, str) or not attack.stream:
+        raise AssertionError(f"{name}.stream must be a text that is not empty")
+    if type(attack.budget) is not int or attack.budget < 1:
+        raise AssertionError(f"{name}.budget must be a whole number from 1, got {attack.budget!r}")
+    try:
+        same = canonical_json(attack.spec()) == canonical_json(attack.spec())
+    except (TypeError, ValueError) as error:
+        raise AssertionError(f"{name}.spec() must consist of JSON values: {error}") from error
+    if not same:
+        raise AssertionError(f"{name}.spec() changes from call to call")
+
+
+def _attackable(
+    attack: Attack, items: Sequence[Question], resources: Resources
+) -> tuple[Question, ...]:
+    obstacles = {item.id: attack.obstacle(item, resources) for item in items}
+    chosen = tuple(item for item in items if obstacles[item.id] is None)
+    if not chosen:
+        raise AssertionError(
+            f"{_name(attack)} can attack none of the items given, so nothing can be checked: "
+            f"{obstacles}"
+        )
+    return chosen
+
+
+class _Driver:
+    """Drives one attack by hand, with its own budget count."""
+
+    def __init__(self, attack: Attack, resources: Resources, reply: Reply) -> None:
+        self.attack = attack
+        self._resources = resources
+        self._reply = reply
+
+    def start(self, item: Question, seed: int = 0) -> Any:
+        """A fresh generator, with the random stream the scheduler would give it."""
+        stream = f"{self.attack.stream}/{self._resources.group}"
+        rng = rng_for(seed, stream, "check_attack", item.id)
+        return self.attack.run(item, rng, self._resources)
+
+    def answer(self, item: Question, step: Step, tell: Tell) -> Replies:
+        """What is sent back for one step."""
+        if isinstance(step, Consult):
+            return tuple(self._reply(call) for call in step.calls)
+        return tuple(tell(item, query) for query in step.queries)
+
+    def walk(self, item: Question, seed: int = 0, tell: Tell | None = None) -> Iterator[Step]:
+        """Yield the steps of an attack that never succeeds."""
+        flow = self.start(item, seed)
+        try:
+            replies: Replies | None = None
+            for number in range(_MAX_STEPS):
+                step = self._advance(item, flow, replies, number)
+                if step is None:
+                    return
+                yield step
+                replies = self.answer(item, step, tell or _held)
+            raise AssertionError(
+                f"{_name(self.attack)} does not end: item {item.id!r}, {_MAX_STEPS} steps"
+            )
+        finally:
+            flow.close()
+
+    def _advance(
+        self, item: Question, flow: Any, replies: Replies | None, number: int
+    ) -> Step | None:
+        try:
+            step: Step = flow.send(replies)
+        except StopIteration as stop:
+            self.check_pick(item, stop.value)
+            return None
+        except Exception as error:
+            raise AssertionError(
+                f"{_name(self.attack)} raised {type(error).__name__} after {number} steps on "
+                f"item {item.id!r}: {error}"
+            ) from error
+        _check_shape(self.attack, item, step)
+        return step
+
+    def check_pick(self, item: Question, pick: Any) -> None:
+        """What the attack returns is a candidate of the item, or None."""
+        if pick is None or (isinstance(pick, Candidate) and pick.item == item):
+            return
+        raise AssertionError(
+            f"{_name(self.attack)} must return a candidate of item {item.id!r} or None, got "
+            f"{pick!r}"
+        )
+
+
+def _check_shape(attack: Attack, item: Question, step: Any) -> None:
+    where = f"{_name(attack)}, item {item.id!r}"
+    if not isinstance(step, Ask | Consult):
+        raise AssertionError(f"{where}: expected a step (Ask or Consult), got {step!r}")
+    asked = step.queries if isinstance(step, Ask) else step.calls
+    if not asked:
+        raise AssertionError(f"{where}: a step asks nothing; never yield an empty list")
+    if isinstance(step, Ask):
+        for query in (*step.queries, *step.then):
+            if not isinstance(query, Predict):
+                raise AssertionError(f"{where}: expected queries (Predict), got {query!r}")
+    try:
+        hash(step)
+    except TypeError as error:
+        raise AssertionError(f"{where}: a step is not hashable: {error}") from error
+
+
+def _check_steps(
+    attack: Attack, item: Question, steps: Sequence[Step], may_edit: Collection[str]
+) -> None:
+    n_asked = 0
+    for number, step in enumerate(steps, start=1):
+        if not isinstance(step, Ask):
+            continue
+        n_asked += len(step.queries)
+        for query in (*step.queries, *step.then):
+            where = f"{_name(attack)}, item {item.id!r}, step {number}"
+            _check_candidate(where, item, query.candidate, may_edit)
+    if n_asked > attack.budget:
+        raise AssertionError(
+            f"{_name(attack)} asks {n_asked} queries about item {item.id!r} with a budget of "
+            f"{attack.budget}"
+        )
+
+
+def _check_candidate(
+    where: str, item: Question, candidate: Candidate, may_edit: Collection[str]
+) -> None:
+    if candidate.item != item:
+        raise AssertionError(f"{where}: the candidate belongs to item {candidate.item.id!r}")
+    shown = ("context", "stem", *item.letters)
+    for edit in candidate.edits:
+        if edit.field not in shown:
+            raise AssertionError(f"{where}: an edit of {edit.field!r} reaches no prompt: {edit}")
+    try:
+        texts = (candidate.context, candidate.stem, *candidate.options)
+    except ValueError as error:
+        raise AssertionError(f"{where}: the edits do not apply: {error}") from error
+    for field, text in zip(shown, texts, strict=True):
+        role = field if field in ("context", "stem") else "distractors"
+        role = "key" if field == item.key else role
+        if text != item.text_of(field) and role not in may_edit:
+            raise AssertionError(
+                f"{where}: {field} ({role}) may not change, but became {text!r} "
+                f"(may_edit = {sorted(may_edit)})"
+            )
+
+
+def _check_repeatable(
+    driver: _Driver, items: Sequence[Question], first: Sequence[list[Step]]
+) -> None:
+    name = _name(driver.attack)
+    backwards = [list(driver.walk(item)) for item in reversed(items)][::-1]
+    rows = zip_longest(*(driver.walk(item) for item in items))
+    interleaved = [
+        [step for step in column if step is not None] for column in zip(*rows, strict=True)
+    ]
+    other_seed = [list(driver.walk(item, seed=1)) for item in items]
+    for item, steps, again, among, other in zip(
+        items, first, backwards, interleaved or [[]] * len(items), other_seed, strict=True
+    ):
+        if steps != again:
+            raise AssertionError(
+                f"{name} asks something else about item {item.id!r} when run again, or after "
+                "other items: draw only from the generator given, and keep nothing between items"
+            )
+        if steps != among:
+            raise AssertionError(
+                f"{name} asks something else about item {item.id!r} when items are attacked in "
+                "turns: keep all state inside the generator"
+            )
+        if driver.attack.deterministic and steps != other:
+            raise AssertionError(
+                f"{name} says it is deterministic, but the seed changes what it asks about item "
+                f"{item.id!r}"
+            )
+
+
+def _check_refusals(driver: _Driver, item: Question, steps: Sequence[Step]) -> None:
+    asks = [i for i, step in enumerate(steps) if isinstance(step, Ask)]
+    for at in asks[:MAX_REFUSED]:
+        step = steps[at]
+        assert isinstance(step, Ask)
+        for remaining in sorted({0, len(step.queries) - 1}):
+            _check_refusal(driver, item, at, remaining)
+
+
+def _check_refusal(driver: _Driver, item: Question, at: int, remaining: int) -> None:
+    """Go to one step, refuse it, and see whether the attack ends within what remains."""
+    where = f"{_name(driver.attack)}, item {item.id!r}, step {at + 1}"
+    flow = driver.start(item)
+    try:
+        step: Step = next(flow)
+        for _ in range(at):
+            step = flow.send(driver.answer(item, step, _held))
+        refusals = 0
+        for _ in range(_MAX_STEPS):
+            if refusals > _PATIENCE:
+                break
+            if isinstance(step, Ask) and len(step.queries) > remaining:
+                refusals += 1
+                step = flow.throw(BudgetExhausted(remaining))
+            else:
+                remaining -= len(step.queries) if isinstance(step, Ask) else 0
+                step = flow.send(driver.answer(item, step, _held))
+            _check_shape(driver.attack, item, step)
+    except StopIteration as stop:
+        driver.check_pick(item, stop.value)
+        return
+    except BudgetExhausted:
+        return
+    except AssertionError:
+        raise
+    except Exception as error:
+        raise AssertionError(
+            f"{where}: raised {type(error).__name__} when told that the budget is used: {error}"
+        ) from error
+    finally:
+        flow.close()
+    raise AssertionError(
+        f"{where}: does not end after BudgetExhausted was thrown {refusals} times; ask within "
+        "what remains, or return"
+    )
+
+
+def _check_endings(driver: _Driver, item: Question) -> None:
+    """Unreadable answers, a success at once, and being closed at the first step."""
+    list(driver.walk(item, tell=_unreadable))
+    flow = driver.start(item)
+    name = _name(driver.attack)
+    try:
+        step = next(flow)
+        while not isinstance(step, Ask):
+            step = flow.send(driver.answer(item, step, _held))
+        # The driver tells a success only where it is the last of the list.
+        replies = [_held(item, query) for query in step.queries]
+        flow.send((*replies[:-1], _flipped(item)))
+    except StopIteration as stop:
+        driver.check_pick(item, stop.value)
+    except Exception as error:
+        raise AssertionError(
+            f"{name} raised {type(error).__name__} when told of a success on item {item.id!r}: "
+            f"{error}"
+        ) from error
+    _close(flow, name, item)
+    started = driver.start(item)
+    next(started, None)
+    _close(started, name, item)
+
+
+def _close(flow: Any, name: str, item: Question) -> None:
+    try:
+        flow.close()
+    except Exception as error:
+        raise AssertionError(
+            f"{name} does not close cleanly on item {item.id!r} "
+            f"({type(error).__name__}: {error}): never yield or raise while being closed"
+        ) from error
+
+
+def _held(item: Question, _: Predict) -> Prediction:
+    return Prediction(
+        outcome=Outcome.RIGHT, answer=item.key, scores=_scores(item, item.key), mass=0.9
+    )
+
+
+def _flipped(item: Question) -> Prediction:
+    wrong = next(letter for letter in item.letters if letter != item.key)
+    return Prediction(
+        outcome=Outcome.WRONG,
+        answer=wrong,
+        scores=_scores(item, wrong),
+        mass=0.9,
+        reached_goal=True,
+    )
+
+
+def _unreadable(_: Question, __: Predict) -> Prediction:
+    return Prediction(outcome=Outcome.UNREADABLE, answer=None, text="?")
+
+
+def _scores(item: Question, best: str) -> tuple[float, ...]:
+    rest = 0.4 / (len(item.letters) - 1)
+    return tuple(math.log(0.6 if letter == best else rest) for letter in item.letters)
+
+
+def _name(attack: Attack) -> str:
+    return type(attack).__name__

@@ -1,0 +1,163 @@
+"""The conformance suite of back ends."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from medstress.calls import (
+    Backend,
+    Call,
+    Choose,
+    Chosen,
+    Failure,
+    Generate,
+    Generated,
+    ModelIdentity,
+    Score,
+    Scored,
+)
+
+
+def check_backend(backend: Backend, calls: Sequence[Call], *, tolerance: float = 1e-3) -> None:
+    """Check that a back end keeps the contract of `Backend`.
+
+    Its identity has a name and a hash and stays as it is; every batch is answered in order and
+    full length with replies of the calls' kinds; and which calls share a batch does not change
+    which answer belongs to which call: all together, reversed, one by one, and one call twice
+    in a batch give the same answers. Texts generated at a temperature above 0 are not compared.
+    The back end is left open.
+
+    Args:
+        backend: an open back end.
+        calls: different calls it should be able to answer; five or more tell most.
+        tolerance: by how much log probabilities and scores may differ between batches.
+
+    Raises:
+        AssertionError: one sentence, naming the call.
+
+    >>> from medstress.backends.mock import MockBackend
+    >>> check_backend(MockBackend(), [Choose("Which?", "AB"), Score("Yes or no?", (" yes", " no"))])
+    """
+    if not calls:
+        raise AssertionError("check_backend needs calls to ask, got none")
+    identity = _check_declared(backend, calls)
+    together = _ask(backend, calls)
+    for call, reply in zip(calls, together, strict=True):
+        _check_reply(call, reply)
+    orders = {
+        "in reversed order": _ask(backend, calls[::-1])[::-1],
+        "one by one": [reply for call in calls for reply in _ask(backend, [call])],
+        "each twice": _ask(backend, [call for call in calls for _ in range(2)])[::2],
+    }
+    for order, replies in orders.items():
+        for call, reply, other in zip(calls, together, replies, strict=True):
+            _check_reply(call, other)
+            if not _agree(call, reply, other, tolerance):
+                raise AssertionError(
+                    f"asked {order}, the back end answers {_shown(call)} with {other}, and with "
+                    f"{reply} before: replies must come in the order of the calls, and not "
+                    "depend on what else is in the batch"
+                )
+    if backend.identity != identity:
+        raise AssertionError(
+            f"the identity changed from {identity} to {backend.identity} while answering"
+        )
+
+
+def _check_declared(backend: Backend, calls: Sequence[Call]) -> ModelIdentity:
+    identity = backend.identity
+    if not isinstance(identity, ModelIdentity) or not identity.name or not identity.hash:
+        raise AssertionError(f"the identity needs a name and a hash, got {identity!r}")
+    if backend.identity != identity:
+        raise AssertionError("the identity changes from one look to the next")
+    for name, least in (("batch_size", 1), ("workers", 1), ("ahead", 0)):
+        value = getattr(backend, name)
+        if type(value) is not int or value < least:
+            raise AssertionError(f"{name} must be a whole number from {least}, got {value!r}")
+    for call in calls:
+        if call.kind not in backend.kinds:
+            raise AssertionError(
+                f"the back end declares the kinds {sorted(backend.kinds)}, which lack "
+                f"{call.kind!r}: give calls it can answer"
+            )
+    return identity
+
+
+def _ask(backend: Backend, calls: Sequence[Call]) -> list[Any]:
+    replies: list[Any] = []
+    for start in range(0, len(calls), backend.batch_size):
+        batch = list(calls[start : start + backend.batch_size])
+        answered = backend.answer(batch)
+        if len(answered) != len(batch):
+            raise AssertionError(
+                f"the back end returned {len(answered)} replies for {len(batch)} calls; expected "
+                "one a call, in the same order"
+            )
+        replies += answered
+    return replies
+
+
+def _check_reply(call: Call, reply: Any) -> None:
+    if isinstance(reply, Failure):
+        raise AssertionError(f"the back end failed on {_shown(call)}: {reply.error}")
+    match call:
+        case Generate():
+            fault = None if isinstance(reply, Generated) else "expected Generated"
+        case Score():
+            fault = _fault_of_scored(call, reply)
+        case Choose():
+            fault = _fault_of_chosen(call, reply)
+    if fault:
+        raise AssertionError(f"{fault} as the reply to {_shown(call)}, got {reply!r}")
+    if min(reply.tokens_in, reply.tokens_out) < 0:
+        raise AssertionError(f"tokens cannot be negative: the reply to {_shown(call)} is {reply!r}")
+
+
+def _fault_of_scored(call: Score, reply: Any) -> str | None:
+    if not isinstance(reply, Scored):
+        return "expected Scored"
+    n = len(call.continuations)
+    if len(reply.log_probs) != n or len(reply.n_tokens) != n:
+        return f"expected {n} log probabilities and token counts, one a continuation,"
+    if any(value > 1e-4 for value in reply.log_probs):
+        return "expected natural log probabilities, none above 0,"
+    if min(reply.n_tokens) < 0:
+        return "expected token counts of 0 or more"
+    return None
+
+
+def _fault_of_chosen(call: Choose, reply: Any) -> str | None:
+    if not isinstance(reply, Chosen):
+        return "expected Chosen"
+    given = [part for part in (reply.text, reply.answer, reply.scores) if part is not None]
+    if len(given) != 1:
+        return "expected exactly one of text, answer and scores"
+    if reply.answer is not None and (len(reply.answer) != 1 or reply.answer not in call.letters):
+        return f"expected one of the letters {', '.join(call.letters)}"
+    if reply.scores is not None and len(reply.scores) != len(call.letters):
+        return f"expected {len(call.letters)} scores, one a letter,"
+    return None
+
+
+def _agree(call: Call, one: Any, other: Any, tolerance: float) -> bool:
+    if isinstance(call, Generate):
+        return call.decoding.temperature > 0 or one.text == other.text
+    if isinstance(call, Score):
+        return _close(one.log_probs, other.log_probs, tolerance)
+    if one.scores is not None and other.scores is not None:
+        return _close(one.scores, other.scores, tolerance)
+    return (one.text, one.answer) == (other.text, other.answer)
+
+
+def _close(one: Sequence[float], other: Sequence[float], tolerance: float) -> bool:
+    return all(
+        a == b or math.isclose(a, b, rel_tol=tolerance, abs_tol=tolerance)
+        for a, b in zip(one, other, strict=True)
+    )
+
+
+def _shown(call: Call) -> str:
+    text = repr(call)
+    return text if len(text) <= 120 else f"{text[:117]}..."

@@ -1,0 +1,87 @@
+"""Answers made up by a function: for tests of tasks, attacks and the scheduler."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from medstress.calls import (
+    Answer,
+    Call,
+    Choose,
+    Chosen,
+    Generate,
+    Generated,
+    ModelIdentity,
+    Reply,
+    Score,
+    Scored,
+)
+from medstress.hashing import content_hash
+from medstress.items import LETTERS
+
+KINDS = frozenset({"generate", "score", "choose"})
+
+
+def scripted_reply(call: Call, preferred: int = 0, share: float = 0.6) -> Answer:
+    """Answer one call so that the option at position `preferred` wins.
+
+    Args:
+        call: what is asked.
+        preferred: position of the winning option or continuation, from 0.
+        share: probability it gets in scores; the others share the rest.
+
+    >>> scripted_reply(Choose("Which?", "ABCD"), preferred=2).answer
+    'C'
+    """
+    match call:
+        case Generate():
+            return Generated(text=LETTERS[preferred])
+        case Choose(letters=letters):
+            return Chosen(answer=letters[preferred])
+        case Score(continuations=continuations):
+            n = len(continuations)
+            rest = math.log((1 - share) / max(n - 1, 1))
+            logs = tuple(math.log(share) if i == preferred else rest for i in range(n))
+            return Scored(log_probs=logs, n_tokens=(1,) * n)
+
+
+class ScriptedBackend:
+    """A back end whose replies come from a function of the call.
+
+    Attributes:
+        batches: the calls of every batch it was handed, in order.
+        n_closed: how often it was closed.
+    """
+
+    def __init__(
+        self,
+        reply: Callable[[Call], Reply] = scripted_reply,
+        *,
+        name: str = "scripted",
+        batch_size: int = 32,
+        workers: int = 1,
+        ahead: int = 0,
+    ) -> None:
+        self.identity = ModelIdentity(name=name, hash=content_hash(["scripted", name]))
+        self.kinds = KINDS
+        self.batch_size = batch_size
+        self.workers = workers
+        self.ahead = ahead
+        self.batches: list[tuple[Call, ...]] = []
+        self.n_closed = 0
+        self._reply = reply
+
+    @property
+    def asked(self) -> list[Call]:
+        """All calls it was handed, in order."""
+        return [call for batch in self.batches for call in batch]
+
+    def answer(self, calls: Sequence[Call]) -> list[Reply]:
+        """Answer every call with the function."""
+        self.batches.append(tuple(calls))
+        return [self._reply(call) for call in calls]
+
+    def close(self) -> None:
+        """Count that it was closed."""
+        self.n_closed += 1
