@@ -14,13 +14,14 @@ from medstress.calls import Backend
 from medstress.datasets.draw import draw
 from medstress.datasets.source import DatasetOptions, Loaded
 from medstress.errors import UsageError
-from medstress.experiment.config import EntitiesTable, VictimTable
+from medstress.experiment.config import VictimTable
 from medstress.experiment.parts import (
     DatasetPart,
     load_groups,
     open_victims,
     task_of,
 )
+from medstress.experiment.reading import check_table
 from medstress.items import Question
 from medstress.scheduler.ready_queue import Scheduler
 from medstress.scheduler.trial import Trial
@@ -79,7 +80,7 @@ def attack_one(
     base = Path.cwd()
     loaded = Loaded(questions=(question,), skipped=(), source_hash="")
     dataset = DatasetPart(label="one", questions=(question,), loaded=loaded)
-    table = EntitiesTable.model_validate(dict(entities))
+    table = check_table("entities", entities)
     (group,) = load_groups([table], base, [dataset], lambda _: None)
     opened = _victim(victim, base)
     trial = Trial(
@@ -108,7 +109,8 @@ def _run_one(trial: Trial) -> dict[str, Any]:
                     "config": {"experiment": {"name": "attack_one"}},
                     "victims": {
                         trial.victim.label: {
-                            "prompt": {"name": template.name, "source": template.source}
+                            "task": trial.victim.task.spec(),
+                            "prompt": {"name": template.name, "source": template.source},
                         }
                     },
                 }
@@ -126,7 +128,7 @@ def _victim(victim: Any, base: Path) -> Victim:
     if isinstance(victim, Victim):
         return victim
     if isinstance(victim, Mapping):
-        (opened,) = open_victims([VictimTable.model_validate(dict(victim))], base, lambda _: None)
+        (opened,) = open_victims([check_table("victim", victim)], base, lambda _: None)
         return opened
     if not callable(victim):
         raise UsageError(

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from medstress.attacks.entity_substitution import EntitySubstitution
-from medstress.attacks.protocol import Attack
+from medstress.attacks.protocol import Attack, RuleChecked, Validity
 
-__all__ = ["Attack", "EntitySubstitution"]
+__all__ = ["Attack", "EntitySubstitution", "RuleChecked", "Validity"]

@@ -1,7 +1,7 @@
 """Type-consistent entity substitution in one distractor.
 
 Reference: Xian et al., "Assessing biomedical knowledge robustness in large language models by
-query-efficient sampling attacks", TMLR 2024, Algorithm 1.
+query-efficient sampling attacks", TMLR 2025, Algorithm 1.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
+from medstress.attacks.protocol import Validity
 from medstress.errors import UsageError, did_you_mean
 from medstress.items import Candidate, Mention, Question
 from medstress.outcomes import Goal, Untargeted
@@ -93,6 +94,12 @@ class EntitySubstitution:
         if resources.perturbations.allowed(item).size == 0:
             return "no name of the vocabulary may replace it"
         return None
+
+    def validity(self, candidate: Candidate, resources: Resources) -> Validity:
+        """Valid by rule: names that could be a second right answer were never drawn."""
+        (edit,) = candidate.edits
+        found = resources.perturbations.variant_class(candidate.item, edit.replacement)
+        return Validity(valid=found == "different", reason="rule", variant_class=found)
 
     def run(self, item: Question, rng: Generator, resources: Resources) -> Steps[Candidate | None]:
         """Attack one item; see `Attack.run`."""

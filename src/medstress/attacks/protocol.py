@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from medstress.items import Candidate, Question
 from medstress.outcomes import Goal
@@ -11,6 +12,18 @@ from medstress.resources import Resources
 
 if TYPE_CHECKING:
     from numpy.random import Generator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Validity:
+    """Whether the key still holds after an attack, as far as known without asking anyone."""
+
+    valid: bool | None = None
+    """None is unknown: counted in `asr`, not in `asr_valid`."""
+    reason: str | None = None
+    """`rule` where an exclusion rule vouches for it."""
+    variant_class: str | None = None
+    """Class of the replacement against the key, for substitutions."""
 
 
 class Attack(Protocol):
@@ -47,3 +60,11 @@ class Attack(Protocol):
         Returns:
             The candidate the attack prefers, or None; the referee judges for itself.
         """
+
+
+@runtime_checkable
+class RuleChecked(Protocol):
+    """An attack with rules of its own about whether the key still holds; others have none."""
+
+    def validity(self, candidate: Candidate, resources: Resources) -> Validity:
+        """What the rules say of a success."""

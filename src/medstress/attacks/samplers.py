@@ -1,7 +1,7 @@
 """In which order names are drawn from a perturbation set; samplers see only distances.
 
 Reference: Xian et al., "Assessing biomedical knowledge robustness in large language models by
-query-efficient sampling attacks", TMLR 2024, Eqs. 2-3 and section 4.2.
+query-efficient sampling attacks", TMLR 2025, Eqs. 2-3 and section 4.2.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from medstress.backends.kv_logits import logits_at, pick_log_probs
 from medstress.backends.loaded_model import LoadedModel
 from medstress.backends.out_of_memory import in_halves
 from medstress.backends.token_tree import (
@@ -142,26 +143,16 @@ class CausalScorer:
         import torch
 
         rows = [build_row(part) for part in parts]
-        needed = sorted(
-            {
-                (number, node)
-                for number, row in enumerate(rows)
-                for nodes in row.nodes
-                for node in nodes
-            }
-        )
+        wanted = [
+            ((number, node), token)
+            for number, (row, part) in enumerate(zip(rows, parts, strict=True))
+            for nodes, target in zip(row.nodes, part, strict=True)
+            for node, token in zip(nodes, target.scored, strict=True)
+        ]
+        needed = sorted({pair for pair, _ in wanted})
         with torch.inference_mode():
-            logits = self._logits(self._inputs(rows, tree), needed)
-            found = torch.log_softmax(logits.float(), dim=-1)
-            place = {pair: number for number, pair in enumerate(needed)}
-            wanted = [
-                (place[number, node], token)
-                for number, (row, part) in enumerate(zip(rows, parts, strict=True))
-                for nodes, target in zip(row.nodes, part, strict=True)
-                for node, token in zip(nodes, target.scored, strict=True)
-            ]
-            at, tokens = torch.tensor(wanted, device=found.device).T
-            values = iter(found[at, tokens].tolist())
+            logits = logits_at(self._model, self._inputs(rows, tree), needed)
+            values = iter(pick_log_probs(logits, needed, wanted))
         return [[[next(values) for _ in target.scored] for target in part] for part in parts]
 
     def _inputs(self, rows: Sequence[Row], tree: bool) -> dict[str, Any]:
@@ -187,30 +178,6 @@ class CausalScorer:
         else:
             inputs["attention_mask"] = padded([[1] * len(row.tokens) for row in rows])
         return inputs
-
-    def _logits(self, inputs: dict[str, Any], needed: Sequence[tuple[int, int]]) -> Any:
-        """Return the logits at needed (row, node) pairs, `(n_needed, n_vocabulary)`.
-
-        The vocabulary layer may cost as much as many others, so its input is thinned out to the
-        needed nodes; what a model does to the logits afterwards is done as usual.
-        """
-        import torch
-
-        rows, nodes = torch.tensor(needed, device=self._model.device).T
-        thinned: list[bool] = []
-
-        def thin(_module: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
-            thinned.append(True)
-            return (args[0][rows, nodes][None], *args[1:])
-
-        head = self._model.get_output_embeddings()
-        handle = None if head is None else head.register_forward_pre_hook(thin)
-        try:
-            logits = self._model(**inputs, use_cache=False).logits
-        finally:
-            if handle is not None:
-                handle.remove()
-        return logits[0] if thinned else logits[rows, nodes]
 
     def _reads_trees(self, tokenizer: Any) -> bool:
         """Compare both paths on a few sentences; some architectures ignore mask or positions."""

@@ -11,12 +11,18 @@ R = TypeVar("R")
 _SIGNS = ("out of memory", "can't allocate memory", "not enough memory")
 
 
-def in_halves(items: Sequence[T], run: Callable[[Sequence[T]], list[R]]) -> list[R | None]:
+def in_halves(
+    items: Sequence[T],
+    run: Callable[[Sequence[T]], list[R]],
+    forget: Callable[[], bool] = lambda: False,
+) -> list[R | None]:
     """Run all items at once, or in ever smaller parts where memory does not suffice.
 
     Args:
         items: of one batch.
         run: gives one result an item, in order.
+        forget: drops what is kept for later and says whether there was anything; after it did,
+            the same items are tried once more.
 
     Returns:
         One result an item, in order; None for an item that does not fit even alone.
@@ -34,11 +40,14 @@ def in_halves(items: Sequence[T], run: Callable[[Sequence[T]], list[R]]) -> list
         if not _is_out_of_memory(error):
             raise
     # Outside the handler: the exception's frames hold the tensors that have to go first.
+    forgotten = forget()
     release_memory()
+    if forgotten:
+        return in_halves(items, run, forget)
     if len(items) <= 1:
         return [None] * len(items)
     middle = len(items) // 2
-    return in_halves(items[:middle], run) + in_halves(items[middle:], run)
+    return in_halves(items[:middle], run, forget) + in_halves(items[middle:], run, forget)
 
 
 def _is_out_of_memory(error: RuntimeError | MemoryError) -> bool:

@@ -103,8 +103,8 @@ class PythonBackend:
 
     def _refuse(self, what: str) -> NoReturn:
         raise UsageError(
-            f"python victim {self.identity.name!r} {what}; nothing is lost: mend the function and "
-            "run the same command again"
+            f"python victim {self.identity.name!r} {what}; the answers before it are stored: mend "
+            "the function and start over with --fresh, or resume if the victim has a version"
         )
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from medstress.cli.display import display, print_table
 from medstress.errors import UsageError
@@ -111,17 +113,28 @@ def _show(finished: Run) -> int:
         print(f"! {warning}")
     table = summary_table(summary)
     print_table(table.headers, table.rows)
+    settings = finished.manifest()["config"]["experiment"]
     if not summary["experiment"]["complete"]:
-        print("stopped before the end; run the same command again to resume")
+        limits = [key for key in ("max_queries", "max_tokens") if key in settings]
+        raised = f", with a higher {' or '.join(limits)}" if limits else ""
+        print(f"not complete; run the same command again{raised} to resume")
+    return _failures(finished, summary, settings["max_failed"])
+
+
+def _failures(finished: Run, summary: dict[str, Any], allowed: int) -> int:
+    """Say why trials failed; 1 where more did than the experiment allows."""
     failed = sum(row["n_failed"] + row["n_failed_at_baseline"] for row in summary["results"])
-    allowed = finished.manifest()["config"]["experiment"]["max_failed"]
-    if failed > allowed:
-        print(
-            f"{failed} trials failed (max_failed = {allowed}); see: medstress export "
-            f"{finished.folder} --table trials --to trials.csv, and --retry-failed"
-        )
-        return 1
-    return 0
+    if failed:
+        reasons = Counter(row.error for row in finished.rows() if row.error)
+        for reason, n in reasons.most_common(3):
+            print(f"{n} failed: {reason}")
+    if failed <= allowed:
+        return 0
+    print(
+        f"{failed} trials failed (max_failed = {allowed}); all of them: medstress export "
+        f"{finished.folder} --table trials --to trials.csv; again: --retry-failed"
+    )
+    return 1
 
 
 def _write_report(finished: Run, out: str | None) -> Path:

@@ -70,7 +70,7 @@ def exchange_rows(reader: RunReader) -> Iterator[Row]:
         place = (row.trial, row.purpose, row.query)
         # Only the first call of a query carries its edits.
         edits = {place: edits.get(place, row.edits)}
-        prompt = _prompt(row, items[row.item][1], edits[place], prompts)
+        call = _call(row, items[row.item][1], edits[place], prompts)
         answer, scores = _answer(row)
         yield {
             "trial_id": row.trial_id,
@@ -78,8 +78,9 @@ def exchange_rows(reader: RunReader) -> Iterator[Row]:
             "purpose": row.purpose,
             "query": row.query,
             "call": row.call,
-            "prompt_hash": content_hash(prompt) if prompt is not None else None,
-            "prompt": prompt,
+            "prompt_hash": content_hash(call[1]) if call else None,
+            "prompt": _text(call[1]) if call else None,
+            "continuations": json.dumps(call[2]) if call and call[0] == "score" else None,
             "answer": answer,
             "scores": scores,
             "cached": row.cached,
@@ -102,16 +103,21 @@ TABLES: dict[str, Callable[[RunReader], Iterator[Row]]] = {
 }
 
 
-def _prompt(row: StoredExchange, item: Question, edits: str | None, prompts: Prompts) -> str | None:
+def _call(
+    row: StoredExchange, item: Question, edits: str | None, prompts: Prompts
+) -> list[Any] | None:
+    """The canonical form of a call: its kind, its prompt, and what else defines it."""
     if row.request is not None:
-        return row.request
-    if row.purpose == "ahead":
-        return None  # never consumed, so no query says which candidate it was
+        told: list[Any] = json.loads(row.request)
+        return told
+    if row.call is None:
+        return None  # computed ahead and never consumed: no query says which candidate it was
     candidate = Candidate(item=item, edits=decode_edits(edits) if edits else ())
-    rendered = prompts.template(row.victim).render(candidate)
-    if isinstance(rendered, str):
-        return rendered
-    return json.dumps([[message.role, message.content] for message in rendered])
+    return prompts.call(row.victim, candidate, row.call).canonical()
+
+
+def _text(prompt: str | list[Any]) -> str:
+    return prompt if isinstance(prompt, str) else json.dumps(prompt, ensure_ascii=False)
 
 
 def _answer(row: StoredExchange) -> tuple[str | None, str | None]:

@@ -25,9 +25,8 @@ def unique_labels(
     ['swap n=1', 'swap n=2']
     """
     by_name: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
-    for label, name, parameters in entries:
-        if label is None:
-            by_name[name].append(parameters)
+    for _, name, parameters in entries:
+        by_name[name].append(parameters)
     labels = []
     for label, name, parameters in entries:
         keys = _differing(by_name[name]) if label is None else []

@@ -52,7 +52,7 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     >>> differences(old, {**old, "seeds": [0, 1]})
     []
     >>> differences(old, {**old, "victims": {"m": "2"}})
-    ["victim 'm' is another one"]
+    ["victim 'm' is another one (model, prompt or source changed)"]
     """
     found = []
     if missing := [seed for seed in old["seeds"] if seed not in new["seeds"]]:
@@ -67,9 +67,12 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     for kind, noun in (("groups", "entity group"), ("victims", "victim"), ("attacks", "attack")):
         for label, value in old.get(kind, {}).items():
             if label not in new[kind]:
-                found.append(f"{noun} {label!r} is missing")
+                same = [name for name, now in new[kind].items() if now == value]
+                hint = f" (it is called {same[0]!r} now; label it {label!r})" if same else ""
+                found.append(f"{noun} {label!r} is missing{hint}")
             elif new[kind][label] != value:
-                found.append(f"{noun} {label!r} is another one")
+                hint = " (model, prompt or source changed)" if kind == "victims" else ""
+                found.append(f"{noun} {label!r} is another one{hint}")
     return found
 
 

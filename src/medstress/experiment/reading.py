@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from medstress import registry
 from medstress.errors import UsageError, did_you_mean
@@ -101,6 +101,23 @@ def check_experiment(raw: Mapping[str, Any], where: _Where | None = None) -> Exp
     return _validate(cleaned, where)
 
 
+def check_table(table: str, values: Mapping[str, Any]) -> Any:
+    """Check one table given from Python; returns its type from `config`.
+
+    Raises:
+        UsageError: one sentence.
+    """
+    from pydantic import ValidationError
+
+    where = _Where("entities" if table == "entities" else table, "")
+    row = _without_fixed(table, values, where, 0)
+    try:
+        return TABLES_BUILT[table].model_validate(row)
+    except ValidationError as failure:
+        error = failure.errors()[0]
+        return _refuse({**error, "loc": (table, *error["loc"])}, where)
+
+
 def _without_fixed(table: str, row: Mapping[str, Any], where: _Where, index: int) -> dict[str, Any]:
     """Refuse what is not built; drop keys that may only be written with their default."""
     kept: dict[str, Any] = {}
@@ -126,7 +143,7 @@ def _validate(raw: Mapping[str, Any], where: _Where) -> Experiment:
     try:
         return Experiment.model_validate(raw)
     except ValidationError as failure:
-        raise UsageError(_sentence(failure.errors()[0], where)) from None
+        _refuse(failure.errors()[0], where)
 
 
 def _check_attack(row: Mapping[str, Any], where: _Where, index: int) -> None:
@@ -145,6 +162,10 @@ def _check_attack(row: Mapping[str, Any], where: _Where, index: int) -> None:
             raise UsageError(
                 f"{where.key('attack', key, index)}: unknown key {key!r} of {name}{hint}"
             )
+
+
+def _refuse(error: Any, where: _Where) -> NoReturn:
+    raise UsageError(_sentence(error, where)) from None
 
 
 def _sentence(error: Any, where: _Where) -> str:

@@ -9,31 +9,32 @@ from typing import Any
 
 from rapidfuzz.distance import Levenshtein
 
+from medstress.calls import Call
 from medstress.items import Candidate, Question
 from medstress.outcomes import Verdict
 from medstress.rows import TrialRow
 from medstress.store.codec import decode_edits
 from medstress.store.reader import RunReader, StoredTrial
-from medstress.tasks.multiple_choice import listing
-from medstress.tasks.templates import Template, compile_template
+from medstress.tasks.multiple_choice import MultipleChoice, listing
+from medstress.tasks.templates import compile_template
 
 
 class Prompts:
-    """The prompt templates of a run's victims, compiled from the manifest."""
+    """The tasks of a run's victims, rebuilt from the manifest."""
 
     def __init__(self, manifest: Mapping[str, Any]) -> None:
-        self._templates: dict[str, Template] = {
-            label: compile_template(victim["prompt"]["name"], victim["prompt"]["source"])
-            for label, victim in manifest["victims"].items()
-        }
+        self._tasks: dict[str, MultipleChoice] = {}
+        for label, victim in manifest["victims"].items():
+            template = compile_template(victim["prompt"]["name"], victim["prompt"]["source"])
+            self._tasks[label] = MultipleChoice.from_spec(victim["task"], template)
 
-    def template(self, victim: str) -> Template:
-        """The template of one victim."""
-        return self._templates[victim]
+    def call(self, victim: str, candidate: Candidate, number: int) -> Call:
+        """The number-th call of a query about a candidate."""
+        return next(self._tasks[victim].flow(candidate))[number].call
 
     def listing(self, victim: str, candidate: Candidate) -> str:
         """The prompt with the options listed."""
-        return listing(self._templates[victim], candidate)
+        return listing(self._tasks[victim].template, candidate)
 
 
 def trial_rows(reader: RunReader) -> list[TrialRow]:
@@ -82,10 +83,9 @@ def _row(run: str, trial: StoredTrial, item: Question, prompts: Prompts) -> Tria
         n_unreadable=result.get("n_unreadable", 0),
         first_success=result.get("first_success"),
         **_edit_fields(item, candidate),
-        # The default exclusions drop every name of another class before it is asked.
-        variant_class="different" if flipped else None,
-        valid=True if flipped else None,
-        validity_reason="rule" if flipped else None,
+        variant_class=result.get("variant_class"),
+        valid=result.get("valid"),
+        validity_reason=result.get("validity_reason"),
         guess=None if score is None else score < 0.5,
         repeats=result.get("repeats"),
         prompt_before=prompts.listing(trial.victim, Candidate(item=item)) if flipped else None,

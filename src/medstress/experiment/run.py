@@ -267,7 +267,7 @@ def _drive(store: RunStore, prepared: Prepared, watcher: Watcher) -> None:
         progress = scheduler.run(prepared.trials(), n_planned)
     finally:
         _account(store, prepared, time.perf_counter() - started)
-    if not progress.stopped:
+    if progress.n_done + progress.n_skipped == n_planned:
         store.write_manifest({"complete": True, "finished": manifests.now()})
 
 

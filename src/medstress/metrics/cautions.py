@@ -16,11 +16,20 @@ from medstress.rows import TrialRow
 def cautions(trials: Sequence[TrialRow], experiment: Mapping[str, Any]) -> list[str]:
     """Return the warnings of a run, those about chance first.
 
+    While a run is not complete nothing is said about chance: trials that end early, at the
+    baseline, finish first, so that accuracy leans low until the end.
+
     Args:
         trials: all trials of the run so far.
         experiment: the `experiment` object of the summary; `complete` is read.
     """
-    found = _not_above_chance(trials)
+    if experiment.get("complete") is False:
+        found = [
+            f"The run is not complete: these are the first {len(trials)} trials. Those that are "
+            "wrong at baseline finish first, so accuracy leans low until the end."
+        ]
+    else:
+        found = _not_above_chance(trials)
     failed = sum(row.verdict == Verdict.FAILED for row in trials)
     if failed:
         found.append(
@@ -31,8 +40,6 @@ def cautions(trials: Sequence[TrialRow], experiment: Mapping[str, Any]) -> list[
     if unstable:
         checked = sum(is_flipped(row) and row.repeats is not None for row in trials)
         found.append(f"{unstable} of {checked} successes did not repeat when asked again alone.")
-    if experiment.get("complete") is False:
-        found.append(f"The run is not complete: these are the first {len(trials)} trials.")
     return found
 
 

@@ -9,7 +9,7 @@ from medstress.errors import MedstressError, StoreError
 from medstress.hashing import canonical_json
 from medstress.outcomes import Prediction, Verdict
 from medstress.scheduler.ledger import Exchange
-from medstress.scheduler.trial import Need, Trial, TrialResult, conduct
+from medstress.scheduler.trial import Need, Purpose, Trial, TrialResult, conduct
 
 
 class Live:
@@ -55,8 +55,10 @@ class Live:
         except MedstressError:
             raise
         except Exception as error:  # noqa: BLE001 - the per-trial guard
-            note = f"the attack raised {type(error).__name__}: {error}"
-            return TrialResult(verdict=Verdict.FAILED, at="attack", note=note)
+            note = f"{type(self.trial.attack).__name__} raised {type(error).__name__}: {error}"
+            begun = bool(self.keys) and self.need.purpose is not Purpose.BASELINE
+            at = "attack" if begun else "baseline"
+            return TrialResult(verdict=Verdict.FAILED, at=at, note=note)
         return None
 
     def expect(self, keys: list[bytes]) -> None:
@@ -133,6 +135,9 @@ def as_record(result: TrialResult) -> dict[str, Any]:
         "n_asked": result.n_asked,
         "n_unreadable": result.n_unreadable,
         "repeats": result.repeats,
+        "variant_class": result.variant_class,
+        "valid": result.valid,
+        "validity_reason": result.validity_reason,
     }
     return {name: value for name, value in record.items() if value not in (None, [])}
 

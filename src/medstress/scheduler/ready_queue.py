@@ -134,7 +134,7 @@ class Scheduler:
                 trial.group,
                 victim.label,
                 trial.attack_label,
-                attack.spec(),
+                {**attack.spec(), "budget": attack.budget},
                 trial.seed,
             )
             item = self._ledger.item_id(trial.dataset, trial.item)

@@ -11,7 +11,7 @@ from enum import StrEnum
 from itertools import chain
 from typing import TypeAlias
 
-from medstress.attacks.protocol import Attack
+from medstress.attacks.protocol import Attack, RuleChecked
 from medstress.calls import Answer, Failure, Reply, Request
 from medstress.items import Candidate, Question
 from medstress.outcomes import Outcome, Prediction, Verdict
@@ -86,6 +86,12 @@ class TrialResult:
     """Of those, answered unreadably."""
     repeats: bool | None = None
     """Whether the success repeated in the flip check."""
+    variant_class: str | None = None
+    """Class of a success against the key, where the attack knows it."""
+    valid: bool | None = None
+    """Whether the key still holds; None where the attack has no rule."""
+    validity_reason: str | None = None
+    """Which rule says so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,8 +152,13 @@ def conduct(trial: Trial) -> Conduct:
     except _CallFailedError as error:
         result.verdict, result.at, result.note = Verdict.FAILED, "attack", str(error)
         return result
-    if result.verdict is Verdict.FLIPPED and trial.flip_check:
-        yield from _check_flip(trial, result)
+    if result.pick is not None:
+        if isinstance(trial.attack, RuleChecked):
+            found = trial.attack.validity(result.pick, trial.resources)
+            result.valid, result.validity_reason = found.valid, found.reason
+            result.variant_class = found.variant_class
+        if trial.flip_check:
+            yield from _check_flip(trial, result)
     return result
 
 

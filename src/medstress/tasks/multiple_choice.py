@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from medstress.calls import (
     Answer,
@@ -72,6 +72,18 @@ class MultipleChoice:
             "parser": self.parser,
             "decoding": [self.decoding.max_new_tokens, self.decoding.temperature],
         }
+
+    @classmethod
+    def from_spec(cls, spec: Mapping[str, Any], template: Template) -> MultipleChoice:
+        """The inverse of `spec`, given the template."""
+        tokens, temperature = spec["decoding"]
+        return cls(
+            template=template,
+            answer_by=AnswerBy(spec["answer_by"]),
+            text_score=TextScore(spec["text_score"]),
+            parser=spec["parser"],
+            decoding=Decoding(max_new_tokens=tokens, temperature=temperature),
+        )
 
     def flow(self, candidate: Candidate) -> Flow:
         """Turn one candidate into calls and their answers into a prediction.

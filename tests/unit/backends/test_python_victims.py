@@ -13,7 +13,10 @@ from medstress.calls import Choose, Chosen
 from medstress.errors import PermanentBackendError, UsageError
 
 CALLS = [Choose("first", "ABC"), Choose("second", "ABC")]
-MEND = "; nothing is lost: mend the function and run the same command again"
+MEND = (
+    "; the answers before it are stored: mend the function and start over with --fresh, "
+    "or resume if the victim has a version"
+)
 
 
 def answers(value: Any) -> Any:

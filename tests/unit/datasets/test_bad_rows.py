@@ -74,7 +74,7 @@ BAD_FIELDS = [
         "field 'options': expected the letters A, B, got A, C",
     ),
     (
-        {"options": ["Aspirin", "codeine", "aspirin "]},
+        {"options": ["aspirin", "codeine", "aspirin "]},
         "item 'q1', field 'options': A and C are both 'aspirin '",
     ),
     ({"options": ["x", " "]}, "item 'q1', field 'options': an option is empty"),

@@ -1,0 +1,282 @@
+"""Log probabilities from a decoder-only model whose keys and values are kept between batches.
+
+The candidates of an item arrive in later batches than its clean prompt, with which they share all
+that comes before the changed name. Here only what is new to the model is forwarded: all new tokens
+of a batch in rows without padding, each tree on top of the kept past it continues.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from medstress.backends.kv_attention import Packing, Part, pack, packed_attention
+from medstress.backends.kv_logits import logits_at, pick_log_probs
+from medstress.backends.kv_store import Kept, KvStore
+from medstress.backends.loaded_model import LoadedModel
+from medstress.backends.out_of_memory import in_halves
+from medstress.backends.token_tree import Target, build_row, plan_rows
+
+log = logging.getLogger(__name__)
+
+DEFAULT_BYTES = 1_500_000_000
+"""Budget of kept keys and values in main memory."""
+DEFAULT_SHARE = 0.2
+"""Of the free memory of a CUDA device."""
+_MIN_NEW = 16
+_MIN_NEW_SHARE = 0.25
+"""A sequence is kept if more of its tokens than both were new: a clean prompt, not a candidate."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Numbers the cuts of a batch are chosen by; they change speed, not results."""
+
+    max_nodes: int
+    """The most nodes of one tree; its mask has the square of this many entries."""
+    max_tokens: int
+    """About how many tokens are forwarded at once."""
+    parts_per_cell: int
+    """Trees whose attention is one product."""
+
+
+# CPU: measured on 2 cores with SmolLM2-135M. CUDA: reasoned, not measured; many small products
+# are slower there than a few large ones, of which most is masked.
+_PLANS = {
+    "cpu": Plan(max_nodes=2048, max_tokens=1024, parts_per_cell=1),
+    "cuda": Plan(max_nodes=4096, max_tokens=16384, parts_per_cell=16),
+}
+
+
+class KvScorer:
+    """Computes log probabilities of the scored tokens of targets.
+
+    Args:
+        loaded: a decoder-only model.
+        kv_bytes: budget of the kept keys and values; None for the default.
+
+    Attributes:
+        store: what is kept.
+        tokens_forwarded: tokens the model has read; there is no padding.
+    """
+
+    def __init__(self, loaded: LoadedModel, *, kv_bytes: int | None = None) -> None:
+        self._model = loaded.model
+        self._plan = _PLANS["cuda" if loaded.device.type == "cuda" else "cpu"]
+        # Linear layers cost about 12 h^2 multiplications a token and layer, attention 2 h n.
+        self._full_attention = 6.0 * loaded.model.config.get_text_config().hidden_size
+        self.store = KvStore(_default_bytes(loaded.device) if kv_bytes is None else kv_bytes)
+        self.tokens_forwarded = 0
+
+    def log_probs(
+        self, targets: Sequence[Target], *, afresh: bool = False
+    ) -> list[list[float] | None]:
+        """Score targets.
+
+        Args:
+            targets: each with at least one scored token.
+            afresh: read nothing from what is kept and add nothing to it.
+
+        Returns:
+            The natural log probability of each scored token of each target; None for a target
+            that does not fit into memory.
+        """
+        results: list[list[float] | None] = [None] * len(targets)
+        run = partial(self._forward, afresh=afresh)
+        groups, sizes = self._groups(targets, afresh)
+        for chosen in _even_bins(sizes, self._plan.max_tokens):
+            bundle = [[targets[index] for index in groups[number]] for number in chosen]
+            found = in_halves(bundle, run, self.store.clear)
+            for number, group, values in zip(chosen, bundle, found, strict=True):
+                # None: not even this tree alone fits, so its targets are tried in smaller ones.
+                last = values or in_halves(group, lambda group: run([group])[0], self.store.clear)
+                for index, value in zip(groups[number], last, strict=True):
+                    results[index] = value
+        return results
+
+    def agrees(self, targets: Sequence[Target], expected: Sequence[Sequence[float]]) -> bool:
+        """Check against known log probabilities: some architectures cannot be packed.
+
+        Args:
+            targets: a few with common prefixes.
+            expected: their log probabilities.
+        """
+        import torch
+
+        tolerance = 1e-3 if self._model.dtype == torch.float32 else 0.1
+        used, self.store = self.store, KvStore(DEFAULT_BYTES)
+        try:
+            # As strangers, as one tree, then each on top of what was kept.
+            found = self._forward([[target] for target in targets], afresh=True)
+            found += [[values] for values in self._forward([targets], afresh=False)[0]]
+            found += self._forward([[target] for target in targets], afresh=False)
+        except (RuntimeError, ValueError, TypeError, IndexError, AttributeError) as error:
+            log.debug("the self-check of packed rows failed", exc_info=error)
+            return False
+        finally:
+            self.store, self.tokens_forwarded = used, 0
+        differences = [
+            abs(a - b)
+            for (one,), other in zip(found, [*expected] * 3, strict=True)
+            for a, b in zip(one, other, strict=True)
+        ]
+        return max(differences) <= tolerance
+
+    def _groups(self, targets: Sequence[Target], afresh: bool) -> tuple[list[list[int]], list[int]]:
+        """Say which targets form a tree, and how many nodes it has; those with a past first.
+
+        What is kept may be forgotten to make room for what a later tree brings along, so that it
+        is used before.
+        """
+        same_past: dict[tuple[tuple[int, ...], int], list[int]] = {}
+        for index, target in enumerate(targets):
+            kept, past = self._past([target], afresh)
+            same_past.setdefault((() if kept is None else kept.tokens, past), []).append(index)
+        groups, sizes = [], []
+        for (_, past), members in sorted(same_past.items(), key=lambda one: -one[0][1]):
+            rest = [_without(targets[index], past) for index in members]
+            for places in plan_rows(
+                rest, full_attention=self._full_attention, max_nodes=self._plan.max_nodes
+            ):
+                groups.append([members[place] for place in places])
+                sizes.append(len(build_row([rest[place] for place in places]).tokens))
+        return groups, sizes
+
+    def _past(self, targets: Sequence[Target], afresh: bool) -> tuple[Kept | None, int]:
+        """Find what is kept of the beginning that all targets of a tree have in common."""
+        if afresh:
+            return None, 0
+        kept, past = self.store.longest(targets[0].context)
+        if kept is None:
+            return None, 0
+        for target in targets:
+            # The node that predicts the first scored token has to be forwarded in any case.
+            shared = _shared_start(kept.tokens, target.context, min(past, target.start - 1))
+            past = min(past, shared)
+        return (kept, past) if past else (None, 0)
+
+    def _forward(
+        self, groups: Sequence[Sequence[Target]], *, afresh: bool
+    ) -> list[list[list[float]]]:
+        """Forward one row, a tree a group; log probabilities by group, target and token."""
+        import torch
+
+        parts = []
+        for group in groups:
+            # Looked up again: it may have been forgotten since the batch was planned.
+            kept, past = self._past(group, afresh)
+            row = build_row([_without(target, past) for target in group])
+            parts.append(Part(row=row, kept=kept, past=past))
+        device = self._model.device
+        tokens = [token for part in parts for token in part.row.tokens]
+        depths = [part.past + depth for part in parts for depth in part.row.depths]
+        wanted = _wanted(groups, parts)
+        packing = pack(parts, self._plan.parts_per_cell, self._model.dtype, device)
+        inputs = {
+            "input_ids": torch.tensor([tokens], device=device),
+            "position_ids": torch.tensor([depths], device=device),
+        }
+        self.tokens_forwarded += len(tokens)
+        with torch.inference_mode(), packed_attention(self._model, packing):
+            needed = sorted({(0, node) for node, _ in wanted})
+            logits = logits_at(self._model, inputs, needed)
+            found = pick_log_probs(logits, needed, [((0, node), token) for node, token in wanted])
+            if not afresh:
+                self._keep(groups, packing)
+        values = iter(found)
+        return [[[next(values) for _ in target.scored] for target in group] for group in groups]
+
+    def _keep(self, groups: Sequence[Sequence[Target]], packing: Packing) -> None:
+        """Keep the sequences of which a substantial part is new."""
+        parts = [(cell, part) for cell in packing.cells for part in cell.parts]
+        start = 0
+        for group, (_, part) in zip(groups, parts, strict=True):
+            covered: set[int] = set()
+            for place in sorted(range(len(group)), key=lambda place: -len(group[place].context)):
+                nodes = _path(part, part.row.nodes[place][-1])
+                n_new = len(set(nodes) - covered)
+                length = part.past + len(nodes)
+                if n_new > max(_MIN_NEW, _MIN_NEW_SHARE * length):
+                    covered.update(nodes)
+                    layers = _layers(part, [start + node for node in nodes], packing)
+                    self.store.put(group[place].context, layers)
+            start += len(part.row.tokens)
+
+
+def _without(target: Target, past: int) -> Target:
+    return Target(target.tokens[past:], target.start - past)
+
+
+def _shared_start(first: tuple[int, ...], second: tuple[int, ...], most: int) -> int:
+    """Length of the longest common prefix of at most `most` tokens."""
+    if first[:most] == second[:most]:
+        return most
+    return next(place for place in range(most) if first[place] != second[place])
+
+
+def _wanted(groups: Sequence[Sequence[Target]], parts: Sequence[Part]) -> list[tuple[int, int]]:
+    """(node of the row, token it has to predict) for all scored tokens, in order."""
+    wanted, start = [], 0
+    for group, part in zip(groups, parts, strict=True):
+        for target, nodes in zip(group, part.row.nodes, strict=True):
+            wanted += [
+                (start + node, token) for node, token in zip(nodes, target.scored, strict=True)
+            ]
+        start += len(part.row.tokens)
+    return wanted
+
+
+def _path(part: Part, node: int) -> list[int]:
+    """A node with its ancestors, from the root: all whose descendants reach up to it."""
+    ends = np.array(part.row.ends[: node + 1])
+    return [int(one) for one in np.flatnonzero(ends >= node)]
+
+
+def _layers(part: Part, nodes: list[int], packing: Packing) -> list[tuple[Any, Any]]:
+    """Keys and values of a past and new nodes, as tensors of their own."""
+    import torch
+
+    pasts = part.kept.layers if part.kept is not None else [(None, None)] * len(packing.made)
+    at = torch.tensor(nodes, device=packing.made[0][0].device)
+
+    def joined(past: Any, new: Any) -> Any:
+        new = new[:, at]
+        return new if past is None else torch.cat([past[:, : part.past], new], dim=1)
+
+    return [
+        (joined(past[0], new[0]), joined(past[1], new[1]))
+        for past, new in zip(pasts, packing.made, strict=True)
+    ]
+
+
+def _even_bins(sizes: Sequence[int], most: int) -> list[list[int]]:
+    """Cut 0 .. n into runs of about equal total size, about `most` at the largest.
+
+    >>> _even_bins([3, 3, 3, 3], 6)
+    [[0, 1], [2, 3]]
+    """
+    if not sizes:
+        return []
+    goal = sum(sizes) / -(-sum(sizes) // most)
+    bins: list[list[int]] = [[]]
+    done = 0
+    for index, size in enumerate(sizes):
+        # Before the middle of this one passes the goal.
+        if bins[-1] and done + size / 2 > goal * len(bins):
+            bins.append([])
+        bins[-1].append(index)
+        done += size
+    return bins
+
+
+def _default_bytes(device: Any) -> int:
+    if device.type != "cuda":
+        return DEFAULT_BYTES
+    import torch
+
+    return int(DEFAULT_SHARE * torch.cuda.mem_get_info(device)[0])

@@ -1,0 +1,83 @@
+"""The workbench of tests/replay, and the command line in this process."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from medstress.cli.app import medstress_cli
+
+REPLAY = Path(__file__).parents[1] / "replay"
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a command answered."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture(scope="session")
+def workbench() -> ModuleType:
+    name = "replay_workbench"
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, REPLAY / "workbench.py")
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module  # dataclasses look their module up
+        spec.loader.exec_module(module)
+    return sys.modules[name]
+
+
+@pytest.fixture
+def bench(workbench, tmp_path, monkeypatch):
+    """A small experiment: five questions, one attack, one seed, the logging victim."""
+    made = workbench.Bench(tmp_path)
+    for name, value in made.environment().items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)
+    made.write_items(workbench.questions(5))
+    made.tables["experiment"]["seeds"] = [0]
+    made.tables["attack"] = [made.attack("random", budget=3)]
+    return made
+
+
+@pytest.fixture
+def medstress(capsys, monkeypatch):
+    """The command line in this process: `medstress(*arguments)` -> code, stdout, stderr."""
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def call(*arguments: object) -> Told:
+        capsys.readouterr()
+        try:
+            code = medstress_cli([str(argument) for argument in arguments])
+        except SystemExit as exit_:  # argparse leaves --help and --version this way
+            code = exit_.code
+        told = capsys.readouterr()
+        return Told(code, told.out, told.err)
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def finished(workbench, tmp_path_factory):
+    """A finished run of the mock on the sample questions' kind of data, made once."""
+    with pytest.MonkeyPatch.context() as patch:
+        made = workbench.Bench(tmp_path_factory.mktemp("finished"))
+        for name, value in made.environment().items():
+            patch.setenv(name, value)
+        made.tables["experiment"]["name"] = "finished"
+        made.tables["victim"].append(
+            {"name": "mock", "backend": "mock", "answer_by": "letter", "parameters": 1e6}
+        )
+        made.tables["attack"] = [made.attack("random"), made.attack("nearest")]
+        assert made.run() == 0
+    return made

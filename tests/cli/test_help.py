@@ -1,0 +1,129 @@
+"""The help texts, letter by letter.
+
+After a change that is meant, write the snapshots anew and read the difference:
+
+    MEDSTRESS_SNAPSHOTS=write .venv/bin/pytest tests/cli/test_help.py
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from medstress.cli.app import COMMANDS
+from medstress.cli.parser import KINDS, NOT_BUILT
+from medstress.version import __version__
+
+SNAPSHOTS = Path(__file__).with_name("snapshots")
+WRITE = "MEDSTRESS_SNAPSHOTS"
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_the_help_of_every_command_is_that_of_its_snapshot(medstress, command):
+    told = medstress(*filter(None, [command, "--help"]))
+    assert (told.code, told.err) == (0, "")
+    path = SNAPSHOTS / f"{command or 'medstress'}.txt"
+    if os.environ.get(WRITE) == "write":
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(told.out, encoding="utf-8")
+    assert told.out == path.read_text("utf-8"), f"as meant? then: {WRITE}=write pytest {__file__}"
+
+
+def test_there_is_no_snapshot_of_a_command_that_is_gone():
+    names = {path.stem for path in SNAPSHOTS.iterdir()}
+    assert names == {"medstress", *COMMANDS}
+
+
+def test_without_arguments_the_help_is_shown(medstress):
+    told = medstress()
+    assert (told.code, told.err) == (0, "")
+    assert told.out == (SNAPSHOTS / "medstress.txt").read_text("utf-8")
+
+
+def test_the_version_is_one_line_on_stdout(medstress):
+    told = medstress("--version")
+    assert (told.code, told.out, told.err) == (0, f"medstress {__version__}\n", "")
+
+
+@pytest.mark.parametrize("command", NOT_BUILT)
+def test_a_command_that_is_not_built_says_so(medstress, command):
+    for arguments in ([command], [command, "some/folder"], [command, "--help"]):
+        told = medstress(*arguments)
+        assert (told.code, told.out) == (2, "")
+        assert told.err == f"medstress: the command {command!r} is not built yet\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["rum"], "unknown command 'rum'; did you mean 'run'? (see: medstress --help)"),
+        (["exprot"], "unknown command 'exprot'; did you mean 'export'? (see: medstress --help)"),
+        (["frobnicate"], "unknown command 'frobnicate' (see: medstress --help)"),
+        (["--bogus"], "unrecognized arguments: --bogus (see: medstress --help)"),
+        (["run"], "the following arguments are required: EXPERIMENT.toml (see: medstress run --h"),
+        (["run", "a.toml", "--fre"], "unrecognized arguments: --fre"),
+        (["run", "a.toml", "--limit", "few"], "argument --limit: invalid int value: 'few'"),
+        (["run", "a.toml", "--out"], "argument --out: expected one argument"),
+        (["summary"], "the following arguments are required: DIR"),
+        (["summary", "a", "b"], "unrecognized arguments: b"),
+        (["export", "a"], "the following arguments are required: --table, --to"),
+        (["export", "a", "--table", "trails", "--to", "x.csv"], "argument --table: invalid choice"),
+        (["list"], "the following arguments are required: KIND"),
+        (["list", "cats"], "argument KIND: invalid choice: 'cats'"),
+        (["doctor", "--please"], "unrecognized arguments: --please"),
+        (["demo", "--quite"], "unrecognized arguments: --quite"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_a_wrong_command_line_is_one_sentence_and_exit_2(medstress, arguments, sentence):
+    told = medstress(*arguments)
+    assert (told.code, told.out) == (2, "")
+    assert told.err.startswith(f"medstress: {sentence}")
+    assert told.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "recipes"])
+def test_every_kind_is_listed_with_one_line_each(medstress, kind):
+    told = medstress("list", kind)
+    assert (told.code, told.err) == (0, "")
+    lines = told.out.splitlines()
+    assert lines
+    for line in lines:
+        name, _, summary = line.partition("  ")
+        assert name.strip()
+        assert len(summary.strip()) > 10
+    names = [line.split("  ")[0] for line in lines]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        ("samplers", {"random", "pdws", "nearest", "farthest"}),
+        ("backends", {"transformers", "python", "mock"}),
+        ("datasets", {"sample", "jsonl", "parquet", "medqa", "medmcqa"}),
+        ("prompts", {"qstab", "medmcqa", "chat", "cloze"}),
+        ("attacks", {"entity_substitution"}),
+        ("embeddings", {"minilm", "ngram"}),
+        ("vocabularies", {"drugs", "diseases"}),
+        ("recognisers", {"given"}),
+    ],
+)
+def test_what_the_interface_names_is_listed(medstress, kind, names):
+    found = {line.split("  ")[0] for line in medstress("list", kind).out.splitlines()}
+    assert names <= found
+
+
+def test_recipes_are_not_built_yet(medstress):
+    told = medstress("list", "recipes")
+    assert (told.code, told.out, told.err) == (2, "", "medstress: recipes are not built yet\n")
+
+
+def test_the_doctor_names_versions_parts_devices_and_the_disk(medstress, monkeypatch, tmp_path):
+    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path))
+    told = medstress("doctor")
+    assert (told.code, told.err) == (0, "")
+    for word in (__version__, "python", "polars", "local models", "devices: cpu", "GB free"):
+        assert word in told.out

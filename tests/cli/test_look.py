@@ -1,0 +1,342 @@
+"""Looking at a run: summary, report, export; and what they say where there is none."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+
+import polars
+import pytest
+
+from medstress.experiment.run import Run
+from medstress.rows import TrialRow
+
+ESTIMATE = {"value", "n", "low", "high", "method"}
+ROW_FIELDS = {
+    "dataset",
+    "group",
+    "victim",
+    "attack",
+    "attack_spec",
+    "seed",
+    "n_items",
+    "n_trials",
+    "n_already_wrong",
+    "n_not_attackable",
+    "n_unreadable_at_baseline",
+    "n_failed_at_baseline",
+    "n_eligible",
+    "n_flipped",
+    "n_held",
+    "n_measured",
+    "n_cut_short",
+    "n_failed",
+    "n_unreadable_answers",
+    "accuracy",
+    "chance",
+    "above_chance",
+    "accuracy_after",
+    "asr",
+    "asr_decided",
+    "asr_valid",
+    "n_validity_unknown",
+    "n_censored",
+    "asr_by_variant",
+    "asr_at",
+    "queries",
+    "queries_to_success",
+    "diversity",
+    "diversity_unbiased",
+    "prompt_similarity",
+}
+EXCHANGE_FIELDS = {
+    "trial_id",
+    "role",
+    "purpose",
+    "query",
+    "call",
+    "prompt_hash",
+    "prompt",
+    "answer",
+    "scores",
+    "cached",
+    "seconds",
+    "tokens_in",
+    "tokens_out",
+    "error",
+}
+
+
+@pytest.fixture
+def summary(medstress, finished):
+    told = medstress("summary", finished.out, "--json")
+    assert (told.code, told.err) == (0, "")
+    return json.loads(told.out, parse_constant=pytest.fail)  # no NaN, no Infinity
+
+
+def test_the_summary_is_json_of_format_1_with_every_field(summary):
+    assert summary["format"] == 1
+    assert {"name", "fingerprint", "seeds", "versions", "started", "finished", "complete"} <= set(
+        summary["experiment"]
+    )
+    assert summary["experiment"]["complete"] is True
+    assert summary["experiment"]["name"] == "finished"
+    assert len(summary["results"]) == 2 * 3  # two victims; random with two seeds, nearest once
+    assert set(summary) >= {"pooled", "slices", "requirements", "tests", "performance"}
+    for row in summary["results"]:
+        assert set(row) >= ROW_FIELDS
+        for name in ("accuracy", "accuracy_after", "asr", "asr_decided", "asr_valid", "diversity"):
+            assert set(row[name]) == ESTIMATE
+
+
+def test_the_identities_of_the_interface_hold_in_every_row(summary):
+    for row in [*summary["results"], *summary["pooled"]]:
+        assert row["n_trials"] == (
+            row["n_already_wrong"]
+            + row["n_not_attackable"]
+            + row["n_unreadable_at_baseline"]
+            + row["n_failed_at_baseline"]
+            + row["n_eligible"]
+        )
+        assert row["n_eligible"] == (
+            row["n_flipped"]
+            + row["n_held"]
+            + row["n_measured"]
+            + row["n_cut_short"]
+            + row["n_failed"]
+        )
+        queries = row["queries"]
+        assert queries["asked"] == queries["paid"] + queries["cached"] + queries["failed"]
+        asked = row["n_eligible"] + row["n_already_wrong"] + row["n_unreadable_at_baseline"]
+        assert row["accuracy"]["n"] == asked
+        for name, value in (
+            ("accuracy", row["n_eligible"]),
+            ("accuracy_after", row["n_eligible"] - row["n_flipped"]),
+        ):
+            assert row[name]["value"] == pytest.approx(value / asked)
+        if row["n_eligible"]:
+            assert row["asr"]["value"] == pytest.approx(row["n_flipped"] / row["n_eligible"])
+            assert row["asr_decided"]["value"] == pytest.approx(
+                row["n_flipped"] / (row["n_flipped"] + row["n_held"])
+            )
+            variants = [e["value"] for e in row["asr_by_variant"].values()]
+            assert sum(variants) == pytest.approx(row["asr"]["value"])
+            assert row["asr_at"][-1]["value"] == pytest.approx(row["asr"]["value"])
+    rows = [row for row in summary["results"] if row["attack"] == "random"]
+    for row in summary["pooled"]:
+        if row["attack"] == "random":
+            same = [r for r in rows if r["victim"] == row["victim"]]
+            assert row["seeds"] == [0, 1]
+            for name in ("n_trials", "n_flipped", "n_held", "n_already_wrong"):
+                assert row[name] == sum(r[name] for r in same)
+            assert row["queries"]["asked"] == sum(r["queries"]["asked"] for r in same)
+            assert row["n_items"] == same[0]["n_items"]
+
+
+def test_every_trial_is_consistent_with_its_own_counts(finished):
+    for row in Run(finished.out).rows():
+        assert row.n_asked == row.n_paid + row.n_cached + row.n_failed
+        assert row.n_asked <= 5
+        if row.verdict == "flipped":
+            assert row.n_asked == row.first_success
+            assert row.answer_after != row.key == row.answer_before
+            assert row.replacement in row.prompt_after
+        if row.verdict == "held":
+            assert row.n_asked == 5
+        if row.verdict in ("not_attackable", "already_wrong", "unreadable"):
+            assert row.n_asked == 0
+
+
+def test_the_summary_as_a_table_has_a_line_for_every_row(medstress, finished, summary):
+    told = medstress("summary", finished.out)
+    assert (told.code, told.err) == (0, "")
+    table = [line for line in told.out.splitlines() if line.startswith("cases")]
+    assert len(table) >= len(summary["results"])
+    for row in summary["results"]:
+        queries = row["queries"]
+        counts = f"{queries['asked']}/{queries['paid']}/{queries['cached']}/{queries['failed']}"
+        assert any(row["victim"] in line and counts in line for line in table)
+
+
+def test_looking_does_not_change_the_run(medstress, finished, summary):
+    before = (finished.out / "run.sqlite").read_bytes()
+    medstress("summary", finished.out)
+    medstress("export", finished.out, "--table", "trials", "--to", finished.root / "t.csv")
+    assert (finished.out / "run.sqlite").read_bytes() == before
+
+
+LOOKS = (["summary"], ["summary", "--json"], ["report"])
+
+
+@pytest.mark.parametrize("look", [*LOOKS, ["export", "--table", "trials", "--to", "x.csv"]])
+def test_a_folder_without_a_run_is_named(medstress, tmp_path, look):
+    for folder in (tmp_path, tmp_path / "missing"):
+        told = medstress(*look, folder)
+        assert (told.code, told.out) == (2, "")
+        assert told.err == (
+            f"medstress: there is no run in {folder} (no run.sqlite); start one with: "
+            "medstress run\n"
+        )
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.xfail(strict=True, reason="RunReader opens the file outside of its own guard")
+@pytest.mark.parametrize("look", [*LOOKS, ["export", "--table", "trials", "--to", "x.csv"]])
+def test_a_file_that_is_no_run_is_named(medstress, tmp_path, look):
+    (tmp_path / "run.sqlite").write_text("not a database, but long enough " * 50, encoding="utf-8")
+    told = medstress(*look, tmp_path)
+    assert (told.code, told.out) == (2, "")
+    assert "run.sqlite is not a readable run: file is not a database" in told.err
+
+
+@pytest.mark.xfail(
+    strict=True, reason="Run.summary and Run.report read a manifest that was never written"
+)
+@pytest.mark.parametrize("look", LOOKS)
+def test_a_run_that_never_began_is_named(medstress, bench, look):
+    assert bench.run("--set", "victim.target='nowhere.py:answer'") == 2
+    told = medstress(*look, bench.out)
+    assert told.code == 2
+    assert told.err.count("\n") == 1
+
+
+# -- report ---------------------------------------------------------------------------------------
+
+
+def test_the_report_is_written_into_the_folder_or_where_it_is_asked(medstress, finished, tmp_path):
+    told = medstress("report", finished.out)
+    page = finished.out / "report.html"
+    assert (told.code, told.out, told.err) == (0, f"report: {page}\n", "")
+    text = page.read_text("utf-8")
+    assert text.lstrip().lower().startswith("<!doctype html>")
+    assert not re.search(r"""(?:src|href)=["']https?://[^"']+\.(?:js|css|png|svg|woff2?)""", text)
+    other = tmp_path / "page.html"
+    told = medstress("report", finished.out, "--out", other)
+    assert (told.code, told.out) == (0, f"report: {other}\n")
+    assert other.read_text("utf-8") == text
+
+
+def test_a_report_that_cannot_be_written_is_one_sentence(medstress, finished, tmp_path):
+    page = tmp_path / "no" / "page.html"
+    told = medstress("report", finished.out, "--out", page)
+    assert (told.code, told.out) == (2, "")
+    assert told.err == (
+        f"medstress: cannot write {page}: No such file or directory; give another --out\n"
+    )
+
+
+# -- export ---------------------------------------------------------------------------------------
+
+
+def count(run, table):
+    if table == "items":
+        return 12
+    if table == "trials":
+        return 12 * 6
+    reader_rows = run.summary()
+    queries = [row["queries"] for row in reader_rows["results"]]
+    # One call a query in this run.
+    return sum(q["asked"] + q["baseline"] + q["other"] + q["ahead"] for q in queries)
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv", "parquet"])
+@pytest.mark.parametrize("table", ["items", "trials", "exchanges"])
+def test_every_table_is_exported_in_every_format(medstress, finished, tmp_path, table, form):
+    to = tmp_path / f"{table}.{form}"
+    told = medstress("export", finished.out, "--table", table, "--to", to)
+    n = count(Run(finished.out), table)
+    assert (told.code, told.out, told.err) == (0, f"{n} rows: {to}\n", "")
+    if form == "parquet":
+        rows = polars.read_parquet(to).to_dicts()
+    elif form == "csv":
+        with to.open(encoding="utf-8", newline="") as stream:
+            rows = list(csv.DictReader(stream))
+    else:
+        rows = [json.loads(line) for line in to.read_text("utf-8").splitlines()]
+    assert len(rows) == n
+    if table == "exchanges":
+        assert set(rows[0]) == EXCHANGE_FIELDS
+    if table == "trials":
+        assert set(rows[0]) == set(TrialRow.__slots__)
+        assert rows[0]["dataset"] == "cases"
+
+
+def test_the_three_formats_hold_the_same_rows(medstress, finished, tmp_path):
+    for form in ("jsonl", "csv", "parquet"):
+        medstress("export", finished.out, "--table", "trials", "--to", tmp_path / f"t.{form}")
+    lines = (tmp_path / "t.jsonl").read_text("utf-8").splitlines()
+    rows = [json.loads(line) for line in lines]
+    assert polars.read_parquet(tmp_path / "t.parquet").to_dicts() == rows
+    with (tmp_path / "t.csv").open(encoding="utf-8", newline="") as stream:
+        texts = list(csv.DictReader(stream))
+    assert texts == [
+        {name: "" if value is None else str(value) for name, value in row.items()} for row in rows
+    ]
+
+
+def test_exchanges_tell_what_was_asked_and_answered(medstress, finished, tmp_path):
+    to = tmp_path / "e.jsonl"
+    medstress("export", finished.out, "--table", "exchanges", "--to", to)
+    rows = [json.loads(line) for line in to.read_text("utf-8").splitlines()]
+    trials = {row.trial_id: row for row in Run(finished.out).rows()}
+    assert {row["purpose"] for row in rows} == {"baseline", "attack", "flip_check"}
+    asked: dict[str, int] = {}
+    for row in rows:
+        trial = trials[row["trial_id"]]
+        assert row["role"] == "victim"
+        assert "[Question]: What treats case" in row["prompt"]
+        assert row["error"] is None
+        if row["purpose"] == "baseline":
+            assert row["query"] == 0
+        if row["purpose"] == "attack":
+            asked[row["trial_id"]] = asked.get(row["trial_id"], 0) + 1
+            assert row["query"] == asked[row["trial_id"]]
+            if row["query"] == trial.first_success:
+                assert row["prompt"] == trial.prompt_after
+    assert asked == {row.trial_id: row.n_asked for row in trials.values() if row.n_asked}
+    received = {prompt for _, prompt in finished.received()}
+    assert received == {
+        row["prompt"] for row in rows if trials[row["trial_id"]].victim == "careful"
+    }
+    paid = [row for row in rows if not row["cached"]]
+    careful = [row for row in paid if trials[row["trial_id"]].victim == "careful"]
+    assert len(careful) == len(finished.received())
+
+
+INTERFACE = (
+    "trial_id run dataset group item_id item_hash unit victim attack attack_spec arm seed repeat "
+    "verdict at key answer_before answer_after score_before score_after n_asked n_paid "
+    "first_success option replaced replacement variant_class edits edit_characters edit_tokens "
+    "words_replaced words_inserted valid validity_reason guess repeats prompt_before prompt_after"
+)
+"""Section 5, less what only attacks yet to come can fill: first_valid_success, censored,
+first_success_attempt."""
+
+
+def test_a_trial_has_the_fields_of_the_interface():
+    assert set(INTERFACE.split()) <= set(TrialRow.__slots__)
+
+
+@pytest.mark.parametrize("name", ["t.xlsx", "t", "t.json", "t.csv.gz"])
+def test_an_export_with_another_ending_is_refused(medstress, finished, tmp_path, name):
+    to = tmp_path / name
+    told = medstress("export", finished.out, "--table", "trials", "--to", to)
+    assert (told.code, told.out) == (2, "")
+    assert told.err == f"medstress: --to {to}: the name must end in .jsonl, .csv or .parquet\n"
+    assert not to.exists()
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv", "parquet"])
+def test_an_export_that_cannot_be_written_is_one_sentence(medstress, finished, tmp_path, form):
+    to = tmp_path / "no" / f"t.{form}"
+    told = medstress("export", finished.out, "--table", "trials", "--to", to)
+    assert (told.code, told.out) == (2, "")
+    assert told.err.startswith(f"medstress: cannot write {to}: ")
+
+
+def test_reviews_are_not_built_yet(medstress, finished, tmp_path):
+    to = tmp_path / "r.csv"
+    told = medstress("export", finished.out, "--table", "reviews", "--to", to)
+    assert (told.code, told.out) == (2, "")
+    assert "reviews is not built yet" in told.err

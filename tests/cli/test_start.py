@@ -1,0 +1,44 @@
+"""The command starts at once and imports nothing heavy."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+HEAVY = ("numpy", "scipy", "polars", "pydantic", "torch", "transformers", "rich", "jinja2")
+
+HELP = """
+import sys
+sys.argv = ["medstress", "--help"]
+from medstress.__main__ import main
+try:
+    main()
+except SystemExit as done:
+    assert done.code == 0
+"""
+
+WAYS = {"import medstress": "import medstress", "medstress --help": HELP}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_starting_imports_nothing_heavy(way):
+    code = f"{WAYS[way]}\nimport sys\nprint('loaded:', *[m for m in {HEAVY!r} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    assert done.stdout.endswith("loaded:\n")
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_starting_takes_a_fraction_of_a_second(way, capsys):
+    arguments = ["-m", "medstress", "--help"] if "--help" in way else ["-c", WAYS[way]]
+    seconds = []
+    for _ in range(5):
+        started = time.perf_counter()
+        subprocess.run([sys.executable, *arguments], capture_output=True, check=True)
+        seconds.append(time.perf_counter() - started)
+    with capsys.disabled():
+        print(f"\n{way}: {min(seconds):.3f} s (best of 5)")
+    assert min(seconds) < 0.5

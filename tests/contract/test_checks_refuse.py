@@ -1,0 +1,429 @@
+"""The conformance suites say what is wrong, in one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from medstress.calls import (
+    Call,
+    Choose,
+    Chosen,
+    Failure,
+    Generated,
+    ModelIdentity,
+    Reply,
+    Request,
+    Score,
+    Scored,
+)
+from medstress.errors import BudgetExhausted
+from medstress.items import Candidate
+from medstress.outcomes import Outcome, Prediction, Untargeted
+from medstress.queries import Ask, Consult, Predict
+from medstress.testing import (
+    ScriptedBackend,
+    check_attack,
+    check_backend,
+    check_task,
+    tiny_questions,
+    tiny_resources,
+)
+from medstress.text import Edit
+
+ITEMS = tiny_questions(3)
+
+
+def swap(item: Any, name: str = "mirozide", field: str | None = None) -> Predict:
+    letter = field or next(letter for letter in item.letters if letter != item.key)
+    edit = Edit(field=letter, start=0, end=3, replacement=name)
+    return Predict(Candidate(item=item, edits=(edit,)))
+
+
+class Bad:
+    """An attack with one fault: its body is given."""
+
+    stream = "bad"
+    budget = 2
+    deterministic = False
+    goal = Untargeted()
+
+    def __init__(self, body: Callable[..., Any], **given: Any) -> None:
+        self.body = body
+        self.memory: list[Any] = []
+        for name, value in given.items():
+            setattr(self, name, value)
+
+    def spec(self) -> dict[str, Any]:
+        return {"name": "bad"}
+
+    def obstacle(self, item: Any, resources: Any) -> str | None:
+        return None
+
+    def run(self, item: Any, rng: Any, resources: Any) -> Any:
+        return (yield from self.body(self, item, rng))
+
+
+def refusal(attack: Any, **given: Any) -> str:
+    with pytest.raises(AssertionError) as caught:
+        check_attack(attack, ITEMS, tiny_resources(), **given)
+    return str(caught.value)
+
+
+def fine(self: Any, item: Any, rng: Any) -> Any:
+    yield Ask((swap(item, f"name {rng.integers(100)}"),))
+
+
+def test_a_faultless_attack_passes() -> None:
+    check_attack(Bad(fine), ITEMS, tiny_resources())
+
+
+def test_run_must_be_a_generator_function() -> None:
+    class Eager(Bad):
+        def run(self, item: Any, rng: Any, resources: Any) -> Any:
+            return iter([])
+
+    assert "run must be a generator function" in refusal(Eager(fine))
+
+
+def nothing(self: Any, item: Any, rng: Any) -> Any:
+    yield Ask(())
+
+
+def unhashable(self: Any, item: Any, rng: Any) -> Any:
+    yield Ask((Predict(Candidate(item=item, edits=[])),))  # type: ignore[arg-type]
+
+
+def no_step(self: Any, item: Any, rng: Any) -> Any:
+    yield [swap(item)]
+
+
+def no_query(self: Any, item: Any, rng: Any) -> Any:
+    yield Ask((swap(item).candidate,))  # type: ignore[arg-type]
+
+
+def too_many(self: Any, item: Any, rng: Any) -> Any:
+    for i in range(3):
+        yield Ask((swap(item, str(i)),))
+
+
+def global_random(self: Any, item: Any, rng: Any) -> Any:
+    self.memory.append(item.id)
+    yield Ask((swap(item, f"name {len(self.memory)}"),))
+
+
+def shared_state(self: Any, item: Any, rng: Any) -> Any:
+    self.memory[:] = [item.id]
+    yield Ask((swap(item),))
+    yield Ask((swap(item, self.memory[0]),))
+
+
+def outside(self: Any, item: Any, rng: Any) -> Any:
+    edit = Edit(field="B" if item.key == "A" else "A", start=0, end=999, replacement="x")
+    yield Ask((Predict(Candidate(item=item, edits=(edit,))),))
+
+
+def of_the_key(self: Any, item: Any, rng: Any) -> Any:
+    yield Ask((swap(item, field=item.key),))
+
+
+def of_the_stem(self: Any, item: Any, rng: Any) -> Any:
+    yield Ask((swap(item, field="stem"),))
+
+
+def of_the_question(self: Any, item: Any, rng: Any) -> Any:
+    yield Ask((swap(item, field="question"),))
+
+
+def of_another_item(self: Any, item: Any, rng: Any) -> Any:
+    yield Ask((swap(replace(item, id="another")),))
+
+
+def announces_a_fault(self: Any, item: Any, rng: Any) -> Any:
+    yield Ask((swap(item),), (swap(item, field=item.key),))
+
+
+def stubborn(self: Any, item: Any, rng: Any) -> Any:
+    while True:
+        try:
+            yield Ask((swap(item),))
+        except BudgetExhausted:
+            continue
+        return
+
+
+def crashes_when_refused(self: Any, item: Any, rng: Any) -> Any:
+    try:
+        yield Ask((swap(item),))
+    except BudgetExhausted:
+        raise KeyError("left") from None
+
+
+def needs_scores(self: Any, item: Any, rng: Any) -> Any:
+    (answer,) = yield Ask((swap(item),))
+    max(answer.scores)
+
+
+def will_not_close(self: Any, item: Any, rng: Any) -> Any:
+    try:
+        yield Ask((swap(item),))
+        yield Ask((swap(item),))
+    except GeneratorExit:
+        yield Ask((swap(item),))
+
+
+def returns_text(self: Any, item: Any, rng: Any) -> Any:
+    yield Ask((swap(item),))
+    return "mirozide"
+
+
+def endless(self: Any, item: Any, rng: Any) -> Any:
+    while True:
+        yield Consult("judge", (Choose("p", "AB"),))
+
+
+def crashes_on_success(self: Any, item: Any, rng: Any) -> Any:
+    (answer,) = yield Ask((swap(item),))
+    if answer.reached_goal:
+        raise IndexError("edits")
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        (nothing, "a step asks nothing; never yield an empty list"),
+        (unhashable, "a step is not hashable"),
+        (no_step, "expected a step (Ask or Consult)"),
+        (no_query, "expected queries (Predict)"),
+        (too_many, "Bad asks 3 queries about item 'tiny-0' with a budget of 2"),
+        (global_random, "when run again, or after other items"),
+        (shared_state, "when items are attacked in turns"),
+        (outside, "the edits do not apply"),
+        (of_the_key, "A (key) may not change"),
+        (of_the_stem, "stem (stem) may not change"),
+        (of_the_question, "an edit of 'question' reaches no prompt"),
+        (of_another_item, "the candidate belongs to item 'another'"),
+        (announces_a_fault, "A (key) may not change"),
+        (stubborn, "does not end after BudgetExhausted was thrown"),
+        (crashes_when_refused, "raised KeyError when told that the budget is used: 'left'"),
+        (needs_scores, "raised TypeError after 1 steps on item 'tiny-0'"),
+        (will_not_close, "does not close cleanly on item 'tiny-0'"),
+        (returns_text, "must return a candidate of item 'tiny-0' or None, got 'mirozide'"),
+        (endless, "Bad does not end: item 'tiny-0'"),
+        (crashes_on_success, "raised IndexError when told of a success on item 'tiny-0'"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_a_fault_of_an_attack_is_named(body: Callable[..., Any], sentence: str) -> None:
+    assert sentence in refusal(Bad(body))
+
+
+def test_fields_that_may_change_are_allowed_by_name() -> None:
+    check_attack(Bad(of_the_stem), ITEMS, tiny_resources(), may_edit=("stem",))
+    check_attack(Bad(of_the_key), ITEMS, tiny_resources(), may_edit=("key", "distractors"))
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"deterministic": True}, "says it is deterministic, but the seed changes"),
+        ({"budget": 0}, "Bad.budget must be a whole number from 1, got 0"),
+        ({"stream": ""}, "Bad.stream must be a text that is not empty"),
+        ({"spec": lambda: {"x": {1}}}, "Bad.spec() must consist of JSON values"),
+        ({"spec": iter([{"a": 1}, {"a": 2}]).__next__}, "Bad.spec() changes from call to call"),
+        ({"obstacle": lambda item, resources: "no"}, "Bad can attack none of the items given"),
+    ],
+)
+def test_a_false_declaration_is_named(given: dict[str, Any], sentence: str) -> None:
+    assert sentence in refusal(Bad(fine, **given))
+
+
+CALLS: list[Call] = [Choose(f"p{i}", "AB") for i in range(4)] + [Score("q", (" x", " y"))]
+
+
+def reply(call: Call) -> Reply:
+    if isinstance(call, Score):
+        return Scored(log_probs=(-1.0, -2.0), n_tokens=(1, 1))
+    return Chosen(answer="AB"[int(str(call.prompt)[1]) % 2])
+
+
+def backend_refusal(backend: Any, calls: Sequence[Call] = CALLS) -> str:
+    with pytest.raises(AssertionError) as caught:
+        check_backend(backend, calls)
+    return str(caught.value)
+
+
+class Shuffled(ScriptedBackend):
+    def answer(self, calls: Sequence[Call]) -> list[Reply]:
+        replies = super().answer(calls)
+        return [*replies[1:4], replies[0], *replies[4:]] if len(calls) == 5 else replies
+
+
+class Dependent(ScriptedBackend):
+    def answer(self, calls: Sequence[Call]) -> list[Reply]:
+        super().answer(calls)
+        return [
+            reply(call)
+            if not isinstance(call, Score)
+            else Scored(log_probs=(-1.0 / len(calls), -2.0), n_tokens=(1, 1))
+            for call in calls
+        ]
+
+
+class Short(ScriptedBackend):
+    def answer(self, calls: Sequence[Call]) -> list[Reply]:
+        return super().answer(calls)[1:]
+
+
+class Drifting(ScriptedBackend):
+    def answer(self, calls: Sequence[Call]) -> list[Reply]:
+        self.identity = ModelIdentity(name="m", hash=str(len(self.batches)))
+        return super().answer(calls)
+
+
+def test_a_faultless_back_end_passes() -> None:
+    check_backend(ScriptedBackend(reply), CALLS)
+
+
+@pytest.mark.parametrize(
+    ("backend", "sentence"),
+    [
+        (Shuffled(reply), "replies must come in the order of the calls"),
+        (Dependent(reply), "not depend on what else is in the batch"),
+        (Short(reply), "the back end returned 4 replies for 5 calls"),
+        (Drifting(reply), "the identity changed from"),
+        (ScriptedBackend(reply, name=""), "the identity needs a name and a hash"),
+        (ScriptedBackend(reply, batch_size=0), "batch_size must be a whole number from 1, got 0"),
+        (ScriptedBackend(reply, ahead=-1), "ahead must be a whole number from 0, got -1"),
+        (ScriptedBackend(lambda _: Failure(error="no")), "the back end failed on Choose("),
+        (ScriptedBackend(lambda _: Generated(text="A")), "expected Chosen as the reply to"),
+        (ScriptedBackend(lambda _: Chosen()), "expected exactly one of text, answer and scores"),
+        (ScriptedBackend(lambda _: Chosen(answer="C")), "expected one of the letters A, B"),
+        (ScriptedBackend(lambda _: Chosen(scores=(1.0,))), "expected 2 scores, one a letter,"),
+        (
+            ScriptedBackend(lambda _: Chosen(answer="A", tokens_in=-1)),
+            "tokens cannot be negative",
+        ),
+    ],
+)
+def test_a_fault_of_a_back_end_is_named(backend: Any, sentence: str) -> None:
+    assert sentence in backend_refusal(backend)
+
+
+@pytest.mark.parametrize(
+    ("scored", "sentence"),
+    [
+        (
+            Scored(log_probs=(-1.0,), n_tokens=(1,)),
+            "expected 2 log probabilities and token counts, one a continuation,",
+        ),
+        (Scored(log_probs=(0.5, -1.0), n_tokens=(1, 1)), "expected natural log probabilities"),
+        (Scored(log_probs=(-0.5, -1.0), n_tokens=(1, -1)), "expected token counts of 0 or more"),
+        (Chosen(answer="A"), "expected Scored"),
+    ],
+)
+def test_a_fault_of_scores_is_named(scored: Any, sentence: str) -> None:
+    assert sentence in backend_refusal(ScriptedBackend(lambda _: scored), CALLS[4:])
+
+
+def test_calls_of_undeclared_kinds_and_no_calls_are_refused() -> None:
+    backend = ScriptedBackend(reply)
+    backend.kinds = frozenset({"choose"})
+    assert "declares the kinds ['choose'], which lack 'score'" in backend_refusal(backend)
+    assert "needs calls to ask" in backend_refusal(backend, [])
+
+
+@dataclass(frozen=True)
+class BadTask:
+    """A task whose flow is given."""
+
+    body: Callable[..., Any]
+
+    def spec(self) -> dict[str, object]:
+        return {}
+
+    def flow(self, candidate: Any) -> Any:
+        return self.body(candidate)
+
+
+def prediction(item: Any, answer: str, **given: Any) -> Prediction:
+    outcome = Outcome.RIGHT if answer == item.key else Outcome.WRONG
+    return replace(Prediction(outcome=outcome, answer=answer), **given)
+
+
+def with_prompt(text: Callable[[Any], str], **given: Any) -> Callable[..., Any]:
+    def flow(candidate: Any) -> Any:
+        (answer,) = yield (Request(Choose(text(candidate), candidate.item.letters)),)
+        return prediction(candidate.item, answer.answer, **given)
+
+    return flow
+
+
+def options(candidate: Any) -> str:
+    return " ".join(candidate.options)
+
+
+def always_a(candidate: Any) -> Any:
+    yield (Request(Choose(options(candidate), "ABCD")),)
+    return prediction(candidate.item, "A")
+
+
+def asks_nothing(candidate: Any) -> Any:
+    yield ()
+
+
+def asks_a_list(candidate: Any) -> Any:
+    yield [Request(Choose("p", "ABCD"))]
+
+
+def asks_bare_calls(candidate: Any) -> Any:
+    yield (Choose("p", "ABCD"),)
+
+
+def forgets_to_predict(candidate: Any) -> Any:
+    yield (Request(Choose("p", "ABCD")),)
+
+
+def never_ends(candidate: Any) -> Any:
+    while True:
+        yield (Request(Choose("p", "ABCD")),)
+
+
+def keeps_open(candidate: Any) -> Any:
+    try:
+        (answer,) = yield (Request(Choose(options(candidate), "ABCD")),)
+    except GeneratorExit:
+        yield ()
+    return prediction(candidate.item, answer.answer)
+
+
+def test_a_faultless_task_passes() -> None:
+    check_task(BadTask(with_prompt(options)), ITEMS)
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        (lambda candidate: [], "flow() must be a generator, got list"),
+        (asks_nothing, "expected a non-empty tuple of requests, got ()"),
+        (asks_a_list, "expected a non-empty tuple of requests, got ["),
+        (asks_bare_calls, "expected requests, got Choose("),
+        (forgets_to_predict, "the prediction None is not a Prediction"),
+        (never_ends, "no prediction after 100 rounds of requests"),
+        (keeps_open, "the flow does not close cleanly after round 1"),
+        (always_a, "answers that prefer option B are read as 'A'"),
+        (with_prompt(lambda c: options(c) + " "), "ends in white space"),
+        (with_prompt(lambda c: c.stem), "an edit of option B changes no request"),
+        (with_prompt(options, reached_goal=True), "sets reached_goal"),
+        (with_prompt(options, outcome=Outcome.UNREADABLE), "should have the outcome right"),
+        (with_prompt(options, scores=(0.0,)), "needs 4 scores, one an option"),
+        (with_prompt(options, scores=(0.0,) * 4), "has probabilities that sum to 4.0, not 1"),
+    ],
+)
+def test_a_fault_of_a_task_is_named(body: Callable[..., Any], sentence: str) -> None:
+    with pytest.raises(AssertionError) as caught:
+        check_task(BadTask(body), ITEMS)
+    assert sentence in str(caught.value)

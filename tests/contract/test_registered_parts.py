@@ -1,0 +1,157 @@
+"""Everything that is registered keeps the contract of its kind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medstress import registry
+from medstress.attacks import EntitySubstitution
+from medstress.attacks.samplers import SAMPLERS
+from medstress.backends.mock import MockBackend
+from medstress.backends.options import BackendOptions
+from medstress.calls import Call, Choose, Decoding, Generate, Message, Score
+from medstress.resources import PerturbationSet
+from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, TextScore
+from medstress.tasks.parsers import PARSERS
+from medstress.tasks.templates import load_template, shipped_prompts
+from medstress.testing import (
+    REPLACEMENTS,
+    PerturbationTable,
+    ScriptedBackend,
+    check_attack,
+    check_backend,
+    check_task,
+    errs_on_any_change,
+    errs_on_cue,
+    errs_on_names,
+    never_errs,
+    tiny_questions,
+    tiny_resources,
+)
+
+ITEMS = tiny_questions(5)
+
+ATTACKS: dict[str, list[Any]] = {
+    "entity_substitution": [
+        EntitySubstitution(sampler="random", budget=3),
+        EntitySubstitution(sampler="random", budget=100),
+        EntitySubstitution(sampler="pdws", n=-20, budget=8),
+        EntitySubstitution(sampler="pdws", n=200, budget=1),
+        EntitySubstitution(sampler="nearest", budget=12),
+        EntitySubstitution(sampler="farthest", budget=5),
+    ]
+}
+NEED_MODELS = {"transformers"}
+"""Back ends checked in tests/models, with the real ones."""
+
+
+def test_every_registered_attack_is_checked_with_every_sampler() -> None:
+    assert ATTACKS.keys() == registry.ATTACKS.keys()
+    assert {attack.sampler for attack in ATTACKS["entity_substitution"]} == SAMPLERS.keys()
+
+
+@pytest.mark.parametrize(
+    "attack", [attack for arms in ATTACKS.values() for attack in arms], ids=repr
+)
+def test_an_attack_keeps_its_contract(attack: Any) -> None:
+    check_attack(attack, ITEMS, tiny_resources())
+
+
+def test_an_attack_keeps_its_contract_on_a_vocabulary_of_one_name() -> None:
+    resources = tiny_resources(PerturbationTable(["mirozide"]))
+    check_attack(EntitySubstitution(sampler="random", budget=8), ITEMS, resources)
+
+
+CALLS: list[Call] = [
+    *(Choose(f"prompt {i}", "ABCD") for i in range(7)),
+    Score("p", (" A", " B", " C")),
+    Score("p", (" A",), first_token=True),
+    Generate("p"),
+    Generate((Message("user", "p"),), Decoding(temperature=1.0)),
+]
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 64])
+def test_the_mock_keeps_its_contract(batch_size: int) -> None:
+    check_backend(MockBackend(batch_size), CALLS)
+
+
+@pytest.mark.parametrize(
+    "value", ["'A'", "{'answer': 'C'}", "{'scores': dict(A=1, B=2, C=0, D=0)}"]
+)
+def test_a_function_keeps_its_contract(tmp_path: Path, value: str) -> None:
+    (tmp_path / "v.py").write_text(f"def f(prompts):\n    return [{value} for _ in prompts]\n")
+    options = BackendOptions(target="v.py:f", base=tmp_path, batch_size=4)
+    check_backend(registry.load("backends", "python")(options), CALLS[:7])
+
+
+@pytest.mark.parametrize(
+    "victim",
+    [
+        never_errs(ITEMS),
+        errs_on_any_change(ITEMS),
+        errs_on_cue(ITEMS, "zide"),
+        errs_on_names(ITEMS, REPLACEMENTS),
+    ],
+)
+def test_planted_victims_are_functions_for_the_python_back_end(victim: Any) -> None:
+    from medstress.backends.python import wrap_function
+    from medstress.items import Candidate
+    from medstress.tasks.multiple_choice import listing
+
+    template = load_template("qstab")
+    calls = [Choose(listing(template, Candidate(item=item)), item.letters) for item in ITEMS]
+    backend = wrap_function(victim)
+    check_backend(backend, calls)
+    assert [reply.answer for reply in backend.answer(calls)] == [i.key for i in ITEMS]  # type: ignore[union-attr]
+
+
+def test_the_scripted_back_end_keeps_its_contract() -> None:
+    check_backend(ScriptedBackend(batch_size=4), CALLS)
+
+
+def test_every_registered_back_end_is_checked() -> None:
+    assert {"mock", "python"} | NEED_MODELS == registry.BACKENDS.keys()
+
+
+TASKS = [
+    *((AnswerBy.LETTER, prompt, {}) for prompt in ("qstab", "medmcqa", "chat")),
+    *(
+        (AnswerBy.TEXT, prompt, {"text_score": score})
+        for prompt in ("cloze", "qstab", "chat")
+        for score in TextScore
+    ),
+    *((AnswerBy.GENERATE, "qstab", {"parser": parser}) for parser in PARSERS),
+    *((AnswerBy.CHOICE, prompt, {}) for prompt in ("qstab", "medmcqa", "chat", "cloze")),
+]
+
+
+@pytest.mark.parametrize(("answer_by", "prompt", "given"), TASKS)
+def test_a_task_keeps_its_contract(answer_by: AnswerBy, prompt: str, given: Any) -> None:
+    task = MultipleChoice(template=load_template(prompt), answer_by=answer_by, **given)
+    check_task(task, ITEMS)
+
+
+def test_every_prompt_way_of_answering_and_parser_is_checked() -> None:
+    assert {prompt for _, prompt, _ in TASKS} == set(shipped_prompts())
+    assert {answer_by for answer_by, _, _ in TASKS} == set(AnswerBy)
+
+
+def test_the_table_is_a_perturbation_set() -> None:
+    table: PerturbationSet = PerturbationTable([*REPLACEMENTS, "ABROTINE", "far"])
+    item = ITEMS[0]
+    assert item.key_text == "Abrotine"
+    allowed = [table.names[i] for i in table.allowed(item)]
+    assert allowed == [*REPLACEMENTS, "far"]
+    assert table.distances("x").tolist() == sorted(table.distances("x"))
+    assert table.variant_class(item, "abrotine ") == "same_words"
+    assert table.variant_class(item, "far") == "different"
+
+
+def test_tiny_questions_are_distinct_and_begin_alike() -> None:
+    assert tiny_questions(3) == tiny_questions(9)[:3]
+    assert len({item.stem for item in tiny_questions(30)}) == 30
+    assert {item.key for item in tiny_questions(4)} == set("ABCD")

@@ -1,0 +1,257 @@
+"""Victims with a known weakness, attacked end to end: what must be found, and at what price."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medstress.errors import UsageError
+from medstress.experiment.run import Run, run
+from medstress.items import Question
+from medstress.outcomes import Verdict
+from medstress.testing import REPLACEMENTS, tiny_questions
+
+ITEMS = tiny_questions(8)
+SAMPLERS = {
+    "random": {"sampler": "random"},
+    "pdws near": {"sampler": "pdws", "n": -20},
+    "pdws far": {"sampler": "pdws", "n": 20},
+    "nearest": {"sampler": "nearest"},
+    "farthest": {"sampler": "farthest"},
+}
+WEAK = REPLACEMENTS[1::2]
+TWINS = tuple(sorted({f"{item.key_text.lower()}ex" for item in ITEMS}))
+FILLERS = tuple(f"{name}{ending}" for name in REPLACEMENTS for ending in ("", "yl", "ium", "an"))
+
+VICTIM = """
+from medstress.testing import errs_on_any_change, errs_on_names, never_errs, planted, tiny_questions
+
+ITEMS = tiny_questions({n})
+rule = {rule}
+
+def answer(prompts):
+    return rule(prompts)
+"""
+NEVER = "never_errs(ITEMS)"
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
+
+
+def row(item: Question) -> dict[str, Any]:
+    mentions = [
+        {"field": m.field, "start": m.start, "end": m.end, "type": m.type} for m in item.mentions
+    ]
+    return {
+        "id": item.id,
+        "context": item.context,
+        "stem": item.stem,
+        "options": list(item.options),
+        "answer_idx": item.key,
+        "mentions": mentions,
+    }
+
+
+def attack(
+    folder: Path,
+    rule: str,
+    budget: int,
+    samplers: Sequence[str] = tuple(SAMPLERS),
+    *,
+    names: Sequence[str] = REPLACEMENTS,
+    seeds: Sequence[int] = (0,),
+    rows: Sequence[dict[str, Any]] = tuple(map(row, ITEMS)),
+    **settings: Any,
+) -> Run:
+    """Write victim, rows and vocabulary, and run the experiment."""
+    (folder / "victim.py").write_text(VICTIM.format(n=len(ITEMS), rule=rule), "utf-8")
+    (folder / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    (folder / "names.txt").write_text("\n".join(names), "utf-8")
+    victim = {"backend": "python", "name": "planted", "target": f"{folder}/victim.py:answer"}
+    arms = [
+        {"name": "entity_substitution", "label": s, "budget": budget, **SAMPLERS[s]}
+        for s in samplers
+    ]
+    batch = {key: settings.pop(key) for key in ("batch_size", "version") if key in settings}
+    experiment = {
+        "experiment": {"name": "planted", "seeds": list(seeds), **settings},
+        "dataset": [{"name": "jsonl", "path": str(folder / "rows.jsonl")}],
+        "entities": [
+            {"type": "drugs", "vocabulary": str(folder / "names.txt"), "embedding": "ngram"}
+        ],
+        "victim": [victim | batch],
+        "attack": arms,
+    }
+    return run(experiment, out=folder / "run")
+
+
+def results(found: Run) -> dict[str, dict[str, Any]]:
+    """Rows of results by attack (and seed, where there are several)."""
+    summary = found.summary()
+    assert summary["experiment"]["complete"]
+    return {f"{r['attack']}/{r['seed']}": r for r in summary["results"]}
+
+
+def ledger(**given: int) -> dict[str, int]:
+    names = ("asked", "paid", "cached", "failed", "ahead", "baseline", "other", "interrupted")
+    return dict.fromkeys(names, 0) | given
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_every_sampler_finds_what_half_of_the_names_reveal(tmp_path: Path, sampler: str) -> None:
+    """Six of twelve names break the victim, so seven draws without replacement must hit one."""
+    found = attack(tmp_path, f"errs_on_names(ITEMS, {WEAK!r})", 7, [sampler])
+    (result,) = results(found).values()
+    assert result["asr"]["value"] == 1
+    assert (result["n_flipped"], result["n_held"], result["accuracy"]["value"]) == (8, 0, 1)
+    asked = sum(trial.n_asked for trial in found.rows())
+    assert result["queries"] == ledger(asked=asked, paid=asked, baseline=8, other=8)
+    for trial in found.rows():
+        assert trial.n_asked == trial.first_success
+        assert str(trial.replacement).lower() in WEAK
+        assert trial.option != trial.key
+        assert trial.repeats is True
+
+
+def test_what_any_change_reveals_is_found_at_the_first_query(tmp_path: Path) -> None:
+    found = attack(tmp_path, "errs_on_any_change(ITEMS)", 7)
+    rows, by_arm = found.rows(), results(found)
+    assert {trial.first_success for trial in rows} == {1}
+    for result in by_arm.values():
+        assert result["asr"]["value"] == result["asr_at"][0]["value"] == 1
+        assert {name: result["queries"][name] for name in ("asked", "baseline", "other")} == {
+            "asked": 8,
+            "baseline": 8,
+            "other": 8,
+        }
+    # Arms that hit on the same name share its one call; the first in the plan pays it.
+    distinct = {(trial.item_id, trial.prompt_after) for trial in rows}
+    assert sum(trial.n_paid for trial in rows) == len(distinct)
+    assert sum(trial.n_cached for trial in rows) == 8 * len(SAMPLERS) - len(distinct)
+    assert by_arm["random/0"]["queries"]["paid"] == 8
+
+
+def test_only_nearest_finds_the_twin_of_the_key_at_budget_1(tmp_path: Path) -> None:
+    """The one name that breaks an item is spelled like its key but for an ending."""
+    rule = "planted(ITEMS, lambda item, options: item.key_text + 'ex' in options)"
+    samplers = ("nearest", "farthest", "random", "pdws far")
+    names = (*FILLERS, *TWINS)
+    found = results(attack(tmp_path, rule, 1, samplers, names=names))
+    values = {name: result["asr"]["value"] for name, result in found.items()}
+    assert values == {"nearest/None": 1, "farthest/None": 0, "random/0": 0, "pdws far/0": 0}
+    assert found["nearest/None"]["queries"] == ledger(asked=8, paid=8, baseline=8, other=8)
+    assert found["farthest/None"]["queries"] == ledger(asked=8, paid=8, baseline=8)
+
+
+def test_a_large_budget_finds_the_twin_with_every_sampler(tmp_path: Path) -> None:
+    rule = "planted(ITEMS, lambda item, options: item.key_text + 'ex' in options)"
+    names = (*REPLACEMENTS, *TWINS)
+    found = results(attack(tmp_path, rule, len(names), names=names))
+    assert {result["asr"]["value"] for result in found.values()} == {1}
+    farthest = found["farthest/None"]["queries_to_success"]
+    assert farthest["mean"] == len(names)
+    assert found["nearest/None"]["queries_to_success"]["mean"] == 1
+
+
+def test_without_a_weakness_everything_holds(tmp_path: Path) -> None:
+    found = attack(tmp_path, NEVER, 5, seeds=(0, 1))
+    by_arm = results(found)
+    assert len(by_arm) == 3 * 2 + 2
+    for result in by_arm.values():
+        assert (result["n_held"], result["n_flipped"]) == (8, 0)
+        assert result["asr"]["value"] == 0
+        queries = result["queries"]
+        assert queries["asked"] == queries["paid"] + queries["cached"] == 40
+        assert (queries["failed"], queries["baseline"], queries["other"]) == (0, 8, 0)
+    assert found.summary()["performance"]["calls"] == 8 + sum(
+        result["queries"]["paid"] for result in by_arm.values()
+    )
+
+
+def test_a_repeated_arm_is_read_from_the_cache_and_asks_as_much(tmp_path: Path) -> None:
+    attack(tmp_path, NEVER, 5, ["nearest"])
+    SAMPLERS["nearest again"] = SAMPLERS["nearest"]
+    try:
+        found = results(attack(tmp_path, NEVER, 5, ["nearest", "nearest again"]))
+    finally:
+        del SAMPLERS["nearest again"]
+    assert found["nearest/None"]["queries"] == ledger(asked=40, paid=40, baseline=8)
+    assert found["nearest again/None"]["queries"] == ledger(asked=40, cached=40, baseline=8)
+
+
+def test_random_is_pdws_without_a_preference(tmp_path: Path) -> None:
+    SAMPLERS["pdws 0"] = {"sampler": "pdws", "n": 0}
+    try:
+        found = results(attack(tmp_path, NEVER, 5, ["random", "pdws 0"], seeds=(3,)))
+    finally:
+        del SAMPLERS["pdws 0"]
+    assert found["random/3"]["queries"] == ledger(asked=40, paid=40, baseline=8)
+    assert found["pdws 0/3"]["queries"] == ledger(asked=40, cached=40, baseline=8)
+
+
+def test_items_that_are_wrong_or_out_of_reach_are_counted_and_not_attacked(
+    tmp_path: Path,
+) -> None:
+    """The victim knows items 2 to 7; items 6 and 7 mention no entity."""
+    rule = "planted(ITEMS, lambda item, options: item.id in ('tiny-0', 'tiny-1'))"
+    rows = [row(item) for item in ITEMS]
+    for bare in rows[6:]:
+        del bare["mentions"]
+    (result,) = results(attack(tmp_path, rule, 3, ["nearest"], rows=rows)).values()
+    assert (result["n_items"], result["n_already_wrong"], result["n_not_attackable"]) == (8, 2, 2)
+    assert (result["n_eligible"], result["n_held"]) == (4, 4)
+    assert result["accuracy"]["value"] == pytest.approx(4 / 6)
+    assert result["queries"] == ledger(asked=12, paid=12, baseline=6)
+
+
+RAISING = """type('Rule', (), {'__call__': lambda self, prompts: fragile(prompts)})()
+
+def fragile(prompts):
+    if any('mirozide' in prompt.lower() for prompt in prompts):
+        raise ConnectionError('gone')
+    return never_errs(ITEMS)(prompts)
+"""
+
+
+def test_a_call_that_fails_is_in_the_ledger(tmp_path: Path) -> None:
+    found = attack(tmp_path, RAISING, 12, ["nearest"], batch_size=1)
+    (result,) = results(found).values()
+    assert (result["n_eligible"], result["n_failed"]) == (8, 8)
+    assert result["asr"]["value"] == 0
+    assert result["asr_decided"]["n"] == 0
+    queries, rows = result["queries"], found.rows()
+    assert queries["failed"] == 8
+    assert queries["asked"] == queries["paid"] + queries["failed"]
+    assert {trial.verdict for trial in rows} == {Verdict.FAILED}
+    assert {str(trial.error).partition(" raised ")[2] for trial in rows} == {
+        "ConnectionError: gone"
+    }
+
+
+def test_flip_checks_can_be_left_out(tmp_path: Path) -> None:
+    found = attack(tmp_path, "errs_on_any_change(ITEMS)", 2, ["nearest"], flip_check=False)
+    (result,) = results(found).values()
+    assert result["queries"] == ledger(asked=8, paid=8, baseline=8)
+    assert {trial.repeats for trial in found.rows()} == {None}
+
+
+def test_a_function_that_is_mended_need_not_start_over_where_it_has_a_version(
+    tmp_path: Path,
+) -> None:
+    """What the refusal promises: answers are kept, and a victim with a version resumes."""
+    with pytest.raises(UsageError, match="the answers before it are stored: mend the function"):
+        attack(tmp_path, "lambda prompts: []", 2, ["nearest"], version="1")
+    found = attack(tmp_path, NEVER, 2, ["nearest"], version="1")
+    assert {trial.verdict for trial in found.rows()} == {Verdict.HELD}
+
+
+def test_a_run_that_ends_exactly_at_its_limit_is_complete(tmp_path: Path) -> None:
+    found = attack(tmp_path, NEVER, 2, ["nearest"], max_queries=8 * 3)
+    assert len(found.rows()) == 8
+    assert found.manifest()["complete"]

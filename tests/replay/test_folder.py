@@ -1,0 +1,298 @@
+"""Two processes, read-only places, a full disk, an interrupt, and the size of the file."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+
+import pytest
+
+from medstress.experiment.run import Run
+from medstress.items import Question
+from medstress.store.reader import RunReader
+from medstress.store.run_store import RunStore
+
+SENTENCE = "medstress: cannot write the run in {folder}: "
+
+
+def sound(path):
+    """Whether SQLite finds the file whole."""
+    db = sqlite3.connect(path / "run.sqlite")
+    try:
+        return db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    finally:
+        db.close()
+
+
+def one_line(text):
+    return text.count("\n") == 1 and text.endswith("\n")
+
+
+# -- two processes --------------------------------------------------------------------------------
+
+
+def test_a_second_process_on_the_folder_is_refused_while_the_first_works(bench, workbench, capsys):
+    whole = bench.root / "whole"
+    assert bench.run(out=whole) == 0
+    n_calls = len(bench.received())
+    capsys.readouterr()
+    log = bench.root / "first.jsonl"
+    first = bench.start(delay=0.04, log=log)
+    try:
+        workbench.wait_until(log.exists, first)
+        refused = (
+            f"medstress: another medstress process is working in {bench.out}; wait for it, stop "
+            "it, or choose another folder with --out\n"
+        )
+        assert bench.run() == 2
+        assert capsys.readouterr().err == refused
+        assert bench.run("--fresh") == 2
+        assert capsys.readouterr().err == refused
+        second = bench.start()
+        code, out, err = workbench.finish(second)
+        assert (code, out, err) == (2, "", refused)
+        assert first.poll() is None
+        # Looking on is allowed meanwhile.
+        assert Run(bench.out).summary()["experiment"]["complete"] is False
+        code, _, err = workbench.finish(first)
+        assert (code, err) == (0, "")
+    finally:
+        workbench.stop(first)
+    assert len(bench.received(log)) == n_calls
+    assert len(bench.received()) == n_calls
+    assert bench.rows() == bench.rows(whole)
+    assert bench.run() == 0
+
+
+def test_a_killed_process_leaves_no_lock_behind(bench, workbench):
+    first = bench.start(delay=0.04)
+    try:
+        workbench.wait_until(bench.log.exists, first)
+    finally:
+        workbench.stop(first)
+    assert bench.run() == 0
+
+
+# -- read-only ------------------------------------------------------------------------------------
+
+
+def test_a_folder_that_cannot_be_made_is_refused_in_one_sentence(bench, capsys):
+    (bench.root / "file").write_text("not a folder", encoding="utf-8")
+    out = bench.root / "file" / "run"
+    assert bench.run(out=out) == 2
+    told = capsys.readouterr()
+    assert told.err.startswith(SENTENCE.format(folder=out))
+    assert one_line(told.err)
+    assert told.out == ""
+    assert bench.received() == []
+
+
+@contextmanager
+def mounted(folder, *options):
+    """A file system in memory; skips where mounting is not allowed."""
+    folder.mkdir(exist_ok=True)
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", ",".join(options), "tmpfs", str(folder)],
+        capture_output=True,
+        check=False,
+    )
+    if done.returncode:
+        pytest.skip("mounting is not allowed here")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], capture_output=True, check=False)
+
+
+def remount(folder, option):
+    subprocess.run(["mount", "-o", f"remount,{option}", str(folder)], check=True)
+
+
+def test_a_read_only_folder_is_refused_in_one_sentence_and_can_still_be_read(bench, capsys):
+    with mounted(bench.root / "mount", "size=20m") as folder:
+        out = folder / "run"
+        assert bench.run("--limit", "6", out=out) == 0
+        rows, n_calls = bench.rows(out), len(bench.received())
+        capsys.readouterr()
+        remount(folder, "ro")
+        assert bench.run(out=out) == 2
+        told = capsys.readouterr()
+        assert told.err.startswith(SENTENCE.format(folder=out))
+        assert one_line(told.err)
+        assert "read-only" in told.err.lower()
+        assert bench.rows(out) == rows
+        assert Run(out).summary()["format"] == 1
+        assert len(bench.received()) == n_calls
+        remount(folder, "rw")
+        assert bench.run(out=out) == 0
+        assert sound(out)
+
+
+# -- a full disk ----------------------------------------------------------------------------------
+
+
+def test_a_full_disk_stops_the_run_in_one_sentence_and_it_resumes(bench, workbench, capsys):
+    whole = bench.root / "whole"
+    assert bench.run(out=whole) == 0
+    capsys.readouterr()
+    with mounted(bench.root / "mount", "size=20m") as folder:
+        out = folder / "run"
+        stopped, size = 0, 120
+        while True:  # the disk grows until the run fits
+            remount(folder, f"size={size}k")
+            code = bench.run(out=out)
+            told = capsys.readouterr()
+            if code == 0:
+                break
+            assert code == 2
+            assert told.err.startswith(SENTENCE.format(folder=out))
+            assert one_line(told.err)
+            assert told.out == ""
+            stopped += 1
+            size += 80
+            assert size < 5000
+        assert stopped >= 2
+        assert sound(out)
+        assert bench.rows(out) == bench.rows(whole)
+
+
+@pytest.mark.xfail(
+    strict=True,
+    reason="after a failed write SQLite has rolled back; RunStore.commit then hides the cause "
+    "behind 'cannot commit - no transaction is active'",
+)
+def test_a_full_disk_is_named_whenever_it_fills_up(bench, capsys):
+    with mounted(bench.root / "mount", "size=20m") as folder:
+        for size in range(80, 400, 40):
+            remount(folder, f"size={size}k")
+            if bench.run(out=folder / "run") == 0:
+                break
+            assert "is full" in capsys.readouterr().err
+
+
+LIMITED = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv.pop(1)), resource.RLIM_INFINITY))
+from medstress.__main__ import main
+main()
+"""
+
+
+def test_a_file_that_may_not_grow_stops_the_run_in_one_sentence_and_it_resumes(bench, workbench):
+    whole = bench.root / "whole"
+    assert bench.run(out=whole) == 0
+    for limit in (60_000, 100_000):
+        done = subprocess.run(
+            [sys.executable, "-c", LIMITED, str(limit), *bench.arguments()],
+            env=bench.environment(log=bench.root / "limited.jsonl"),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 2, done.stderr
+        assert done.stderr.startswith(SENTENCE.format(folder=bench.out))
+        assert one_line(done.stderr)
+        assert done.stdout == ""
+    assert bench.run() == 0
+    assert sound(bench.out)
+    assert bench.rows() == bench.rows(whole)
+    assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY
+
+
+def test_a_file_that_is_no_run_is_refused_and_left_alone(bench, capsys):
+    bench.out.mkdir()
+    (bench.out / "run.sqlite").write_text("my notes, wrongly named, " * 100, encoding="utf-8")
+    assert bench.run() == 2
+    told = capsys.readouterr()
+    assert "file is not a database" in told.err
+    assert one_line(told.err)
+    assert (bench.out / "run.sqlite").read_text("utf-8").startswith("my notes")
+
+
+# -- interrupts -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def sigint():
+    """Where tests run in the background, SIGINT may be ignored, and children would inherit it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_an_interrupted_run_exits_with_130_and_loses_nothing(bench, workbench, sigint):
+    whole = bench.root / "whole"
+    assert bench.run(out=whole) == 0
+    n_calls = len(bench.received())
+    log = bench.root / "interrupted.jsonl"
+    for share in (0.1, 0.8):
+        process = bench.start(delay=0.04, log=log)
+        try:
+            workbench.wait_until(lambda n=share * n_calls: len(bench.received(log)) > n, process)
+            time.sleep(0.015)  # into the victim's sleep
+            os.kill(process.pid, signal.SIGINT)
+            code, out, err = workbench.finish(process)
+        finally:
+            workbench.stop(process)
+        assert (code, out) == (130, "")
+        assert err == (
+            "medstress: interrupted; everything that arrived is stored, run the same command "
+            "again to resume\n"
+        )
+        held = workbench.snapshot(bench.out, bench.root / "copy")
+        assert len(held.answered) == len(bench.received(log))
+        assert held.dispatched == ()
+        assert bench.summary()["experiment"]["complete"] is False
+    process = bench.start(log=log)
+    code, _, err = workbench.finish(process)
+    assert (code, err) == (0, "")
+    assert len(bench.received(log)) == n_calls
+    assert bench.rows() == bench.rows(whole)
+    assert workbench.ledger(bench.summary())["interrupted"] == 0
+
+
+# -- size -----------------------------------------------------------------------------------------
+
+
+def test_a_consumed_query_takes_less_than_400_bytes_however_long_the_vignette(
+    bench, workbench, capsys
+):
+    """Bytes of run.sqlite after closing (the WAL is folded in, no VACUUM), less the bytes of a
+    file of the same schema that holds the same manifest and items and nothing else, divided by
+    the perturbed queries that attacks consumed."""
+    story = ("The patient, who has coughed for weeks, was seen by three physicians. " * 40)[:2000]
+    bench.write_items(workbench.questions(40, context=story))
+    bench.tables["attack"] = [
+        bench.attack(sampler, budget=8, **keys)
+        for sampler, keys in (("random", {}), ("pdws", {"n": -5}), ("nearest", {}))
+    ]
+    assert bench.run() == 0
+    size = (bench.out / "run.sqlite").stat().st_size
+    wal = bench.out / "run.sqlite-wal"
+    assert not wal.exists() or wal.stat().st_size == 0
+    reader = RunReader(bench.out)
+    manifest, items = reader.manifest, reader.items()
+    reader.close()
+    with RunStore(bench.root / "fixed") as store:
+        store.write_manifest(manifest)
+        for dataset, item in items.values():
+            assert isinstance(item, Question)
+            store.item_id(dataset, item)
+    fixed = (bench.root / "fixed" / "run.sqlite").stat().st_size
+    assert fixed > 40 * 2000
+    queries = workbench.ledger(bench.summary())
+    per_query = (size - fixed) / queries["asked"]
+    with capsys.disabled():
+        print(
+            f"\n{size:,} bytes, {fixed:,} of them fixed, {queries['asked']} queries consumed "
+            f"({queries['paid']} paid): {per_query:.0f} bytes a query"
+        )
+    assert queries["asked"] > 300
+    assert per_query < 400

@@ -1,0 +1,276 @@
+"""A small experiment on disk: twelve questions, forty names, a victim that logs what it is asked.
+
+Loaded by the fixtures of tests/replay, tests/cli and tests/unit/experiment_run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from medstress.calls import Choose, ModelIdentity, Request
+from medstress.cli.app import medstress_cli
+from medstress.experiment.run import Run
+from medstress.scheduler.trial import FLIP_CHECK_SAMPLE
+
+VICTIM = '''
+"""Right for most prompts; wrong or unreadable where a hash of the prompt says so."""
+
+import hashlib
+import json
+import os
+import re
+import time
+
+
+def answer(prompts):
+    """Log what was received in one write, then take a while."""
+    log = os.environ.get("VICTIM_LOG")
+    if log:
+        lines = "".join(json.dumps([os.getpid(), prompt]) + "\\n" for prompt in prompts)
+        descriptor = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        os.write(descriptor, lines.encode())
+        os.close(descriptor)
+    time.sleep(float(os.environ.get("VICTIM_DELAY", "0")))
+    return [_answer(prompt) for prompt in prompts]
+
+
+def _answer(prompt):
+    key = "ABCD"[int(re.search(r"case ([0-9]+)", prompt)[1]) % 4]
+    luck = hashlib.sha256(prompt.encode()).digest()[0]
+    if luck < 12:
+        return "no idea"
+    if luck < 40:
+        return {"answer": "ABCD"["BCDA".index(key)]}
+    if luck < 140:
+        return key
+    return {"scores": {letter: 0.7 if letter == key else 0.1 for letter in "ABCD"}}
+'''
+
+FIRST = ("abi", "bela", "cori", "dana", "evo", "fluda", "gra", "hepi", "ivo", "jura")
+LAST = ("mycin", "prazole", "statin", "olol")
+NAMES = tuple(a + b for b in LAST for a in FIRST)
+
+
+def questions(n: int = 12, context: str = "") -> list[dict[str, Any]]:
+    """Questions with four drugs; the third mentions none."""
+    rows = []
+    for i in range(n):
+        options = [f"{kind}{i}zumab" for kind in ("tora", "ulo", "vexi", "wara")]
+        mentions = [
+            {"field": "ABCD"[j], "start": 0, "end": len(text), "type": "T121"}
+            for j, text in enumerate(options)
+        ]
+        rows.append(
+            {
+                "id": f"q{i}",
+                "context": context,
+                "stem": f"What treats case {i}?",
+                "options": options,
+                "answer_idx": "ABCD"[i % 4],
+                "mentions": [] if i == 2 else mentions,
+            }
+        )
+    return rows
+
+
+def toml(tables: Mapping[str, Any]) -> str:
+    """Tables as TOML; values are what TOML and JSON write alike."""
+    lines: list[str] = []
+    for table, value in tables.items():
+        for row in value if isinstance(value, list) else [value]:
+            lines.append(f"[[{table}]]" if isinstance(value, list) else f"[{table}]")
+            lines += [f"{key} = {json.dumps(entry)}" for key, entry in row.items()]
+            lines.append("")
+    return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What a run folder held at one moment."""
+
+    dispatched: tuple[bytes, ...]
+    interrupted: tuple[bytes, ...]
+    answered: frozenset[bytes]
+
+
+class Bench:
+    """One folder with an experiment in it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.out = root / "run"
+        self.log = root / "log.jsonl"
+        self.tables: dict[str, Any] = {
+            "experiment": {"name": "bench", "seeds": [0, 1]},
+            "dataset": [{"name": "jsonl", "path": "items.jsonl", "label": "cases"}],
+            "entities": [
+                {"type": "drugs", "vocabulary": "names.txt", "embedding": "ngram"},
+            ],
+            "victim": [
+                {
+                    "name": "careful",
+                    "backend": "python",
+                    "target": "victim.py:answer",
+                    "batch_size": 3,
+                }
+            ],
+            "attack": [
+                self.attack("random"),
+                self.attack("pdws", n=-5),
+                self.attack("nearest"),
+                self.attack("farthest"),
+            ],
+        }
+        self.write_items(questions())
+        (root / "names.txt").write_text("\n".join(NAMES), encoding="utf-8")
+        (root / "victim.py").write_text(VICTIM, encoding="utf-8")
+
+    @staticmethod
+    def attack(sampler: str, **keys: Any) -> dict[str, Any]:
+        """One attack table, labelled after its sampler."""
+        base = {"name": "entity_substitution", "label": sampler, "sampler": sampler, "budget": 5}
+        return {**base, **keys}
+
+    def write_items(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Write the data set."""
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        (self.root / "items.jsonl").write_text(text, encoding="utf-8")
+
+    def write(self) -> Path:
+        """Write the experiment file."""
+        path, text = self.root / "experiment.toml", toml(self.tables)
+        # Left alone where it says so already: another process may be reading it.
+        if not path.exists() or path.read_text("utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+        return path
+
+    def arguments(self, *extra: str, out: Path | None = None) -> list[str]:
+        """The arguments of `medstress` that run the experiment."""
+        return ["run", str(self.write()), "--out", str(out or self.out), "--quiet", *extra]
+
+    def run(self, *extra: str, out: Path | None = None) -> int:
+        """Run in this process."""
+        return medstress_cli(self.arguments(*extra, out=out))
+
+    def environment(self, delay: float = 0.0, log: Path | None = None) -> dict[str, str]:
+        """The environment of a run in a process of its own."""
+        return {
+            **os.environ,
+            "VICTIM_LOG": str(log or self.log),
+            "VICTIM_DELAY": str(delay),
+            "MEDSTRESS_CACHE": str(self.root / "cache"),
+        }
+
+    def start(
+        self, *extra: str, out: Path | None = None, delay: float = 0.0, log: Path | None = None
+    ) -> subprocess.Popen[str]:
+        """Run in a process of its own."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "medstress", *self.arguments(*extra, out=out)],
+            env=self.environment(delay, log),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def received(self, log: Path | None = None) -> list[tuple[int, str]]:
+        """(process, prompt) of everything the victim was asked so far."""
+        path = log or self.log
+        if not path.exists():
+            return []
+        return [tuple(json.loads(line)) for line in path.read_text("utf-8").splitlines()]
+
+    def rows(self, out: Path | None = None) -> list[Any]:
+        """The trials of a run."""
+        return Run(out or self.out).rows()
+
+    def summary(self, out: Path | None = None) -> dict[str, Any]:
+        """The numbers of a run."""
+        return Run(out or self.out).summary()
+
+    def prompts_by_key(self, out: Path, prompts: Iterable[str]) -> dict[bytes, str]:
+        """Cache key -> prompt, for first questions and flip checks alike."""
+        model = Run(out).manifest()["victims"]["careful"]
+        identity = ModelIdentity(name=model["model"], hash=model["model_hash"])
+        return {
+            Request(Choose(prompt, "ABCD"), sample).key(identity): prompt
+            for prompt in prompts
+            for sample in (0, FLIP_CHECK_SAMPLE)
+        }
+
+
+def snapshot(folder: Path, scratch: Path) -> Snapshot:
+    """Look at a copy of a run folder, so that looking changes nothing."""
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir()
+    for path in folder.glob("run.sqlite*"):
+        shutil.copy(path, scratch)
+    if not (scratch / "run.sqlite").exists():
+        return Snapshot((), (), frozenset())
+    db = sqlite3.connect(scratch / "run.sqlite")
+    try:
+        if db.execute("PRAGMA user_version").fetchone()[0] == 0:
+            return Snapshot((), (), frozenset())
+        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+        def column(query: str) -> list[bytes]:
+            return [row[0] for row in db.execute(query)]
+
+        return Snapshot(
+            tuple(column("SELECT key FROM dispatched ORDER BY key")),
+            tuple(column("SELECT key FROM interrupted ORDER BY rowid")),
+            frozenset(column("SELECT key FROM answers")),
+        )
+    finally:
+        db.close()
+
+
+def wait_until(true: Any, process: subprocess.Popen[str], seconds: float = 60.0) -> None:
+    """Poll until `true()` holds or the process has ended."""
+    end = time.monotonic() + seconds
+    while not true() and process.poll() is None:
+        assert time.monotonic() < end, "waited too long"
+        time.sleep(0.002)
+
+
+def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of a process that ends by itself."""
+    out, err = process.communicate(timeout=60)
+    return process.returncode, out, err
+
+
+def stop(process: subprocess.Popen[str]) -> None:
+    """End a process that a test left behind."""
+    if process.poll() is None:
+        process.kill()
+    process.communicate()
+
+
+def ledger(summary: Mapping[str, Any]) -> Counter[str]:
+    """The query counts of all rows together."""
+    total: Counter[str] = Counter()
+    for row in summary["results"]:
+        total.update(row["queries"])
+    return total
+
+
+def numbers(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """A summary without times and without what only an interruption leaves behind."""
+    kept = json.loads(json.dumps(dict(summary)))
+    kept.pop("performance")
+    for name in ("started", "finished"):
+        kept["experiment"].pop(name)
+    for row in [*kept["results"], *kept["pooled"]]:
+        row["queries"].pop("interrupted")
+    return kept

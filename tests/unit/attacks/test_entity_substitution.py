@@ -1,0 +1,235 @@
+"""The attack driven by hand: no model, no mock, no scheduler."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from medstress.attacks import EntitySubstitution
+from medstress.attacks.entity_substitution import nearest_span
+from medstress.errors import BudgetExhausted, UsageError
+from medstress.items import Mention, Question
+from medstress.outcomes import Outcome, Prediction
+from medstress.queries import Ask, Step
+from medstress.resources import Resources
+from medstress.seeding import rng_for
+from medstress.testing import PerturbationTable, tiny_resources
+
+HELD = Prediction(outcome=Outcome.RIGHT, answer="A")
+FLIPPED = Prediction(outcome=Outcome.WRONG, answer="B", reached_goal=True)
+H = {"near": 0.1, "middle": 0.5, "far": 0.9, "Beta": 0.3, "Gamma": 0.2, "gamma cell": 0.6}
+
+
+def mention(field: str, start: int, end: int, type_: str = "T121") -> Mention:
+    return Mention(field=field, start=start, end=end, type=type_)
+
+
+ITEM = Question(
+    id="q",
+    stem="Which?",
+    options=("Alpha", "Beta", "some Gamma blocker", "Delta"),
+    key="A",
+    mentions=(
+        mention("A", 0, 5),
+        mention("B", 0, 4),
+        mention("C", 5, 10),
+        mention("D", 0, 5, "T047"),
+        mention("stem", 0, 5),
+    ),
+)
+RESOURCES = tiny_resources(PerturbationTable(["middle", "near", "far"], H))
+
+
+def start(resources: Resources = RESOURCES, item: Question = ITEM, **given: Any) -> Any:
+    attack = EntitySubstitution(**given)
+    return attack.run(item, rng_for(0, attack.stream, "d", item.id), resources)
+
+
+def asked(step: Step) -> list[str]:
+    """The third option of every query, then of what is announced."""
+    assert isinstance(step, Ask)
+    return [query.candidate.options[2] for query in (*step.queries, *step.then)]
+
+
+def test_nearest_asks_in_ascending_distance_and_announces_the_rest() -> None:
+    flow = start(sampler="nearest", budget=3)
+    step = next(flow)
+    assert len(step.queries) == 1
+    assert asked(step) == ["some Near blocker", "some Middle blocker", "some Far blocker"]
+    assert asked(flow.send((HELD,))) == ["some Middle blocker", "some Far blocker"]
+    assert asked(flow.send((HELD,))) == ["some Far blocker"]
+    with pytest.raises(StopIteration) as stop:
+        flow.send((HELD,))
+    assert stop.value.value is None
+
+
+def test_farthest_asks_in_descending_distance() -> None:
+    step = next(start(sampler="farthest", budget=2))
+    assert asked(step) == ["some Far blocker", "some Middle blocker"]
+
+
+def test_a_success_ends_the_search_with_its_candidate() -> None:
+    flow = start(sampler="nearest", budget=3)
+    next(flow)
+    second = flow.send((HELD,))
+    with pytest.raises(StopIteration) as stop:
+        flow.send((FLIPPED,))
+    assert stop.value.value == second.queries[0].candidate
+
+
+def test_a_wrong_answer_that_misses_the_goal_does_not_end_the_search() -> None:
+    flow = start(sampler="nearest", budget=2)
+    next(flow)
+    wrong = Prediction(outcome=Outcome.WRONG, answer="B", reached_goal=False)
+    assert asked(flow.send((wrong,))) == ["some Middle blocker"]
+
+
+def test_announced_queries_are_the_very_ones_asked_later() -> None:
+    flow = start(sampler="nearest", budget=3)
+    first = next(flow)
+    second = flow.send((HELD,))
+    assert second.queries[0] is first.then[0]
+
+
+def test_one_span_changes_and_nothing_else() -> None:
+    candidate = next(start(sampler="nearest", budget=1)).queries[0].candidate
+    assert candidate.options == ("Alpha", "Beta", "some Near blocker", "Delta")
+    assert (candidate.context, candidate.stem, candidate.item) == ("", "Which?", ITEM)
+    (edit,) = candidate.edits
+    assert (edit.field, edit.start, edit.end) == ("C", 5, 10)
+
+
+def test_a_vocabulary_smaller_than_the_budget_is_used_up() -> None:
+    flow = start(sampler="random", budget=8)
+    texts = asked(next(flow))
+    assert sorted(texts) == ["some Far blocker", "some Middle blocker", "some Near blocker"]
+
+
+def test_a_smaller_budget_asks_a_prefix() -> None:
+    long = asked(next(start(sampler="pdws", n=-2, budget=3)))
+    short = asked(next(start(sampler="pdws", n=-2, budget=2)))
+    assert long[:2] == short
+
+
+def test_the_exhausted_budget_passes_through() -> None:
+    flow = start(sampler="nearest", budget=3)
+    next(flow)
+    with pytest.raises(BudgetExhausted):
+        flow.throw(BudgetExhausted(0))
+
+
+@pytest.mark.parametrize("sampler", ["nearest", "farthest"])
+def test_deterministic_samplers_do_not_touch_the_generator(sampler: str) -> None:
+    attack = EntitySubstitution(sampler=sampler, budget=2)
+    rng = np.random.default_rng(0)
+    before = rng.bit_generator.state
+    next(attack.run(ITEM, rng, RESOURCES))
+    assert attack.deterministic
+    assert rng.bit_generator.state == before
+
+
+def test_arms_share_their_stream() -> None:
+    one = EntitySubstitution(sampler="random", budget=1)
+    other = EntitySubstitution(sampler="pdws", n=3, budget=9)
+    assert one.stream == other.stream
+    assert not one.deterministic
+
+
+def test_the_nearest_typed_distractor_entity_is_the_victim_span() -> None:
+    assert nearest_span(ITEM, RESOURCES) == mention("C", 5, 10)
+    swapped = tiny_resources(PerturbationTable(["near"], H | {"Beta": 0.1}))
+    assert nearest_span(ITEM, swapped) == mention("B", 0, 4)
+
+
+@pytest.mark.parametrize("h", [{"Beta": 0.2}, {"Gamma": float("nan"), "Beta": float("nan")}])
+def test_the_first_option_wins_where_distances_tie_or_are_undefined(h: dict[str, float]) -> None:
+    resources = tiny_resources(PerturbationTable(["near"], H | h))
+    assert nearest_span(ITEM, resources) == mention("B", 0, 4)
+
+
+def test_an_undefined_distance_loses_against_a_defined_one() -> None:
+    resources = tiny_resources(PerturbationTable(["near"], H | {"Beta": float("nan"), "Gamma": 9}))
+    assert nearest_span(ITEM, resources) == mention("C", 5, 10)
+
+
+def test_the_order_of_the_mentions_does_not_matter() -> None:
+    item = Question(
+        id="q",
+        stem="Which?",
+        options=("Alpha", "Beta", "Gamma"),
+        key="A",
+        mentions=(mention("C", 0, 5), mention("B", 0, 4)),
+    )
+    tied = tiny_resources(PerturbationTable(["near"], lambda anchor, text: 0.5))
+    assert nearest_span(item, tied) == mention("B", 0, 4)
+
+
+@pytest.mark.parametrize(
+    ("mentions", "names", "reason"),
+    [
+        ((), ["near"], "no distractor mentions an entity of type drugs"),
+        (
+            (mention("A", 0, 5), mention("stem", 0, 5), mention("B", 0, 4, "T047")),
+            ["near"],
+            "no distractor mentions an entity of type drugs",
+        ),
+        ((mention("B", 0, 4),), ["ALPHA"], "no name of the vocabulary may replace it"),
+        ((mention("B", 0, 4),), ["near"], None),
+    ],
+    ids=["no mention", "key, stem and another type", "no name left", "attackable"],
+)
+def test_what_cannot_be_attacked_is_told_before_any_query(
+    mentions: tuple[Mention, ...], names: list[str], reason: str | None
+) -> None:
+    item = Question(id="q", stem="Which?", options=("Alpha", "Beta"), key="A", mentions=mentions)
+    resources = tiny_resources(PerturbationTable(names))
+    assert EntitySubstitution(sampler="nearest").obstacle(item, resources) == reason
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (
+            {"sampler": "pwds", "n": 1},
+            "entity_substitution: unknown sampler 'pwds'; did you mean 'pdws'? "
+            "(known: random, pdws, nearest, farthest)",
+        ),
+        (
+            {"sampler": 3},
+            "entity_substitution: unknown sampler 3 (known: random, pdws, nearest, farthest)",
+        ),
+        ({}, "entity_substitution: sampler 'pdws' needs its exponent, e.g. n = -20"),
+        ({"sampler": "random", "n": 1}, "entity_substitution: sampler 'random' takes no n"),
+        *(
+            (
+                {"n": n},
+                f"entity_substitution: n must be a number from -200 to 200, got {n!r}",
+            )
+            for n in (201, -200.5, float("nan"), float("inf"), "1", True)
+        ),
+        *(
+            (
+                {"n": 1, "budget": budget},
+                "entity_substitution: budget must be a whole number from 1 to 1000, got "
+                f"{budget!r}",
+            )
+            for budget in (0, -1, 1001, 2.0, "8", True, None)
+        ),
+    ],
+)
+def test_parameters_out_of_range_are_refused(given: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        EntitySubstitution(**given)
+    assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize("n", [-200, 200, 0, -0.5])
+def test_the_ends_of_the_range_are_fine(n: float) -> None:
+    assert EntitySubstitution(n=n, budget=1000).spec() == {
+        "name": "entity_substitution",
+        "sampler": "pdws",
+        "n": n,
+        "budget": 1000,
+    }

@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from medstress.errors import DataError
+from medstress.items import Candidate, Mention, Question
+from medstress.text import Edit
+
+
+def question(**given: Any) -> Question:
+    values: dict[str, Any] = {
+        "id": "q1",
+        "context": "A man bleeds.",
+        "stem": "Which drug?",
+        "options": ("Aspirin", "Warfarin sodium", "Heparin"),
+        "key": "B",
+    }
+    return Question(**(values | given))
+
+
+def mention(field: str, start: int, end: int) -> Mention:
+    return Mention(field=field, start=start, end=end, type="T121")
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"options": ("x",)}, "item 'q1', field 'options': expected 2 to 10 options, got 1"),
+        (
+            {"options": tuple("abcdefghijk")},
+            "item 'q1', field 'options': expected 2 to 10 options, got 11",
+        ),
+        ({"options": ("x", "  ")}, "item 'q1', field 'options': an option is empty"),
+        (
+            {"options": ("x", "y", " x ")},
+            "item 'q1', field 'options': A and C are both ' x '",
+        ),
+        ({"key": "D"}, "item 'q1', field 'answer_idx': expected one of A, B, C, got 'D'"),
+        ({"key": ""}, "item 'q1', field 'answer_idx': expected one of A, B, C, got ''"),
+        ({"key": "AB"}, "item 'q1', field 'answer_idx': expected one of A, B, C, got 'AB'"),
+        (
+            {"context": "", "stem": " "},
+            "item 'q1', field 'question': the text is empty",
+        ),
+        (
+            {"mentions": (mention("E", 0, 1),)},
+            "item 'q1', field 'mentions': field 'E' is neither an option letter nor context, "
+            "stem, question",
+        ),
+        (
+            {"mentions": (mention("A", 0, 8),)},
+            "item 'q1', field 'mentions': offsets [0, 8) lie outside A (length 7)",
+        ),
+        (
+            {"mentions": (mention("A", 3, 3),)},
+            "item 'q1', field 'mentions': offsets [3, 3) lie outside A (length 7)",
+        ),
+        (
+            {"mentions": (mention("question", -1, 3),)},
+            "item 'q1', field 'mentions': offsets [-1, 3) lie outside question (length 25)",
+        ),
+    ],
+)
+def test_a_broken_question_is_refused_with_a_sentence(given: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(DataError) as caught:
+        question(**given)
+    assert str(caught.value) == sentence
+
+
+def test_two_and_ten_options_are_fine() -> None:
+    assert question(options=("x", "y"), key="A").letters == "AB"
+    assert question(options=tuple("abcdefghij"), key="J").key_text == "j"
+
+
+def test_every_field_can_be_read_by_name() -> None:
+    item = question()
+    assert item.text_of("question") == "A man bleeds. Which drug?"
+    assert item.text_of("context") == "A man bleeds."
+    assert item.text_of("stem") == "Which drug?"
+    assert item.text_of("C") == item.option("C") == "Heparin"
+
+
+def test_without_context_the_question_is_the_stem() -> None:
+    assert question(context="").question == "Which drug?"
+
+
+def test_the_hash_covers_what_reaches_a_prompt_or_a_judgement() -> None:
+    base = question()
+    changes: list[dict[str, Any]] = [
+        {"context": "A man bled."},
+        {"stem": "Which drug now?"},
+        {"options": ("Aspirin", "Warfarin", "Heparin")},
+        {"options": ("Heparin", "Warfarin sodium", "Aspirin")},
+        {"key": "C"},
+        {"mentions": (mention("A", 0, 7),)},
+    ]
+    hashes = {question(**change).hash for change in changes}
+    assert len(hashes | {base.hash}) == len(changes) + 1
+
+
+def test_neither_id_nor_metadata_is_part_of_the_hash() -> None:
+    assert question(id="q2", metadata={"topic": "x"}).hash == question().hash
+
+
+def test_metadata_does_not_tell_items_apart() -> None:
+    assert question(metadata={"topic": ["x"]}) == question()
+    assert hash(question(metadata={"topic": ["x"]})) == hash(question())
+
+
+def test_a_candidate_without_edits_is_the_item() -> None:
+    candidate = Candidate(item=question())
+    assert candidate.options == question().options
+    assert (candidate.context, candidate.stem) == ("A man bleeds.", "Which drug?")
+
+
+def test_an_edit_changes_its_field_and_no_other() -> None:
+    item = question()
+    candidate = Candidate(item=item).edit(mention("B", 0, 8), "Digoxin")
+    assert candidate.options == ("Aspirin", "Digoxin sodium", "Heparin")
+    assert (candidate.context, candidate.stem) == (item.context, item.stem)
+    assert item.options[1] == "Warfarin sodium"
+
+
+def test_edits_are_in_the_offsets_of_the_original() -> None:
+    twice = (
+        Candidate(item=question())
+        .edit(mention("B", 0, 8), "Digitoxin, a glycoside, as")
+        .edit(mention("B", 9, 15), "salt")
+    )
+    assert twice.options[1] == "Digitoxin, a glycoside, as salt"
+
+
+def test_context_and_stem_can_be_edited() -> None:
+    candidate = (
+        Candidate(item=question())
+        .edit(mention("context", 2, 5), "woman")
+        .edit(mention("stem", 0, 5), "What")
+    )
+    assert (candidate.context, candidate.stem) == ("A woman bleeds.", "What drug?")
+
+
+def test_candidates_are_values() -> None:
+    one, other = (Candidate(item=question()).edit(mention("A", 0, 7), "x") for _ in range(2))
+    assert one == other
+    assert hash(one) == hash(other)
+    assert one != Candidate(item=question()).edit(mention("A", 0, 7), "y")
+    assert one.edits == (Edit(field="A", start=0, end=7, replacement="x"),)

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from medstress.text import Edit, apply_edits, copy_case
+
+
+def edit(start: int, end: int, replacement: str) -> Edit:
+    return Edit(field="A", start=start, end=end, replacement=replacement)
+
+
+@st.composite
+def edited_texts(draw: st.DrawFn) -> tuple[str, list[Edit]]:
+    """A text and edits that do not overlap, in any order."""
+    text = draw(st.text(max_size=40))
+    cuts = sorted(draw(st.lists(st.integers(0, len(text)), max_size=8)))
+    spans = list(zip(cuts[::2], cuts[1::2], strict=False))
+    edits = [edit(start, end, draw(st.text(max_size=6))) for start, end in spans]
+    return text, draw(st.permutations(edits))
+
+
+@given(st.text())
+def test_no_edits_leave_a_text_as_it_is(text: str) -> None:
+    assert apply_edits(text, []) == text
+
+
+@given(edited_texts())
+def test_the_length_changes_by_what_the_edits_add_and_remove(given: tuple[str, list[Edit]]) -> None:
+    text, edits = given
+    gained = sum(len(e.replacement) - (e.end - e.start) for e in edits)
+    assert len(apply_edits(text, edits)) == len(text) + gained
+
+
+@given(edited_texts())
+def test_replacing_each_span_by_itself_changes_nothing(given: tuple[str, list[Edit]]) -> None:
+    text, edits = given
+    same = [edit(e.start, e.end, text[e.start : e.end]) for e in edits]
+    assert apply_edits(text, same) == text
+
+
+@given(edited_texts())
+def test_edits_from_right_to_left_one_by_one_give_the_same_text(
+    given: tuple[str, list[Edit]],
+) -> None:
+    text, edits = given
+    expected = text
+    for e in sorted(edits, key=lambda e: (e.start, e.end), reverse=True):
+        expected = expected[: e.start] + e.replacement + expected[e.end :]
+    # Insertions at one position stand in the order given, which one by one would reverse.
+    if len({(e.start, e.end) for e in edits}) == len(edits):
+        assert apply_edits(text, edits) == expected
+
+
+def test_insertions_at_one_position_stand_in_the_order_given() -> None:
+    assert apply_edits("ad", [edit(1, 1, "b"), edit(1, 1, "c")]) == "abcd"
+
+
+def test_edits_may_touch() -> None:
+    assert apply_edits("abcd", [edit(2, 4, "Y"), edit(0, 2, "X")]) == "XY"
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [
+        [edit(0, 2, "x"), edit(1, 3, "y")],
+        [edit(3, 5, "x")],
+        [edit(2, 1, "x")],
+        [edit(-1, 1, "x")],
+        [edit(0, 3, "x"), edit(0, 3, "x")],
+    ],
+    ids=["overlap", "past the end", "reversed", "negative", "twice the same"],
+)
+def test_edits_that_overlap_or_leave_the_text_are_refused(edits: list[Edit]) -> None:
+    with pytest.raises(ValueError, match="overlaps or leaves the text"):
+        apply_edits("abcd", edits)
+
+
+ascii_names = st.text(st.characters(min_codepoint=32, max_codepoint=126), min_size=1)
+
+
+@given(ascii_names, ascii_names)
+def test_only_the_first_character_takes_the_case(replacement: str, original: str) -> None:
+    result = copy_case(replacement, original)
+    assert result[1:] == replacement[1:]
+    assert result.casefold() == replacement.casefold()
+    if original[0].isalpha() and replacement[0].isalpha():
+        assert result[0].isupper() == original[0].isupper()
+
+
+@pytest.mark.parametrize(
+    ("replacement", "original", "expected"),
+    [
+        ("DNA polymerase", "Aspirin", "DNA polymerase"),
+        ("5-fluorouracil", "Aspirin", "5-fluorouracil"),
+        ("Warfarin", "5-fluorouracil", "Warfarin"),
+        ("", "Aspirin", ""),
+        ("Warfarin", "", "Warfarin"),
+    ],
+)
+def test_what_has_no_case_changes_nothing(replacement: str, original: str, expected: str) -> None:
+    assert copy_case(replacement, original) == expected

@@ -1,0 +1,44 @@
+"""The scripts and files in examples/ do what their first lines say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from medstress.cli.app import medstress_cli
+
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
+Load = Callable[[Path], ModuleType]
+
+
+def test_a_function_that_knows_nothing_is_called_a_guesser(
+    workplace: Path, load: Load, capsys: pytest.CaptureFixture[str]
+) -> None:
+    load(EXAMPLES / "attack_my_function.py").main("run")
+    out = capsys.readouterr().out
+    assert "! longest on sample/drugs is not above chance" in out
+    assert "near: 11 of 11 flipped" in out
+    assert (workplace / "run" / "report.html").stat().st_size > 10_000
+
+
+def test_one_question_is_attacked_and_shown(
+    workplace: Path, load: Load, capsys: pytest.CaptureFixture[str]
+) -> None:
+    load(EXAMPLES / "attack_one.py").main()
+    out = capsys.readouterr().out
+    assert out.startswith("verdict: flipped")
+    assert "answer: A -> B" in out
+    assert "mab\n" in out
+
+
+def test_the_experiment_file_runs_over_the_own_questions(
+    workplace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert medstress_cli(["run", str(EXAMPLES / "experiment.toml"), "--out", "run"]) == 0
+    out = capsys.readouterr().out
+    assert "jsonl" in out
+    assert "diseases" in out
+    assert medstress_cli(["report", "run"]) == 0

@@ -1,0 +1,194 @@
+"""The code on the pages runs as it stands there."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import medstress as ms
+from medstress import registry
+from medstress.cli.app import medstress_cli
+from medstress.experiment.demo import DEMO
+
+ROOT = Path(__file__).resolve().parents[3]
+Blocks = Callable[[str, str], list[str]]
+Load = Callable[[Path], ModuleType]
+Modules = Callable[[str], list[ModuleType]]
+PAGES = sorted(
+    str(path.relative_to(ROOT))
+    for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    if path.name not in ("cli.md", "schema.md")
+)
+
+
+@pytest.fixture
+def modules(workplace: Path, blocks: Blocks, load: Load) -> Modules:
+    """Writes a page's Python blocks under the names in their first lines, and imports them."""
+
+    def write(page: str) -> list[ModuleType]:
+        found = []
+        for code in blocks(page, "python"):
+            path = workplace / code.partition("\n")[0].removeprefix("# ")
+            path.write_text(code, encoding="utf-8")
+            found.append(load(path))
+        return found
+
+    return write
+
+
+def run_tests_of(module: ModuleType, folder: Path) -> int:
+    tests = [value for name, value in vars(module).items() if name.startswith("test_")]
+    for test in tests:
+        test(**({"tmp_path": folder} if inspect.signature(test).parameters else {}))
+    return len(tests)
+
+
+def install(name: str, entry_points: str, folder: Path) -> None:
+    """What pip leaves of a package: its metadata."""
+    info = folder / f"{name.replace('-', '_')}-0.1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.1\n")
+    (info / "entry_points.txt").write_text(entry_points)
+
+
+def test_the_attack_of_the_page_passes_its_tests_and_runs(
+    workplace: Path,
+    modules: Modules,
+    blocks: Blocks,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    page = "docs/writing-an-attack.md"
+    *_, tests = modules(page)
+    assert run_tests_of(tests, workplace) == 2
+    install(
+        "medstress-look-alike",
+        "[medstress.attacks]\nlook_alike = look_alike:LookAlike\n",
+        workplace,
+    )
+    assert medstress_cli(["list", "attacks"]) == 0
+    assert capsys.readouterr().out in (ROOT / page).read_text("utf-8")
+    experiment = {
+        **{"experiment": {"name": "x"}, "dataset": {"name": "sample", "limit": 20}},
+        "entities": {"type": "drugs", "vocabulary": "drugs", "embedding": "ngram"},
+        "victim": {"backend": "mock"},
+        **tomllib.loads(blocks(page, "toml")[1]),
+    }
+    (row,) = ms.run(experiment, out="run").summary()["results"]
+    assert row["attack"] == "look_alike"
+    assert row["seed"] is None
+    assert row["n_eligible"] > 0
+
+
+def test_the_back_end_of_the_page_passes_its_tests_and_runs(
+    workplace: Path, modules: Modules, blocks: Blocks
+) -> None:
+    page = "docs/writing-a-back-end.md"
+    *_, tests = modules(page)
+    assert run_tests_of(tests, workplace) == 2
+    install(
+        "medstress-word-counts",
+        "[medstress.backends]\nword_counts = word_counts:open_backend\n",
+        workplace,
+    )
+    (workplace / "corpus.txt").write_text("Scopolamine prevents travel sickness.", "utf-8")
+    experiment = {
+        **{"experiment": {"name": "x"}, "dataset": {"name": "sample", "limit": 20}},
+        "entities": {"type": "drugs", "vocabulary": "drugs", "embedding": "ngram"},
+        "attack": {"name": "entity_substitution", "sampler": "nearest"},
+        **tomllib.loads(blocks(page, "toml")[1]),
+    }
+    (row,) = ms.run(experiment, out="run").summary()["results"]
+    assert row["victim"] == "words"
+    assert row["n_failed"] == 0
+
+
+def test_the_quick_start_runs_from_python(
+    workplace: Path, blocks: Blocks, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (code,) = blocks("docs/quickstart.md", "python")
+    exec(compile(code, "quickstart", "exec"), {})
+    assert " flipped" in capsys.readouterr().out
+
+
+def test_the_quick_start_runs_from_the_command_line(
+    workplace: Path, blocks: Blocks, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = "docs/quickstart.md"
+    (toml,) = blocks(page, "toml")
+    Path("mine.toml").write_text(toml, encoding="utf-8")
+    assert medstress_cli(["run", "mine.toml", "--dry-run"]) == 0
+    assert capsys.readouterr().out in (ROOT / page).read_text("utf-8")
+    assert medstress_cli(["run", "mine.toml"]) == 0
+    assert medstress_cli(["run", "mine.toml", "--set", "attack.near.n=-30", "--out", "30"]) == 0
+
+
+def test_the_first_experiment_of_the_readme_runs(workplace: Path, blocks: Blocks) -> None:
+    toml, *_ = blocks("README.md", "toml")
+    Path("mine.toml").write_text(toml, encoding="utf-8")
+    arguments = ["run", "mine.toml", "--set", 'entities.embedding="ngram"', "--limit", "20"]
+    assert medstress_cli(arguments) == 0
+
+
+def test_the_function_of_the_victims_page_is_a_victim(workplace: Path, blocks: Blocks) -> None:
+    (code,) = blocks("docs/victims.md", "python")
+    Path("my_model.py").write_text(code, encoding="utf-8")
+    prompt = blocks("docs/victims.md", "jinja")[0]
+    Path("mine.jinja").write_text(prompt, encoding="utf-8")
+    victim, *_ = tomllib.loads(blocks("docs/victims.md", "toml")[0])["victim"]
+    item = ms.Question(
+        id="q",
+        stem="Which?",
+        options=("Warfarin", "Ibuprofen", "Insulin", "Codeine"),
+        key="A",
+        mentions=(ms.Mention(field="B", start=0, end=9, type="drugs"),),
+    )
+    trial = ms.attack_one(
+        item,
+        {**victim, "prompt": "mine.jinja"},
+        ms.attacks.EntitySubstitution(sampler="nearest", budget=2),
+        entities={"type": "drugs", "vocabulary": "drugs", "embedding": "ngram"},
+    )
+    assert trial["verdict"] == "held"
+    assert trial["n_asked"] == 2
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/data.md", "docs/sample-set.md"])
+def test_rows_on_the_pages_are_json(page: str, blocks: Blocks) -> None:
+    import json
+
+    assert [json.loads(row)["id"] for row in blocks(page, "json")]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_between_pages_lead_somewhere(page: str) -> None:
+    folder = (ROOT / page).parent
+    text = (ROOT / page).read_text("utf-8")
+    for target in re.findall(r"\]\(([^)#\s]*)(?:#[^)\s]*)?\)", text):
+        assert target == "" or "://" in target or (folder / target).exists(), target
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_anchors_between_pages_exist(page: str) -> None:
+    folder = (ROOT / page).parent
+    for target, anchor in re.findall(
+        r"\]\(([^)#\s]*)#([^)\s]+)\)", (ROOT / page).read_text("utf-8")
+    ):
+        there = folder / target if target else ROOT / page
+        heads = re.findall(r"^#+ (.+)$", there.read_text("utf-8"), re.MULTILINE)
+        known = {re.sub(r"[^a-z0-9 -]", "", head.lower()).replace(" ", "-") for head in heads}
+        assert anchor in known, f"{target}#{anchor}"
+
+
+def test_lists_on_the_pages_are_what_is_installed() -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    data = (ROOT / "docs/data.md").read_text("utf-8")
+    for name in registry.DATASETS:
+        assert f"`{name}`" in data or f'"{name}"' in data, name
+    for attack in DEMO["attack"]:
+        assert f"  {attack['label']} " in readme

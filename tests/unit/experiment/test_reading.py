@@ -1,0 +1,549 @@
+"""Experiment files that are refused, and the exact sentence each is refused with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medstress.errors import UsageError
+from medstress.experiment.config import Experiment
+from medstress.experiment.parts import make_attacks
+from medstress.experiment.reading import check_experiment, read_experiment
+
+LINES = """[experiment]
+name = "x"
+seeds = [0, 1]
+[[dataset]]
+name = "sample"
+[[entities]]
+type = "drugs"
+vocabulary = "drugs"
+[[victim]]
+backend = "mock"
+[[attack]]
+name = "entity_substitution"
+sampler = "random"
+"""
+# Lines:  1 [experiment]  4 [[dataset]]  6 [[entities]]  9 [[victim]]  11 [[attack]]
+END = {"experiment": 3, "dataset": 5, "entities": 8, "victim": 10, "attack": 13}
+
+
+def with_line(table: str, line: str) -> str:
+    """The file with one more line at the end of a table."""
+    lines = LINES.splitlines()
+    lines.insert(END[table], line)
+    return "\n".join(lines)
+
+
+def read(folder: Path, text: str, *overrides: str) -> Experiment:
+    (folder / "e.toml").write_text(text, "utf-8")
+    return read_experiment(folder / "e.toml", overrides)
+
+
+def refusal(folder: Path, text: str, *overrides: str) -> str:
+    with pytest.raises(UsageError) as caught:
+        make_attacks(read(folder, text, *overrides).attack)
+    return str(caught.value)
+
+
+def test_the_file_these_tests_start_from_is_fine(tmp_path: Path) -> None:
+    experiment = read(tmp_path, LINES)
+    assert experiment.experiment.seeds == (0, 1)
+    assert experiment.attack[0].parameters == {"sampler": "random"}
+
+
+@pytest.mark.parametrize(
+    ("table", "line", "sentence"),
+    [
+        ("experiment", "sedes = [1]", "line 4: unknown key 'sedes'; did you mean 'seeds'?"),
+        (
+            "experiment",
+            "zzz = 1",
+            "line 4: unknown key 'zzz' (known: flip_check, max_failed, max_queries, max_tokens, "
+            "name, seeds)",
+        ),
+        ("dataset", "limt = 3", "line 6: unknown key 'limt'; did you mean 'limit'?"),
+        ("entities", "poling = 'cls'", "line 9: unknown key 'poling'; did you mean 'pooling'?"),
+        ("victim", "modle = 'x'", "line 11: unknown key 'modle'; did you mean 'model'?"),
+        (
+            "attack",
+            "bugdet = 4",
+            "line 14: unknown key 'bugdet' of entity_substitution; did you mean 'budget'?",
+        ),
+        (
+            "attack",
+            "zzz = 4",
+            "line 14: unknown key 'zzz' of entity_substitution (known: budget, n, sampler)",
+        ),
+    ],
+)
+def test_an_unknown_key_is_named_with_its_line(
+    tmp_path: Path, table: str, line: str, sentence: str
+) -> None:
+    assert refusal(tmp_path, with_line(table, line)) == f"e.toml, {sentence}"
+
+
+@pytest.mark.parametrize(
+    ("table", "line", "sentence"),
+    [
+        (
+            "experiment",
+            "max_failed = -1",
+            "line 4: max_failed = -1: input should be greater than or equal to 0",
+        ),
+        (
+            "experiment",
+            "max_queries = 0",
+            "line 4: max_queries = 0: input should be greater than or equal to 1",
+        ),
+        (
+            "experiment",
+            'flip_check = "yes"',
+            "line 4: flip_check = 'yes': input should be a valid boolean",
+        ),
+        ("dataset", "limit = 2.0", "line 6: limit = 2.0: input should be a valid integer"),
+        ("dataset", 'limit = "2"', "line 6: limit = '2': input should be a valid integer"),
+        ("dataset", "path = 3", "line 6: path = 3: input should be a valid string"),
+        (
+            "dataset",
+            'on_bad_row = "ignore"',
+            "line 6: on_bad_row = 'ignore': input should be 'error' or 'skip'",
+        ),
+        (
+            "entities",
+            'embedding = ""',
+            "line 9: embedding = '': string should have at least 1 character",
+        ),
+        (
+            "entities",
+            'pooling = "max"',
+            "line 9: pooling = 'max': input should be 'cls', 'mean' or 'first_token'",
+        ),
+        (
+            "victim",
+            'parser = "exakt"',
+            "line 11: parser = 'exakt': input should be 'standalone', 'exact', 'first_four' or "
+            "'single_character'",
+        ),
+        (
+            "victim",
+            "temperature = -0.5",
+            "line 11: temperature = -0.5: input should be greater than or equal to 0",
+        ),
+        (
+            "victim",
+            "batch_size = 0",
+            "line 11: batch_size = 0: input should be greater than or equal to 1",
+        ),
+        ("attack", "label = 3", "line 14: label = 3: input should be a valid string"),
+        ("attack", 'use = "no"', "line 14: use = 'no': input should be a valid boolean"),
+    ],
+)
+def test_a_wrong_type_or_value_is_named_with_its_line(
+    tmp_path: Path, table: str, line: str, sentence: str
+) -> None:
+    assert refusal(tmp_path, with_line(table, line)) == f"e.toml, {sentence}"
+
+
+@pytest.mark.parametrize(
+    ("table", "line", "sentence"),
+    [
+        ("experiment", "max_usd = 3", "line 4: max_usd is not built yet"),
+        (
+            "experiment",
+            "controls = true",
+            "line 4: controls = True is not built yet; this version has only controls = False",
+        ),
+        ("dataset", 'hub = "a/b"', "line 6: hub is not built yet"),
+        (
+            "entities",
+            'recogniser = "spacy"',
+            "line 9: recogniser = 'spacy' is not built yet; this version has only "
+            "recogniser = 'given'",
+        ),
+        (
+            "entities",
+            'distance = "mesh"',
+            "line 9: distance = 'mesh' is not built yet; this version has only distance = 'cosine'",
+        ),
+        (
+            "entities",
+            'choices = "as_released"',
+            "line 9: choices = 'as_released' is not built yet; this version has only "
+            "choices = 'default'",
+        ),
+        ("victim", "price_in = 1.0", "line 11: price_in is not built yet"),
+        (
+            "victim",
+            'wrap = ["instructed"]',
+            "line 11: wrap = ['instructed'] is not built yet; this version has only wrap = []",
+        ),
+        (
+            "victim",
+            'answer_by = "head"',
+            "line 11: answer_by = 'head' is not built yet; this version has only "
+            "answer_by = 'letter' or answer_by = 'text' or answer_by = 'generate'",
+        ),
+        (
+            "attack",
+            'goal = "B"',
+            "line 14: goal = 'B' is not built yet; this version has only goal = 'untargeted'",
+        ),
+        (
+            "attack",
+            'victim_span = "saliency"',
+            "line 14: victim_span = 'saliency' is not built yet; this version has only "
+            "victim_span = 'nearest'",
+        ),
+        (
+            "attack",
+            'variants = "mark"',
+            "line 14: variants = 'mark' is not built yet; this version has only "
+            "variants = 'exclude'",
+        ),
+        (
+            "attack",
+            "max_edit_distance = {tokens = 3}",
+            "line 14: max_edit_distance = {'tokens': 3} is not built yet; this version has only "
+            "max_edit_distance = 0",
+        ),
+        ("attack", "learning_rate = 0.1", "line 14: learning_rate is not built yet"),
+    ],
+)
+def test_what_is_not_built_yet_is_refused(
+    tmp_path: Path, table: str, line: str, sentence: str
+) -> None:
+    assert refusal(tmp_path, with_line(table, line)) == f"e.toml, {sentence}"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ('"sample"', '"biosses"', "line 5: name = 'biosses' is not built yet"),
+        ('"mock"', '"openai"', "line 10: backend = 'openai' is not built yet"),
+        ('"random"', '"exhaustive"', "line 13: sampler = 'exhaustive' is not built yet"),
+        (
+            '"entity_substitution"',
+            '"medfuzz"',
+            "line 12: name = 'medfuzz' is not built yet",
+        ),
+        (
+            '"entity_substitution"',
+            '"entity_substitutoin"',
+            "line 12: unknown attack 'entity_substitutoin'; did you mean 'entity_substitution'? "
+            "(installed: entity_substitution)",
+        ),
+        ("[0, 1]", "[0, 1, 0]", "line 3: seeds = [0, 1, 0]: value error, seeds repeat"),
+        ("[0, 1]", '[0, "1"]', "line 3: seeds = '1': input should be a valid integer"),
+        ("[0, 1]", "7", "line 3: seeds = 7: input should be a valid tuple"),
+        (
+            "[0, 1]",
+            "[]",
+            "line 3: seeds = (): tuple should have at least 1 item after validation, not 0",
+        ),
+        (
+            '"x"',
+            '"a b"',
+            "line 2: name = 'a b': string should match pattern '^[A-Za-z0-9][A-Za-z0-9._-]*$'",
+        ),
+        ('name = "x"\n', "", "line 1: the key 'name' is missing"),
+        ('vocabulary = "drugs"\n', "", "line 6: the key 'vocabulary' is missing"),
+        ('backend = "mock"\n', "", "line 9: the key 'backend' is missing"),
+        ('type = "drugs"', "type = 3", "line 7: type = 3: input should be a valid string"),
+    ],
+)
+def test_a_value_that_cannot_be_used_is_refused(
+    tmp_path: Path, old: str, new: str, sentence: str
+) -> None:
+    assert refusal(tmp_path, LINES.replace(old, new, 1)) == f"e.toml, {sentence}"
+
+
+FIXED = ['goal = "untargeted"', 'victim_span = "nearest"', "continue_on_invalid = false"]
+
+
+@pytest.mark.parametrize("line", [*FIXED, 'choices = "default"', "max_edit_distance = 0"])
+def test_the_only_value_that_is_built_may_be_written(tmp_path: Path, line: str) -> None:
+    experiment = read(tmp_path, with_line("attack", line))
+    assert experiment.attack[0].parameters == {"sampler": "random"}
+
+
+@pytest.mark.parametrize("table", ["role.judge", "test", "analysis", "[require]", "tune", "train"])
+def test_a_table_that_is_not_built_yet_is_refused(tmp_path: Path, table: str) -> None:
+    name = table.strip("[]").partition(".")[0]
+    expected = f"e.toml, line 14: the table [{name}] is not built yet"
+    assert refusal(tmp_path, f"{LINES}[{table}]\nx = 1\n") == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (
+            LINES + "[[atack]]\nname = 'x'\n",
+            "e.toml, line 14: unknown table [atack]; did you mean 'attack'?",
+        ),
+        (LINES + "[zzz]\n", "e.toml, line 14: unknown table [zzz]"),
+        ("attack = 3\n", "e.toml: attack must be a table, got 3"),
+        ("dataset = ['sample']\n", "e.toml: dataset must be a table, got ['sample']"),
+        (LINES.partition("[[attack]]")[0], "e.toml: the table [[attack]] is missing"),
+        (LINES.partition("[[dataset]]")[0], "e.toml: the table [[dataset]] is missing"),
+        ("", "e.toml: the table [experiment] is missing"),
+        (
+            with_line("victim", "use = false"),
+            "e.toml, line 9: every [[victim]] entry has use = false",
+        ),
+    ],
+)
+def test_tables_are_checked(tmp_path: Path, text: str, sentence: str) -> None:
+    assert refusal(tmp_path, text) == sentence
+
+
+@pytest.mark.parametrize(
+    ("lines", "sentence"),
+    [
+        (
+            'sampler = "pdws"',
+            "entity_substitution: sampler 'pdws' needs its exponent, e.g. n = -20",
+        ),
+        (
+            "",
+            "entity_substitution: sampler 'pdws' needs its exponent, e.g. n = -20",
+        ),
+        (
+            'sampler = "pwds"\nn = 1',
+            "entity_substitution: unknown sampler 'pwds'; did you mean 'pdws'? "
+            "(known: random, pdws, nearest, farthest)",
+        ),
+        ('sampler = "nearest"\nn = 1', "entity_substitution: sampler 'nearest' takes no n"),
+        (
+            "n = 1\nbudget = 0",
+            "entity_substitution: budget must be a whole number from 1 to 1000, got 0",
+        ),
+        (
+            "n = 1\nbudget = 1001",
+            "entity_substitution: budget must be a whole number from 1 to 1000, got 1001",
+        ),
+        ("n = [1, 300]", "entity_substitution: n must be a number from -200 to 200, got 300"),
+    ],
+)
+def test_parameters_of_an_attack_are_checked_before_anything_runs(
+    tmp_path: Path, lines: str, sentence: str
+) -> None:
+    text = LINES.replace('sampler = "random"', lines)
+    assert refusal(tmp_path, text).endswith(sentence)
+
+
+SECOND = '[[attack]]\nname = "entity_substitution"\nsampler = "random"\n'
+SAME = "two [[attack]] entries are both called {!r}: they are the same, or need labels of their own"
+
+
+def test_two_equal_attacks_are_refused(tmp_path: Path) -> None:
+    assert refusal(tmp_path, LINES + SECOND) == SAME.format("entity_substitution")
+
+
+def test_two_equal_labels_are_refused(tmp_path: Path) -> None:
+    text = LINES + 'label = "mine"\n' + SECOND + 'budget = 2\nlabel = "mine"\n'
+    assert refusal(tmp_path, text) == SAME.format("mine")
+
+
+def test_an_exponent_listed_twice_is_refused(tmp_path: Path) -> None:
+    text = LINES.replace('sampler = "random"', "n = [1, 1]")
+    assert refusal(tmp_path, text) == SAME.format("entity_substitution")
+
+
+def labels(folder: Path, text: str) -> list[str]:
+    return [part.label for part in make_attacks(read(folder, text).attack)]
+
+
+def test_each_exponent_of_a_list_is_an_attack_of_its_own(tmp_path: Path) -> None:
+    text = LINES.replace('sampler = "random"', "n = [-20, 0.5]")
+    assert labels(tmp_path, text) == ["entity_substitution n=-20", "entity_substitution n=0.5"]
+    assert labels(tmp_path, text + 'label = "grid"\n') == ["grid n=-20", "grid n=0.5"]
+
+
+def test_entries_of_one_name_are_told_apart_by_what_differs(tmp_path: Path) -> None:
+    text = LINES + SECOND.replace("random", "pdws") + "n = 3\n"
+    expected = ["entity_substitution sampler=random", "entity_substitution sampler=pdws n=3"]
+    assert labels(tmp_path, text) == expected
+
+
+def test_entries_that_are_switched_off_are_left_out(tmp_path: Path) -> None:
+    text = with_line("attack", "use = false\nlabel = 'first'") + "\n" + SECOND
+    experiment = read(tmp_path, text)
+    assert [table.label for table in experiment.attack] == [None]
+
+
+def test_a_single_table_stands_for_an_array_of_one(tmp_path: Path) -> None:
+    text = LINES.replace("[[", "[").replace("]]", "]")
+    assert len(read(tmp_path, text).entities) == 1
+
+
+def test_the_line_is_that_of_the_entry(tmp_path: Path) -> None:
+    text = LINES + SECOND.replace("random", "nearest") + "bugdet = 3\n"
+    assert refusal(tmp_path, text).startswith("e.toml, line 17: unknown key 'bugdet'")
+
+
+class TestSet:
+    """--set."""
+
+    @pytest.mark.parametrize(
+        ("override", "expected"),
+        [
+            ("attack.budget=4", {"budget": 4}),
+            ("attack.budget = 4", {"budget": 4}),
+            ('attack.sampler="nearest"', {"sampler": "nearest"}),
+            ("attack.sampler=nearest", {"sampler": "nearest"}),
+            ("attack.entity_substitution.budget=4", {"budget": 4}),
+        ],
+    )
+    def test_a_value_is_set(self, tmp_path: Path, override: str, expected: dict[str, Any]) -> None:
+        experiment = read(tmp_path, LINES, override)
+        assert experiment.attack[0].parameters == {"sampler": "random"} | expected
+
+    def test_all_entries_or_the_one_named_or_labelled_are_set(self, tmp_path: Path) -> None:
+        text = LINES + SECOND + 'label = "second.one"\n'
+        every = read(tmp_path, text, "attack.budget=4").attack
+        assert [table.parameters["budget"] for table in every] == [4, 4]
+        one = read(tmp_path, text, "attack.second.one.budget=4").attack
+        assert [table.parameters.get("budget") for table in one] == [None, 4]
+
+    def test_lists_and_tables_are_toml(self, tmp_path: Path) -> None:
+        experiment = read(tmp_path, LINES, "experiment.seeds=[4, 5]", "dataset.use=true")
+        assert experiment.experiment.seeds == (4, 5)
+
+    def test_a_later_override_wins(self, tmp_path: Path) -> None:
+        experiment = read(tmp_path, LINES, "attack.budget=4", "attack.budget=5")
+        assert experiment.attack[0].parameters["budget"] == 5
+
+    def test_an_entry_can_be_switched_off(self, tmp_path: Path) -> None:
+        text = LINES + SECOND + 'label = "b"\n'
+        assert len(read(tmp_path, text, "attack.b.use=false").attack) == 1
+
+    @pytest.mark.parametrize(
+        ("override", "sentence"),
+        [
+            (
+                "attack.budget",
+                "--set 'attack.budget': expected table.key=value or table.NAME.key=value, e.g. "
+                "attack.budget=4",
+            ),
+            (
+                "budget=4",
+                "--set 'budget=4': expected table.key=value or table.NAME.key=value, e.g. "
+                "attack.budget=4",
+            ),
+            (
+                "atack.budget=4",
+                "--set 'atack.budget=4': there is no table 'atack'; did you mean 'attack'?",
+            ),
+            (
+                "attack.entity_substitutoin.budget=4",
+                "--set 'attack.entity_substitutoin.budget=4': no [[attack]] entry is called "
+                "'entity_substitutoin'; did you mean 'entity_substitution'? (there are: "
+                "entity_substitution)",
+            ),
+            (
+                "attack.bugdet=4",
+                "e.toml, line 11: unknown key 'bugdet' of entity_substitution; did you mean "
+                "'budget'?",
+            ),
+            (
+                "attack.goal=B",
+                "e.toml, line 11: goal = 'B' is not built yet; this version has "
+                "only goal = 'untargeted'",
+            ),
+            ("dataset.limit=two", "e.toml, line 4: limit = 'two': input should be a valid integer"),
+            ("victim.use=false", "e.toml, line 9: every [[victim]] entry has use = false"),
+        ],
+    )
+    def test_an_override_that_cannot_be_applied_is_refused(
+        self, tmp_path: Path, override: str, sentence: str
+    ) -> None:
+        assert refusal(tmp_path, LINES, override) == sentence
+
+
+def test_a_missing_file_is_refused_with_a_suggestion(tmp_path: Path) -> None:
+    (tmp_path / "experiment.toml").write_text("")
+    with pytest.raises(UsageError) as caught:
+        read_experiment(tmp_path / "experment.toml")
+    assert str(caught.value) == (
+        f"there is no experiment file {tmp_path}/experment.toml; did you mean 'experiment.toml'?"
+    )
+
+
+@pytest.mark.parametrize("content", [b"[experiment", b"name = \xff", b"a = 1\na = 2\n"])
+def test_what_is_not_toml_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "e.toml"
+    path.write_bytes(content)
+    with pytest.raises(UsageError, match=r"is not valid TOML: |cannot read "):
+        read_experiment(path)
+
+
+def test_a_dict_is_checked_like_a_file() -> None:
+    with pytest.raises(UsageError) as caught:
+        check_experiment({"experiment": {"name": "x", "sedes": [1]}})
+    assert str(caught.value) == "experiment: the table [[dataset]] is missing"
+    with pytest.raises(UsageError) as caught:
+        check_experiment(
+            {
+                "experiment": {"name": "x", "sedes": [1]},
+                "dataset": {"name": "sample"},
+                "entities": {"type": "drugs", "vocabulary": "drugs"},
+                "victim": {"backend": "mock"},
+                "attack": {"name": "entity_substitution", "sampler": "random"},
+            }
+        )
+    expected = "experiment, [experiment]: unknown key 'sedes'; did you mean 'seeds'?"
+    assert str(caught.value) == expected
+
+
+class TestKnownGaps:
+    """Files that should be refused, or refused better; see the reasons."""
+
+    @pytest.mark.xfail(reason="a value outside the words of a fixed key is dropped", strict=True)
+    @pytest.mark.parametrize(
+        "line", ['victim_span = "nearst"', 'variants = "marc"', 'choices = "as_publishd"']
+    )
+    def test_a_misspelt_value_of_a_fixed_key_is_refused(self, tmp_path: Path, line: str) -> None:
+        assert "line 14" in refusal(tmp_path, with_line("attack", line))
+
+    @pytest.mark.xfail(reason="entries are numbered after those with use = false", strict=True)
+    def test_the_line_is_right_behind_an_entry_that_is_switched_off(self, tmp_path: Path) -> None:
+        text = with_line("attack", "use = false") + "\n" + SECOND + "bugdet = 3\n"
+        assert refusal(tmp_path, text).startswith("e.toml, line 18: unknown key 'bugdet'")
+
+    @pytest.mark.xfail(reason="an empty list of exponents is no attack at all", strict=True)
+    def test_an_empty_list_of_exponents_is_refused(self, tmp_path: Path) -> None:
+        refusal(tmp_path, LINES.replace('sampler = "random"', "n = []"))
+
+    @pytest.mark.xfail(reason="only the first is read", strict=True)
+    def test_a_second_experiment_table_is_refused(self, tmp_path: Path) -> None:
+        text = LINES.replace("[experiment]", "[[experiment]]")
+        refusal(tmp_path, text + '[[experiment]]\nname = "y"\n')
+
+    @pytest.mark.xfail(reason="IndexError", raises=IndexError, strict=True)
+    def test_an_empty_array_for_the_experiment_is_refused(self, tmp_path: Path) -> None:
+        refusal(tmp_path, "experiment = []\n" + LINES.partition("[[dataset]]")[2])
+
+    @pytest.mark.xfail(reason="TypeError", raises=TypeError, strict=True)
+    def test_an_override_of_what_is_no_table_is_refused(self, tmp_path: Path) -> None:
+        refusal(tmp_path, "attack = 3\n", "attack.budget=4")
+
+    @pytest.mark.xfail(reason="attack parameters are refused without their line", strict=True)
+    def test_a_parameter_of_an_attack_is_refused_with_its_line(self, tmp_path: Path) -> None:
+        assert refusal(tmp_path, with_line("attack", "budget = 0")).startswith("e.toml, line 14: ")
+
+    @pytest.mark.xfail(reason="overrides are for files only", strict=True)
+    def test_overrides_apply_to_a_dict(self) -> None:
+        from medstress.experiment.run import prepare
+
+        experiment = {
+            "experiment": {"name": "x"},
+            "dataset": {"name": "sample"},
+            "entities": {"type": "drugs", "vocabulary": "drugs", "embedding": "ngram"},
+            "victim": {"backend": "mock"},
+            "attack": {"name": "entity_substitution", "sampler": "random"},
+        }
+        prepared = prepare(experiment, overrides=["attack.budget=3"])
+        assert prepared.attacks[0].attack.budget == 3

@@ -1,0 +1,577 @@
+"""Many trials against the real run folder and back ends that remember what they were asked."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medstress.attacks import EntitySubstitution
+from medstress.calls import Call, Choose, Chosen, Failure, Generate, Generated, Reply, Request
+from medstress.errors import BackendError, PermanentBackendError, UsageError
+from medstress.outcomes import Outcome, Prediction
+from medstress.queries import Ask, Consult
+from medstress.scheduler import ready_queue
+from medstress.scheduler.ready_queue import Limits, Progress, Scheduler
+from medstress.scheduler.trial import Trial
+from medstress.store.reader import RunReader
+from medstress.store.run_store import RunStore
+from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, TextScore
+from medstress.tasks.templates import load_template
+from medstress.testing import ScriptedBackend, planted, tiny_questions
+from medstress.victim import Victim
+
+Make = Callable[..., Any]
+ITEMS = tiny_questions(6)
+NEAREST = EntitySubstitution(sampler="nearest", budget=4)
+
+
+def victim_that(errs: Callable[[str], bool], **given: Any) -> ScriptedBackend:
+    """Answers the key of a tiny question, unless `errs` of the prompt."""
+    rule = planted(ITEMS, lambda item, options: errs(" ".join(options)))
+
+    def reply(call: Call) -> Reply:
+        assert isinstance(call, Choose)
+        return Chosen(**rule([call.prompt])[0], tokens_in=10, tokens_out=1)
+
+    return ScriptedBackend(reply, **given)
+
+
+def never(_: str) -> bool:
+    return False
+
+
+def always_when_changed(options: str) -> bool:
+    return any(name[0].islower() or name in SWAPPED for name in options.split())
+
+
+SWAPPED = {"Mirozide", "Nexodrel", "Ovaquine", "Pilbutan"}
+
+
+def drive(
+    folder: Path, trials: Iterable[Trial], **given: Any
+) -> tuple[Progress, list[dict[str, Any]]]:
+    """Run trials; returns the progress, and the stored trials in the plan's order."""
+    with RunStore(folder) as store:
+        progress = Scheduler(store, **given).run(trials)
+    return progress, stored(folder)
+
+
+def stored(folder: Path) -> list[dict[str, Any]]:
+    reader = RunReader(folder)
+    try:
+        return [asdict(trial) for trial in reader.trials()]
+    finally:
+        reader.close()
+
+
+def counts(folder: Path) -> dict[str, int]:
+    """Beside the attack's queries, over all arms."""
+    reader = RunReader(folder)
+    try:
+        total: Counter[str] = Counter()
+        for found in reader.other_counts().values():
+            total.update(found)
+        return {**total, "computed": reader.totals()["calls"]}
+    finally:
+        reader.close()
+
+
+def check_identity(trials: Sequence[dict[str, Any]]) -> None:
+    for trial in trials:
+        asked = trial["result"].get("n_asked", 0)
+        assert asked == trial["n_paid"] + trial["n_cached"] + trial["n_failed"], trial
+
+
+def test_every_trial_is_run_and_every_query_paid(tmp_path: Path, trial_of: Make) -> None:
+    backend = victim_that(never)
+    progress, trials = drive(tmp_path, [trial_of(NEAREST, item, backend) for item in ITEMS])
+    assert [trial["verdict"] for trial in trials] == ["held"] * 6
+    assert [trial["n_paid"] for trial in trials] == [4] * 6
+    assert (progress.n_done, progress.n_eligible, progress.n_flipped) == (6, 6, 0)
+    assert len(backend.asked) == progress.n_computed == 6 * 5
+    assert progress.n_tokens == 11 * progress.n_computed
+    assert counts(tmp_path) == {"baseline": 6, "computed": 30}
+    check_identity(trials)
+
+
+def test_an_identical_pending_call_is_computed_once(tmp_path: Path, trial_of: Make) -> None:
+    backend = victim_that(never)
+    arms = [trial_of(NEAREST, ITEMS[0], backend, attack_label=f"arm {i}") for i in range(3)]
+    _, trials = drive(tmp_path, arms)
+    assert len(backend.asked) == len(set(backend.asked)) == 5
+    assert [(t["n_paid"], t["n_cached"]) for t in trials] == [(4, 0), (0, 4), (0, 4)]
+    assert counts(tmp_path) == {"baseline": 3, "computed": 5}
+    check_identity(trials)
+
+
+def test_a_stored_answer_is_not_asked_again(tmp_path: Path, trial_of: Make) -> None:
+    first, second = victim_that(never), victim_that(never)
+    drive(tmp_path, [trial_of(NEAREST, ITEMS[0], first, attack_label="one")])
+    drive(tmp_path, [trial_of(NEAREST, ITEMS[0], second, attack_label="two")])
+    assert len(first.asked) == 5
+    assert second.asked == []
+
+
+def test_another_model_is_asked_for_itself(tmp_path: Path, trial_of: Make) -> None:
+    first, second = victim_that(never), victim_that(never, name="another")
+    task = MultipleChoice(template=load_template("qstab"), answer_by=AnswerBy.CHOICE)
+    victims = [Victim(label=b.identity.name, task=task, backend=b) for b in (first, second)]
+    drive(tmp_path, [trial_of(NEAREST, ITEMS[0], victim=victim) for victim in victims])
+    assert len(first.asked) == len(second.asked) == 5
+
+
+def test_a_finished_trial_is_skipped(tmp_path: Path, trial_of: Make) -> None:
+    trial = trial_of(NEAREST, ITEMS[0], victim_that(never))
+    drive(tmp_path, [trial])
+    progress, _ = drive(tmp_path, [trial])
+    assert (progress.n_skipped, progress.n_done, progress.n_computed) == (1, 0, 0)
+
+
+def test_work_ahead_counts_only_when_consumed(tmp_path: Path, trial_of: Make) -> None:
+    backend = victim_that(always_when_changed, ahead=8)
+    _, trials = drive(tmp_path, [trial_of(NEAREST, ITEMS[0], backend, flip_check=False)])
+    (trial,) = trials
+    assert trial["verdict"] == "flipped"
+    assert (trial["result"]["n_asked"], trial["n_paid"]) == (1, 1)
+    assert counts(tmp_path) == {"baseline": 1, "ahead": 3, "computed": 5}
+    assert [len(batch) for batch in backend.batches] == [1, 4]
+
+
+def test_work_ahead_that_is_consumed_is_paid_and_saves_batches(
+    tmp_path: Path, trial_of: Make
+) -> None:
+    backend = victim_that(never, ahead=8)
+    _, trials = drive(tmp_path, [trial_of(NEAREST, ITEMS[0], backend)])
+    assert trials[0]["n_paid"] == 4
+    assert counts(tmp_path) == {"baseline": 1, "computed": 5}
+    assert [len(batch) for batch in backend.batches] == [1, 4]
+
+
+def test_without_work_ahead_nothing_is_computed_that_is_not_asked(
+    tmp_path: Path, trial_of: Make
+) -> None:
+    backend = victim_that(always_when_changed, ahead=0)
+    drive(tmp_path, [trial_of(NEAREST, ITEMS[0], backend, flip_check=False)])
+    assert len(backend.asked) == 2
+
+
+def test_what_one_trial_computed_ahead_another_consumes_and_pays(
+    tmp_path: Path, trial_of: Make
+) -> None:
+    backend = victim_that(lambda options: "Mirozide" in options, ahead=8)
+    far = EntitySubstitution(sampler="farthest", budget=9)
+    arms = [
+        trial_of(NEAREST, ITEMS[0], backend, attack_label="near", flip_check=False),
+        trial_of(far, ITEMS[0], backend, attack_label="far", flip_check=False),
+    ]
+    _, trials = drive(tmp_path, arms)
+    assert [t["result"]["n_asked"] for t in trials] == [1, 9]
+    assert len(backend.asked) == len(set(backend.asked))
+    assert [(t["n_paid"], t["n_cached"]) for t in trials] == [(1, 0), (9, 0)]
+    check_identity(trials)
+
+
+@pytest.mark.xfail(
+    reason="room is not kept for the other groups when work ahead is added", strict=True
+)
+def test_batches_stay_within_the_size_of_the_back_end(tmp_path: Path, trial_of: Make) -> None:
+    backend = victim_that(never, batch_size=4, ahead=3)
+    drive(tmp_path, [trial_of(NEAREST, item, backend) for item in ITEMS])
+    assert max(len(batch) for batch in backend.batches) == 4
+    assert len(backend.batches) < len(backend.asked)
+
+
+def test_the_flip_check_asks_again_in_a_batch_of_its_own(tmp_path: Path, trial_of: Make) -> None:
+    backend = victim_that(always_when_changed)
+    _, trials = drive(tmp_path, [trial_of(NEAREST, item, backend) for item in ITEMS])
+    assert [trial["result"]["repeats"] for trial in trials] == [True] * 6
+    seen: Counter[Call] = Counter()
+    for batch in backend.batches:
+        if any(seen[call] for call in batch):
+            assert len(batch) == 1
+        seen.update(batch)
+    assert sum(n == 2 for n in seen.values()) == 6
+    assert counts(tmp_path) == {"baseline": 6, "other": 6, "computed": 18}
+
+
+def test_one_query_counts_once_however_many_calls_it_takes(tmp_path: Path, trial_of: Make) -> None:
+    task = MultipleChoice(
+        template=load_template("cloze"),
+        answer_by=AnswerBy.TEXT,
+        text_score=TextScore.UNCONDITIONAL,
+    )
+    backend = ScriptedBackend(scored)
+    victim = Victim(label="v", task=task, backend=backend)
+    _, trials = drive(tmp_path, [trial_of(NEAREST, ITEMS[0], victim=victim)])
+    assert (trials[0]["verdict"], trials[0]["n_paid"]) == ("held", 4)
+    assert len(backend.asked) == 10
+    check_identity(trials)
+
+
+def scored(call: Call) -> Reply:
+    from medstress.testing import scripted_reply
+
+    return scripted_reply(call, 0, 0.3 if call.prompt == "Answer:" else 0.9)
+
+
+def test_a_failed_call_fails_its_trial_and_no_other(tmp_path: Path, trial_of: Make) -> None:
+    healthy = victim_that(never)
+
+    def reply(call: Call) -> Reply:
+        if "case 1?" in str(call.prompt) and "Ovaquine" in str(call.prompt):
+            return Failure(error="no")
+        return healthy.answer([call])[0]
+
+    backend = ScriptedBackend(reply)
+    progress, trials = drive(tmp_path, [trial_of(NEAREST, item, backend) for item in ITEMS[:3]])
+    assert [trial["verdict"] for trial in trials] == ["held", "failed", "held"]
+    failed = trials[1]
+    assert (failed["result"]["at"], failed["result"]["note"]) == ("attack", "no")
+    assert (failed["n_paid"], failed["n_failed"], failed["result"]["n_asked"]) == (2, 1, 3)
+    assert progress.n_failed == 1
+    check_identity(trials)
+
+
+def test_a_failed_trial_runs_again_when_it_is_forgotten(tmp_path: Path, trial_of: Make) -> None:
+    backend = ScriptedBackend(
+        lambda call: (
+            Failure(error="no")
+            if "Ovaquine" in str(call.prompt)
+            else victim_that(never).answer([call])[0]
+        )
+    )
+    drive(tmp_path, [trial_of(NEAREST, ITEMS[0], backend)])
+    with RunStore(tmp_path) as store:
+        assert store.forget_failed() == 1
+    mended = victim_that(never)
+    _, trials = drive(tmp_path, [trial_of(NEAREST, ITEMS[0], mended)])
+    assert [(t["verdict"], t["n_paid"], t["n_failed"]) for t in trials] == [("held", 4, 0)]
+    assert len(mended.asked) == 2
+    check_identity(trials)
+
+
+class Raising(ScriptedBackend):
+    """Raises for whole batches, as a back end does that lost its server."""
+
+    def __init__(self, fails: Callable[[int], bool], **given: Any) -> None:
+        super().__init__(victim_that(never)._reply, **given)
+        self._fails = fails
+
+    def answer(self, calls: Sequence[Call]) -> list[Reply]:
+        self.batches.append(tuple(calls))
+        if self._fails(len(self.batches)):
+            raise PermanentBackendError("the server is gone")
+        return [self._reply(call) for call in calls]
+
+
+def test_a_back_end_that_never_answers_stops_the_run(tmp_path: Path, trial_of: Make) -> None:
+    backend = Raising(lambda _: True, batch_size=1)
+    with pytest.raises(BackendError) as caught:
+        drive(tmp_path, [trial_of(NEAREST, item, backend) for item in ITEMS])
+    assert str(caught.value) == (
+        "back end 'scripted' answered nothing and failed 3 times in a row; the last error was: "
+        "the server is gone"
+    )
+    assert len(backend.batches) == 3
+
+
+def test_a_back_end_that_has_answered_may_fail(tmp_path: Path, trial_of: Make) -> None:
+    backend = Raising(lambda n: n > 1, batch_size=1)
+    progress, trials = drive(tmp_path, [trial_of(NEAREST, item, backend) for item in ITEMS])
+    assert progress.n_failed == 6
+    assert {trial["verdict"] for trial in trials} == {"failed"}
+    check_identity(trials)
+
+
+def test_failures_in_between_do_not_stop_the_run(tmp_path: Path, trial_of: Make) -> None:
+    backend = Raising(lambda n: n <= 2, batch_size=1)
+    _, trials = drive(tmp_path, [trial_of(NEAREST, item, backend) for item in ITEMS])
+    verdicts = Counter(trial["verdict"] for trial in trials)
+    assert verdicts == {"failed": 2, "held": 4}
+    assert {t["result"]["at"] for t in trials if t["verdict"] == "failed"} == {"baseline"}
+
+
+def test_too_few_answers_stop_the_run(tmp_path: Path, trial_of: Make) -> None:
+    class Short(ScriptedBackend):
+        def answer(self, calls: Sequence[Call]) -> list[Reply]:
+            return super().answer(calls)[1:]
+
+    with pytest.raises(UsageError) as caught:
+        drive(tmp_path, [trial_of(NEAREST, item, Short()) for item in ITEMS[:1]])
+    assert str(caught.value) == (
+        "back end 'scripted' returned 0 answers for 1 calls; expected one answer a call, in the "
+        "same order"
+    )
+
+
+@pytest.mark.xfail(reason="_dispatch never returns: take() refuses the group", strict=True)
+@pytest.mark.timeout(3)
+def test_a_limit_that_splits_a_query_stops_cleanly(tmp_path: Path, trial_of: Make) -> None:
+    task = MultipleChoice(
+        template=load_template("cloze"),
+        answer_by=AnswerBy.TEXT,
+        text_score=TextScore.UNCONDITIONAL,
+    )
+    victim = Victim(label="v", task=task, backend=ScriptedBackend(scored))
+    progress, _ = drive(
+        tmp_path, [trial_of(NEAREST, ITEMS[0], victim=victim)], limits=Limits(max_queries=3)
+    )
+    assert progress.stopped
+    assert progress.n_computed <= 3
+
+
+def test_a_limit_is_never_exceeded(tmp_path: Path, trial_of: Make) -> None:
+    backend = victim_that(never)
+    progress, _ = drive(
+        tmp_path,
+        [trial_of(NEAREST, item, backend) for item in ITEMS],
+        limits=Limits(max_queries=10),
+    )
+    assert progress.stopped
+    assert len(backend.asked) == 10
+
+
+@pytest.mark.xfail(reason="work ahead of one group takes the room of the next", strict=True)
+def test_a_limit_is_never_exceeded_by_work_ahead(tmp_path: Path, trial_of: Make) -> None:
+    backend = victim_that(never, ahead=8)
+    drive(
+        tmp_path,
+        [trial_of(NEAREST, item, backend) for item in ITEMS],
+        limits=Limits(max_queries=12),
+    )
+    assert len(backend.asked) <= 12
+
+
+@pytest.mark.parametrize("limits", [Limits(max_queries=7), Limits(max_tokens=70)])
+def test_a_limit_stops_cleanly_and_the_rest_is_done_later(
+    tmp_path: Path, trial_of: Make, limits: Limits
+) -> None:
+    first, second = victim_that(never, batch_size=1), victim_that(never, batch_size=1)
+    progress, trials = drive(
+        tmp_path, [trial_of(NEAREST, item, first) for item in ITEMS], limits=limits
+    )
+    assert progress.stopped
+    assert len(first.asked) == 7
+    assert trials == []
+    progress, trials = drive(tmp_path, [trial_of(NEAREST, item, second) for item in ITEMS])
+    assert not progress.stopped
+    assert [trial["n_paid"] for trial in trials] == [4] * 6
+    assert len(first.asked) + len(second.asked) == 30
+    assert counts(tmp_path) == {"baseline": 6, "computed": 30}
+
+
+def test_an_interrupt_stores_what_is_in_flight(tmp_path: Path, trial_of: Make) -> None:
+    first, second = victim_that(never), victim_that(never)
+    calls = []
+
+    def interrupt(_: Progress) -> None:
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        drive(tmp_path, [trial_of(NEAREST, item, first) for item in ITEMS], on_progress=interrupt)
+    _, trials = drive(tmp_path, [trial_of(NEAREST, item, second) for item in ITEMS])
+    assert not set(first.asked) & set(second.asked)
+    assert [trial["verdict"] for trial in trials] == ["held"] * 6
+    assert counts(tmp_path) == {"baseline": 6, "computed": 30}
+
+
+SHAPES = [
+    {"batch_size": 1, "ahead": 0, "workers": 1},
+    {"batch_size": 3, "ahead": 2, "workers": 1},
+    {"batch_size": 64, "ahead": 16, "workers": 1},
+    {"batch_size": 2, "ahead": 1, "workers": 4},
+]
+
+
+@pytest.mark.parametrize("window", [1, 3, 64])
+def test_batches_windows_and_threads_change_no_trial_and_no_ledger(
+    tmp_path: Path, trial_of: Make, window: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ready_queue, "WINDOW", window)
+
+    def plan(backend: ScriptedBackend) -> list[Trial]:
+        arms = {
+            "random": EntitySubstitution(sampler="random", budget=5),
+            "near": EntitySubstitution(sampler="pdws", n=-9, budget=5),
+            "far": EntitySubstitution(sampler="pdws", n=9, budget=3),
+        }
+        return [
+            trial_of(attack, item, backend, attack_label=label, seed=seed)
+            for item in ITEMS
+            for label, attack in arms.items()
+            for seed in (0, 1)
+        ]
+
+    results = []
+    for i, shape in enumerate(SHAPES):
+        backend = victim_that(
+            lambda options: any(n in options for n in ("Ovaquine", "Xedramol")), **shape
+        )
+        _, trials = drive(tmp_path / str(i), plan(backend))
+        check_identity(trials)
+        consumed = counts(tmp_path / str(i))
+        results.append((trials, consumed["baseline"], consumed["other"]))
+        assert consumed["computed"] == len(backend.asked)
+    assert {trial["verdict"] for trial in results[0][0]} == {"flipped", "held"}
+    for result in results[1:]:
+        assert result == results[0]
+
+
+def test_trials_that_all_end_in_one_step_do_not_end_the_run(
+    tmp_path: Path, trial_of: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ready_queue, "WINDOW", 2)
+    backend = victim_that(lambda _: True, batch_size=1)
+    plan = [trial_of(NEAREST, ITEMS[0], backend, attack_label=str(i)) for i in range(9)]
+    progress, trials = drive(tmp_path, plan)
+    assert [trial["verdict"] for trial in trials] == ["already_wrong"] * 9
+    assert progress.n_done == 9
+    assert len(backend.asked) == 1
+
+
+def test_the_order_of_the_trials_changes_no_verdict(tmp_path: Path, trial_of: Make) -> None:
+    def outcome(folder: Path, step: int) -> dict[str, Any]:
+        backend = victim_that(lambda options: "Ovaquine" in options)
+        attack = EntitySubstitution(sampler="random", budget=5)
+        plan = [trial_of(attack, item, backend, seed=s) for item in ITEMS for s in (0, 1)]
+        _, trials = drive(folder, plan[::step])
+        return {t["trial_id"]: (t["verdict"], t["result"]) for t in trials}
+
+    assert outcome(tmp_path / "one", 1) == outcome(tmp_path / "other", -1)
+
+
+def test_several_workers_answer_at_the_same_time(tmp_path: Path, trial_of: Make) -> None:
+    both = threading.Barrier(2, timeout=30)
+    healthy = victim_that(never)
+
+    def reply(call: Call) -> Reply:
+        both.wait()
+        return healthy._reply(call)
+
+    backend = ScriptedBackend(reply, batch_size=1, workers=2)
+    _, trials = drive(tmp_path, [trial_of(NEAREST, item, backend) for item in ITEMS[:2]])
+    assert [trial["verdict"] for trial in trials] == ["held"] * 2
+
+
+def test_other_roles_are_asked_and_recorded_outside_the_budget(
+    tmp_path: Path, by_hand: Make, trial_of: Make, query_of: Make
+) -> None:
+    heard = []
+
+    def body(item: Any, rng: Any) -> Any:
+        heard.append((yield Consult("judge", (Generate("valid?"),))))
+        yield Ask((query_of("Mirozide", item),))
+
+    judge = ScriptedBackend(lambda _: Generated(text="yes"), name="judge")
+    trial = trial_of(by_hand(body=body), ITEMS[0], victim_that(never))
+    _, (row,) = drive(tmp_path, [trial], roles={"judge": judge})
+    assert heard == [(Generated(text="yes"),)]
+    assert judge.asked == [Generate("valid?")]
+    assert (row["verdict"], row["n_paid"], row["result"]["n_asked"]) == ("held", 1, 1)
+    reader = RunReader(tmp_path)
+    rows = [(e.role, e.query, e.request is not None) for e in reader.exchanges()]
+    reader.close()
+    assert rows == [("victim", 0, False), ("judge", None, True), ("victim", 1, False)]
+
+
+def test_a_role_that_is_not_there_is_named(tmp_path: Path, by_hand: Make, trial_of: Make) -> None:
+    def body(item: Any, rng: Any) -> Any:
+        yield Consult("judge", (Generate("valid?"),))
+
+    with pytest.raises(UsageError) as caught:
+        drive(tmp_path, [trial_of(by_hand(body=body), ITEMS[0], victim_that(never))])
+    assert str(caught.value) == "the attack asks the role 'judge': add a [role.judge] table"
+
+
+def broken(query_of: Make) -> Callable[[Any, Any], Any]:
+    def body(item: Any, rng: Any) -> Any:
+        yield Ask((query_of("Mirozide", item),))
+        raise ZeroDivisionError("by nought")
+
+    return body
+
+
+def test_a_defect_of_an_attack_fails_its_trial_and_no_other(
+    tmp_path: Path, by_hand: Make, trial_of: Make, query_of: Make
+) -> None:
+    backend = victim_that(never)
+    trials = [
+        trial_of(by_hand(body=broken(query_of)), ITEMS[0], backend, attack_label="broken"),
+        trial_of(NEAREST, ITEMS[1], backend),
+    ]
+    _, rows = drive(tmp_path, trials)
+    assert [row["verdict"] for row in rows] == ["failed", "held"]
+    assert rows[0]["result"]["note"] == "ByHand raised ZeroDivisionError: by nought"
+    assert rows[0]["result"]["at"] == "attack"
+
+
+@pytest.mark.xfail(reason="Live.step throws away what the trial had counted", strict=True)
+def test_a_defect_of_an_attack_does_not_lose_its_queries(
+    tmp_path: Path, by_hand: Make, trial_of: Make, query_of: Make
+) -> None:
+    trial = trial_of(by_hand(body=broken(query_of)), ITEMS[0], victim_that(never))
+    _, rows = drive(tmp_path, [trial])
+    check_identity(rows)
+
+
+@pytest.mark.xfail(reason="Live.step only knows that the last need was the baseline")
+def test_an_attack_that_breaks_before_its_first_query_fails_at_the_attack(
+    tmp_path: Path, by_hand: Make, trial_of: Make
+) -> None:
+    def body(item: Any, rng: Any) -> Any:
+        raise ZeroDivisionError
+        yield
+
+    _, (row,) = drive(tmp_path, [trial_of(by_hand(body=body), ITEMS[0], victim_that(never))])
+    assert (row["verdict"], row["result"]["at"]) == ("failed", "attack")
+
+
+def test_a_defect_of_the_task_on_the_clean_item_fails_at_baseline(
+    tmp_path: Path, trial_of: Make
+) -> None:
+    class Broken:
+        def flow(self, candidate: Any) -> Any:
+            yield (Request(Choose("p", "AB")),)
+            raise ZeroDivisionError
+
+    victim = Victim(label="v", task=Broken(), backend=ScriptedBackend())  # type: ignore[arg-type]
+    _, (row,) = drive(tmp_path, [trial_of(NEAREST, ITEMS[0], victim=victim)])
+    assert (row["verdict"], row["result"]["at"]) == ("failed", "baseline")
+
+
+def test_a_trial_that_asks_something_else_than_before_is_refused(
+    tmp_path: Path, by_hand: Make, trial_of: Make
+) -> None:
+    from medstress.errors import StoreError
+
+    first = [trial_of(by_hand(("x",), ("y",), ("z",)), ITEMS[0], victim_that(never, batch_size=1))]
+    other = [trial_of(by_hand(("w",), ("y",), ("z",)), ITEMS[0], victim_that(never))]
+    drive(tmp_path, first, limits=Limits(max_queries=3))
+    with pytest.raises(StoreError, match="asks something else than it did before"):
+        drive(tmp_path, other)
+
+
+def test_unreadable_answers_hold_and_are_counted(tmp_path: Path, trial_of: Make) -> None:
+    def reply(call: Call) -> Reply:
+        clean = "Mirozide" not in str(call.prompt)
+        return victim_that(never).answer([call])[0] if clean else Chosen(text="hm")
+
+    _, (row,) = drive(tmp_path, [trial_of(NEAREST, ITEMS[0], ScriptedBackend(reply))])
+    assert (row["verdict"], row["result"]["n_unreadable"]) == ("held", 1)
+
+
+def test_a_prediction_is_stored_with_its_scores(tmp_path: Path, trial_of: Make) -> None:
+    backend = ScriptedBackend(lambda call: Chosen(scores=(2.0, 1.0, 1.0, 0.0)))
+    _, (row,) = drive(tmp_path, [trial_of(NEAREST, ITEMS[0], backend)])
+    answer, scores, mass, text = row["result"]["before"]
+    expected = Prediction(outcome=Outcome.RIGHT, answer="A")
+    assert (answer, mass, text) == (expected.answer, expected.mass, expected.text)
+    assert scores == pytest.approx([-0.6931, -1.3863, -1.3863, -27.63], abs=0.01)

@@ -1,0 +1,369 @@
+"""One trial driven by hand: what it needs, and what the referee makes of the replies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from medstress.attacks import EntitySubstitution
+from medstress.backends.mock import MockBackend
+from medstress.calls import Choose, Chosen, Failure, Generate, Generated, Reply, Request
+from medstress.errors import BudgetExhausted
+from medstress.outcomes import Outcome, Prediction, Verdict
+from medstress.queries import Ask, Consult, Predict
+from medstress.scheduler.trial import (
+    FLIP_CHECK_SAMPLE,
+    Need,
+    Purpose,
+    Trial,
+    TrialResult,
+    conduct,
+)
+from medstress.testing import tiny_questions
+from medstress.victim import Victim
+
+ITEM = tiny_questions(1)[0]
+RIGHT, WRONG, UNREADABLE = Chosen(answer="A"), Chosen(answer="B"), Chosen(text="?")
+FAILURE = Failure(error="the server is gone")
+
+Make = Callable[..., Any]
+
+
+def play(trial: Trial, answer: Callable[[Need], Reply]) -> tuple[list[Need], TrialResult]:
+    """Drive a trial; each request of a need gets the same reply."""
+    flow, needs = conduct(trial), []
+    try:
+        need = next(flow)
+        while True:
+            needs.append(need)
+            need = flow.send(tuple(answer(need) for _ in need.requests))
+    except StopIteration as stop:
+        return needs, stop.value
+
+
+def by_option(**replies: Reply) -> Callable[[Need], Reply]:
+    """RIGHT, but for candidates that hold one of the names."""
+
+    def answer(need: Need) -> Reply:
+        assert need.candidate is not None
+        found = [reply for name, reply in replies.items() if name in need.candidate.options]
+        return found[0] if found else RIGHT
+
+    return answer
+
+
+def scripted(*replies: Reply) -> Callable[[Need], Reply]:
+    left = list(replies)
+    return lambda _: left.pop(0)
+
+
+def test_what_is_not_attackable_is_never_asked(by_hand: Make, trial_of: Make) -> None:
+    needs, result = play(trial_of(by_hand(("x",), reason="no entity")), scripted())
+    assert needs == []
+    assert result == TrialResult(verdict=Verdict.NOT_ATTACKABLE, note="no entity")
+
+
+@pytest.mark.parametrize(
+    ("reply", "verdict"),
+    [(WRONG, Verdict.ALREADY_WRONG), (UNREADABLE, Verdict.UNREADABLE)],
+)
+def test_an_item_not_right_at_baseline_is_not_attacked(
+    by_hand: Make, trial_of: Make, reply: Reply, verdict: Verdict
+) -> None:
+    (need,), result = play(trial_of(by_hand(("x",))), scripted(reply))
+    assert (need.role, need.purpose, need.query) == ("victim", Purpose.BASELINE, 0)
+    assert need.candidate is not None
+    assert need.candidate.edits == ()
+    assert (result.verdict, result.n_asked, result.pick) == (verdict, 0, None)
+    assert result.before is not None
+
+
+def test_a_failed_baseline_fails_the_trial(by_hand: Make, trial_of: Make) -> None:
+    _, result = play(trial_of(by_hand(("x",))), scripted(FAILURE))
+    expected = TrialResult(verdict=Verdict.FAILED, at="baseline", note="the server is gone")
+    assert result == expected
+
+
+def test_no_success_within_the_budget_is_held(by_hand: Make, trial_of: Make) -> None:
+    needs, result = play(trial_of(by_hand(("x",), ("y",), budget=2)), by_option())
+    assert [(need.purpose, need.query) for need in needs] == [
+        (Purpose.BASELINE, 0),
+        (Purpose.ATTACK, 1),
+        (Purpose.ATTACK, 2),
+    ]
+    assert (result.verdict, result.n_asked, result.first_success) == (Verdict.HELD, 2, None)
+
+
+def test_the_first_wrong_answer_is_the_success_and_is_asked_again_alone(
+    by_hand: Make, trial_of: Make, query_of: Make
+) -> None:
+    attack = by_hand(("x",), ("bad",), ("never",))
+    needs, result = play(trial_of(attack), by_option(bad=WRONG))
+    assert result.verdict is Verdict.FLIPPED
+    assert (result.first_success, result.n_asked) == (2, 2)
+    assert result.pick == query_of("bad").candidate
+    assert result.after == Prediction(outcome=Outcome.WRONG, answer="B", reached_goal=True)
+    assert result.repeats is True
+    check = needs[-1]
+    assert (check.purpose, check.query, check.alone) == (Purpose.FLIP_CHECK, 2, True)
+    assert check.requests[0].call == needs[-2].requests[0].call
+    assert (needs[-2].requests[0].sample, check.requests[0].sample) == (0, FLIP_CHECK_SAMPLE)
+    assert len(needs) == 4
+
+
+@pytest.mark.parametrize(
+    ("again", "repeats"), [(WRONG, True), (RIGHT, False), (UNREADABLE, False), (FAILURE, None)]
+)
+def test_the_flip_check_says_whether_a_success_repeats_and_changes_no_verdict(
+    by_hand: Make, trial_of: Make, again: Reply, repeats: bool | None
+) -> None:
+    _, result = play(trial_of(by_hand(("x",))), scripted(RIGHT, WRONG, again))
+    assert (result.verdict, result.repeats) == (Verdict.FLIPPED, repeats)
+
+
+def test_the_flip_check_can_be_off(by_hand: Make, trial_of: Make) -> None:
+    needs, result = play(trial_of(by_hand(("x",)), flip_check=False), scripted(RIGHT, WRONG))
+    assert len(needs) == 2
+    assert (result.verdict, result.repeats) == (Verdict.FLIPPED, None)
+
+
+def test_queries_of_a_list_after_a_success_are_not_asked(by_hand: Make, trial_of: Make) -> None:
+    attack = by_hand(("x", "bad", "y"), ("z",))
+    needs, result = play(trial_of(attack), by_option(bad=WRONG))
+    assert (result.first_success, result.n_asked) == (2, 2)
+    assert [need.query for need in needs] == [0, 1, 2, 2]
+    assert attack.told == []
+
+
+def test_a_success_at_the_end_of_a_list_is_told_and_ends_the_trial(
+    by_hand: Make, trial_of: Make
+) -> None:
+    attack = by_hand(("x", "bad"), ("z",))
+    _, result = play(trial_of(attack), by_option(bad=WRONG))
+    ((first, second),) = attack.told
+    assert (first.reached_goal, second.reached_goal) == (False, True)
+    assert result.n_asked == 2
+
+
+def test_a_list_that_does_not_fit_the_budget_is_refused_whole(
+    by_hand: Make, trial_of: Make
+) -> None:
+    needs, result = play(trial_of(by_hand(("x", "y"), ("z", "w"), budget=3)), by_option())
+    assert [need.query for need in needs] == [0, 1, 2]
+    assert (result.verdict, result.n_asked) == (Verdict.HELD, 2)
+
+
+def test_an_attack_is_told_how_much_is_left_and_may_use_it(
+    by_hand: Make, trial_of: Make, query_of: Make
+) -> None:
+    left = []
+
+    def body(item: Any, rng: Any) -> Any:
+        yield Ask((query_of("x"), query_of("y")))
+        try:
+            yield Ask((query_of("z"), query_of("w")))
+        except BudgetExhausted as refusal:
+            left.append(refusal.remaining)
+            yield Ask((query_of("bad"),))
+
+    _, result = play(trial_of(by_hand(body=body, budget=3)), by_option(bad=WRONG))
+    assert left == [1]
+    assert (result.verdict, result.first_success) == (Verdict.FLIPPED, 3)
+
+
+def test_unreadable_answers_are_counted_and_are_no_success(by_hand: Make, trial_of: Make) -> None:
+    attack = by_hand(("odd",), ("x",), ("odd",))
+    _, result = play(trial_of(attack), by_option(odd=UNREADABLE))
+    assert (result.verdict, result.n_asked, result.n_unreadable) == (Verdict.HELD, 3, 2)
+
+
+def test_a_failed_call_ends_the_trial_and_counts_as_asked(by_hand: Make, trial_of: Make) -> None:
+    attack = by_hand(("x",), ("gone",), ("y",))
+    needs, result = play(trial_of(attack), by_option(gone=FAILURE))
+    assert len(needs) == 3
+    assert (result.verdict, result.at, result.note) == (
+        Verdict.FAILED,
+        "attack",
+        "the server is gone",
+    )
+    assert result.n_asked == 2
+
+
+def test_the_word_of_the_attack_is_not_believed(
+    by_hand: Make, trial_of: Make, query_of: Make
+) -> None:
+    def body(item: Any, rng: Any) -> Any:
+        yield Ask((query_of("x"),))
+        return query_of("x").candidate
+
+    _, result = play(trial_of(by_hand(body=body)), by_option())
+    assert (result.verdict, result.pick) == (Verdict.HELD, None)
+
+
+def test_other_roles_are_asked_outside_the_budget(
+    by_hand: Make, trial_of: Make, query_of: Make
+) -> None:
+    heard = []
+
+    def body(item: Any, rng: Any) -> Any:
+        heard.append((yield Consult("judge", (Generate("p"), Generate("q")), sample=2)))
+        yield Ask((query_of("x"),))
+
+    def answer(need: Need) -> Reply:
+        return Generated(text="fine") if need.role == "judge" else RIGHT
+
+    needs, result = play(trial_of(by_hand(body=body, budget=1)), answer)
+    consulted = needs[1]
+    assert (consulted.role, consulted.query, consulted.candidate) == ("judge", None, None)
+    assert consulted.requests == (Request(Generate("p"), 2), Request(Generate("q"), 2))
+    assert heard == [(Generated(text="fine"), Generated(text="fine"))]
+    assert (result.verdict, result.n_asked) == (Verdict.HELD, 1)
+
+
+def test_a_role_that_fails_fails_the_trial(by_hand: Make, trial_of: Make) -> None:
+    def body(item: Any, rng: Any) -> Any:
+        yield Consult("judge", (Generate("p"),))
+
+    _, result = play(trial_of(by_hand(body=body)), scripted(RIGHT, FAILURE))
+    assert (result.verdict, result.at, result.n_asked) == (Verdict.FAILED, "attack", 0)
+
+
+def test_the_attack_is_closed_when_the_trial_ends_early(
+    by_hand: Make, trial_of: Make, query_of: Make
+) -> None:
+    closed = []
+
+    def body(item: Any, rng: Any) -> Any:
+        try:
+            yield Ask((query_of("x"),))
+        finally:
+            closed.append(True)
+
+    play(trial_of(by_hand(body=body)), scripted(RIGHT, FAILURE))
+    assert closed == [True]
+
+
+@dataclass(frozen=True)
+class TwoRounds:
+    """Asks twice; the second round repeats the first answer's letter."""
+
+    def flow(self, candidate: Any) -> Any:
+        (first,) = yield (Request(Choose("first " + candidate.options[3], "ABCD")),)
+        one, other = yield (
+            Request(Choose("second " + first.answer, "ABCD")),
+            Request(Choose("third " + first.answer, "ABCD")),
+        )
+        right = one.answer == other.answer == candidate.item.key
+        outcome = Outcome.RIGHT if right else Outcome.WRONG
+        return Prediction(outcome=outcome, answer=one.answer)
+
+
+def test_a_victim_may_need_several_rounds_for_one_query(by_hand: Make, trial_of: Make) -> None:
+    victim = Victim(label="v", task=TwoRounds(), backend=MockBackend())  # type: ignore[arg-type]
+    needs, result = play(
+        trial_of(by_hand(("x",), ("y",)), victim=victim, flip_check=False), lambda _: RIGHT
+    )
+    rows = [(need.query, need.call, len(need.requests)) for need in needs]
+    assert rows == [(0, 0, 1), (0, 1, 2), (1, 0, 1), (1, 1, 2), (2, 0, 1), (2, 1, 2)]
+    assert result.n_asked == 2
+
+
+def test_a_failure_in_a_later_round_fails_the_query(by_hand: Make, trial_of: Make) -> None:
+    victim = Victim(label="v", task=TwoRounds(), backend=MockBackend())  # type: ignore[arg-type]
+    replies = scripted(RIGHT, RIGHT, RIGHT, RIGHT, FAILURE, FAILURE)
+    _, result = play(trial_of(by_hand(("x",)), victim=victim), replies)
+    assert (result.verdict, result.at, result.n_asked) == (Verdict.FAILED, "attack", 1)
+
+
+def prompts(need: Need) -> list[str]:
+    return [request.call.prompt for request in need.ahead]  # type: ignore[misc]
+
+
+def test_what_will_be_asked_next_is_announced_in_order(trial_of: Make) -> None:
+    attack = EntitySubstitution(sampler="nearest", budget=4)
+    flow = conduct(trial_of(attack))
+    assert list(next(flow).ahead) == []
+    need = flow.send((RIGHT,))
+    ahead = prompts(need)
+    assert len(ahead) == 3
+    for expected in ahead:
+        need = flow.send((RIGHT,))
+        assert need.requests[0].call.prompt == expected
+
+
+def test_no_more_is_announced_than_the_budget_has_left(
+    by_hand: Make, trial_of: Make, query_of: Make
+) -> None:
+    def body(item: Any, rng: Any) -> Any:
+        queries = [query_of(name) for name in "xyzvw"]
+        yield Ask(tuple(queries[:2]), tuple(queries[2:]))
+
+    flow = conduct(trial_of(by_hand(body=body, budget=3)))
+    next(flow)
+    assert len(prompts(flow.send((RIGHT,)))) == 2
+    assert len(prompts(flow.send((RIGHT,)))) == 1
+
+
+def test_announced_queries_start_only_when_they_are_pulled(
+    trial_of: Make, by_hand: Make, query_of: Make
+) -> None:
+    started = []
+
+    @dataclass(frozen=True)
+    class Counting:
+        def flow(self, candidate: Any) -> Any:
+            started.append(candidate.options[3])
+            (reply,) = yield (Request(Choose(candidate.options[3], "ABCD")),)
+            return Prediction(outcome=Outcome.RIGHT, answer=reply.answer)
+
+    def body(item: Any, rng: Any) -> Any:
+        queries = [query_of(name) for name in "xyz"]
+        for i, query in enumerate(queries):
+            yield Ask((query,), tuple(queries[i + 1 :]))
+
+    victim = Victim(label="v", task=Counting(), backend=MockBackend())  # type: ignore[arg-type]
+    flow = conduct(trial_of(by_hand(body=body), victim=victim))
+    next(flow)
+    need = flow.send((RIGHT,))
+    assert started == [ITEM.options[3], "x"]
+    next(need.ahead)
+    assert started == [ITEM.options[3], "x", "y"]
+    flow.send((RIGHT,))
+    flow.send((RIGHT,))
+    assert started == [ITEM.options[3], "x", "y", "z"]
+
+
+def test_one_query_may_be_asked_twice(by_hand: Make, trial_of: Make, query_of: Make) -> None:
+    def body(item: Any, rng: Any) -> Any:
+        again = query_of("x")
+        yield Ask((again, again), (again,))
+        yield Ask((again,))
+
+    def answer(need: Need) -> Reply:
+        list(need.ahead)
+        return RIGHT
+
+    needs, result = play(trial_of(by_hand(body=body)), answer)
+    assert result.n_asked == 3
+    assert len({need.requests for need in needs}) == 2
+
+
+def test_the_random_stream_does_not_depend_on_the_arm(by_hand: Make, trial_of: Make) -> None:
+    drawn = []
+
+    def body(item: Any, rng: Any) -> Any:
+        drawn.append(rng.random())
+        yield from ()
+
+    for label, budget, seed in (("one", 3, 5), ("two", 9, 5), ("one", 3, 6)):
+        trial = trial_of(by_hand(body=body, budget=budget), attack_label=label, seed=seed)
+        play(trial, lambda _: RIGHT)
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
+def test_predict_is_a_value(query_of: Make) -> None:
+    assert query_of("x") == query_of("x")
+    assert isinstance(query_of("x"), Predict)

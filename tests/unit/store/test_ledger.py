@@ -1,0 +1,231 @@
+"""Who paid, what failed, what was computed ahead, what was interrupted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import permutations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from medstress.calls import Chosen
+from medstress.errors import StoreError
+from medstress.items import Question
+from medstress.store.reader import RunReader
+from medstress.store.run_store import RunStore
+
+ARM = ("cases", "drugs", "careful", "random", 0)
+
+
+def counts(writer):
+    return {
+        t.trial_id: (t.n_paid, t.n_cached, t.n_failed)
+        for t in writer.read(lambda reader: list(reader.trials()))
+    }
+
+
+def others(writer):
+    return writer.read(RunReader.other_counts).get(ARM, {})
+
+
+EXCHANGES = (
+    # (trial, seq, query, key): `b` and `c` are asked by two trials, `a` by all three.
+    (1, 0, 1, "a"),
+    (1, 1, 2, "b"),
+    (2, 0, 1, "b"),
+    (2, 1, 2, "c"),
+    (3, 0, 1, "a"),
+    (3, 1, 2, "c"),
+    (3, 2, 3, "d"),
+)
+
+
+@pytest.mark.parametrize("order", range(0, 5040, 97))
+def test_who_paid_does_not_depend_on_the_order_of_writing(writer, order):
+    permutation = list(permutations(EXCHANGES))[order]
+    for name in ("one", "two", "three"):
+        writer.trial(name)
+    for trial, seq, query, key in permutation:
+        writer.answer(key, trial=trial)
+        writer.consume(trial, seq, query, key)
+    for trial, n in ((3, 3), (1, 2), (2, 2)):
+        writer.finish(trial, n)
+    assert counts(writer) == {"one": (2, 0, 0), "two": (1, 1, 0), "three": (1, 2, 0)}
+
+
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(data=st.data())
+def test_asked_is_paid_plus_cached_plus_failed_for_any_exchanges(tmp_path_factory, data):
+    queries = data.draw(
+        st.lists(  # of every trial: queries, of one or two calls each
+            st.lists(
+                st.lists(
+                    st.tuples(st.sampled_from("abcdef"), st.booleans()), min_size=1, max_size=2
+                ),
+                max_size=4,
+            ),
+            min_size=1,
+            max_size=4,
+        )
+    )
+    rows = []
+    for trial, asked in enumerate(queries, 1):
+        seq = 0
+        for number, calls in enumerate(asked, 1):
+            for call, (key, failed) in enumerate(calls):
+                error = "no" if failed else None
+                rows.append(
+                    (trial, seq, "victim", "attack", number, call, key.encode(), None, None, error)
+                )
+                seq += 1
+    shuffled = data.draw(st.permutations(rows))
+    folder = tmp_path_factory.mktemp("run")
+    with RunStore(folder) as store:
+        item = store.item_id("d", Question(id="q", stem="s", options=("x", "y"), key="A"))
+        arm = store.arm_id("d", "g", "v", "a", {}, None)
+        for trial, _ in enumerate(queries, 1):
+            assert store.begin_trial(str(trial), arm, item, 0) == (trial, False)
+        store.consumed(shuffled)
+        for trial, asked in enumerate(queries, 1):
+            store.finish_trial(trial, "held", {"n_asked": len(asked)})
+    reader = RunReader(folder)
+    found = list(reader.trials())
+    reader.close()
+    answered = {row[6] for row in rows if row[9] is None}
+    for trial, asked in zip(found, queries, strict=True):
+        assert trial.n_paid + trial.n_cached + trial.n_failed == len(asked)
+        assert trial.n_failed == sum(any(failed for _, failed in calls) for calls in asked)
+    # No call is paid twice, and with one call a query every answered call is paid once.
+    assert sum(t.n_paid for t in found) <= len(answered)
+    if all(len(calls) == 1 for asked in queries for calls in asked):
+        assert sum(t.n_paid for t in found) == len(answered)
+
+
+def test_a_query_of_several_calls_is_paid_where_one_of_them_was(writer):
+    writer.trial("one")
+    writer.trial("two")
+    writer.consume(1, 0, 1, "a", call=0)
+    writer.consume(1, 1, 1, "b", call=1)
+    writer.consume(2, 0, 1, "a", call=0)
+    writer.consume(2, 1, 1, "c", call=1)
+    writer.consume(2, 2, 2, "a", call=0)
+    writer.consume(2, 3, 2, "b", call=1)
+    writer.finish(1)
+    writer.finish(2, 2)
+    assert counts(writer) == {"one": (1, 0, 0), "two": (1, 1, 0)}
+
+
+def test_the_baseline_pays_for_its_own_call_and_is_no_query_of_the_attack(writer):
+    writer.trial("one")
+    writer.consume(1, 0, 0, "a", purpose="baseline")
+    writer.consume(1, 1, 1, "a")
+    writer.consume(1, 2, 1, "a again", purpose="flip_check")
+    writer.finish(1)
+    assert counts(writer) == {"one": (0, 1, 0)}
+    assert others(writer) == {"baseline": 1, "other": 1}
+
+
+def test_a_failed_call_pays_nothing_where_another_trial_got_the_answer(writer):
+    writer.trial("one")
+    writer.trial("two")
+    writer.consume(1, 0, 1, "a", error="no connection")
+    writer.finish(1, verdict="failed")
+    writer.answer("a", trial=2)
+    writer.consume(2, 0, 1, "a")
+    writer.finish(2)
+    assert counts(writer) == {"one": (0, 0, 1), "two": (1, 0, 0)}
+    cached = writer.read(lambda reader: {e.trial_id: e.cached for e in reader.exchanges()})
+    assert cached["two"] is False
+
+
+def test_calls_of_other_roles_are_no_queries(writer):
+    writer.trial("one")
+    writer.consume(1, 0, 1, "a", role="attacker")
+    writer.consume(1, 1, 1, "b")
+    writer.finish(1)
+    assert counts(writer) == {"one": (1, 0, 0)}
+
+
+def test_what_was_computed_and_never_consumed_counts_as_ahead(writer):
+    writer.trial("one")
+    writer.answer("a", "b", "c")
+    writer.consume(1, 0, 1, "a")
+    writer.finish(1)
+    assert others(writer) == {"ahead": 2}
+    ahead = writer.read(lambda r: [e for e in r.exchanges() if e.purpose == "ahead"])
+    assert [e.key for e in ahead] == [b"b", b"c"]
+    assert {(e.query, e.call, e.cached) for e in ahead} == {(None, None, False)}
+    totals = writer.read(RunReader.totals)
+    assert totals == {"calls": 3, "tokens_in": 15, "tokens_out": 6}
+
+
+def test_calls_in_flight_count_as_interrupted_once_the_next_process_opens_the_folder(writer):
+    writer.trial("one")
+    writer.dispatch("a", "b", "c")
+    writer.answer("a")
+    assert "interrupted" not in others(writer)  # still in flight
+    for n in (2, 4):
+        writer.open_again()
+        assert others(writer)["interrupted"] == n
+        assert dict(writer.store.lookup([b"a", b"b"])) == {
+            b"a": Chosen(answer="A", tokens_in=5, tokens_out=2)
+        }
+        writer.dispatch("b", "c")
+    writer.answer("b", "c")
+    writer.open_again()
+    assert others(writer)["interrupted"] == 4
+
+
+def test_a_failure_leaves_the_journal_and_no_answer(writer):
+    writer.trial("one")
+    writer.dispatch("a")
+    writer.answer("a", failed=True)
+    writer.open_again()
+    assert "interrupted" not in others(writer)
+    assert writer.store.lookup([b"a"]) == {}
+
+
+def test_forgetting_failed_trials_keeps_their_answers_and_drops_what_they_consumed(writer):
+    for name in ("one", "two"):
+        writer.trial(name)
+    writer.answer("a", "b")
+    writer.consume(1, 0, 1, "a")
+    writer.consume(1, 1, 2, "x", error="no")
+    writer.finish(1, 2, verdict="failed")
+    writer.consume(2, 0, 1, "b")
+    writer.finish(2)
+    assert writer.store.forget_failed() == 1
+    writer.store.commit()
+    assert counts(writer) == {"two": (1, 0, 0)}
+    assert writer.store.journal(1) == {}
+    assert set(writer.store.lookup([b"a", b"b", b"x"])) == {b"a", b"b"}
+    assert writer.store.begin_trial("one", writer.arm, writer.item, 0) == (1, False)
+    assert writer.store.begin_trial("two", writer.arm, writer.item, 0) == (2, True)
+
+
+def test_trials_come_in_the_order_of_the_plan(writer):
+    for name in ("c", "a", "b"):
+        writer.trial(name)
+    for trial in (2, 3, 1):
+        writer.finish(trial)
+    assert list(counts(writer)) == ["c", "a", "b"]
+    assert Counter(counts(writer).values()) == {(0, 0, 0): 3}
+
+
+def test_a_second_store_on_the_folder_is_refused(writer):
+    with pytest.raises(StoreError, match="another medstress process is working in"):
+        RunStore(writer.folder)
+    writer.open_again()
+
+
+def test_a_run_of_another_format_is_refused_by_writer_and_reader(writer):
+    writer.store._db.execute("COMMIT")
+    writer.store._db.execute("PRAGMA user_version = 7")
+    writer.close()
+    with pytest.raises(StoreError, match="holds a run of format 7, this medstress reads 1"):
+        RunStore(writer.folder)
+    with pytest.raises(StoreError, match="holds a run of format 7, this reads 1"):
+        RunReader(writer.folder)

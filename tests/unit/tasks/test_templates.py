@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from medstress.calls import Message
+from medstress.errors import UsageError
+from medstress.items import Candidate, Question
+from medstress.tasks.multiple_choice import listing
+from medstress.tasks.templates import compile_template, load_template, shipped_prompts
+from medstress.text import Edit
+
+ITEM = Question(
+    id="q",
+    context="A man bleeds.",
+    stem="Which drug?",
+    options=("Aspirin", "Warfarin", "Heparin"),
+    key="B",
+)
+BARE = Question(id="q", stem="Which drug?", options=("Aspirin", "Warfarin"), key="B")
+
+LEAD = (
+    "Choose the right option for this medical question. Reply with its letter and no explanation."
+)
+QSTAB = f"""{LEAD}
+[Context]: A man bleeds.
+[Question]: Which drug?
+A: Aspirin
+B: Warfarin
+C: Heparin
+[Answer]:"""
+QSTAB_BARE = f"""{LEAD}
+[Question]: Which drug?
+A: Aspirin
+B: Warfarin
+[Answer]:"""
+MEDMCQA = f"""{LEAD}
+[Context]: A man bleeds. Which drug?
+A: Aspirin
+B: Warfarin
+C: Heparin
+[Answer]:"""
+CLOZE = """Question: A man bleeds. Which drug?
+Answer:"""
+CHAT = """A man bleeds. Which drug?
+
+A: Aspirin
+B: Warfarin
+C: Heparin"""
+
+
+def test_these_templates_are_shipped() -> None:
+    assert shipped_prompts() == ["chat", "cloze", "medmcqa", "qstab"]
+
+
+@pytest.mark.parametrize(
+    ("name", "item", "text"),
+    [
+        ("qstab", ITEM, QSTAB),
+        ("qstab", BARE, QSTAB_BARE),
+        ("medmcqa", ITEM, MEDMCQA),
+        ("cloze", ITEM, CLOZE),
+    ],
+)
+def test_a_shipped_template_is_laid_out_like_this(name: str, item: Question, text: str) -> None:
+    assert load_template(name).render(Candidate(item=item)) == text
+
+
+def test_the_chat_template_is_a_conversation() -> None:
+    system, user = load_template("chat").render(Candidate(item=ITEM))
+    assert isinstance(system, Message)
+    assert isinstance(user, Message)
+    assert (system.role, user.role) == ("system", "user")
+    assert user.content == CHAT
+    assert system.content == system.content.strip()
+
+
+@pytest.mark.parametrize("name", ["qstab", "medmcqa", "chat"])
+def test_an_edited_option_context_and_stem_reach_the_prompt(name: str) -> None:
+    edits = (
+        Edit(field="A", start=0, end=7, replacement="<Digoxin & co>"),
+        Edit(field="context", start=2, end=5, replacement="woman"),
+        Edit(field="stem", start=0, end=5, replacement="What"),
+    )
+    text = listing(load_template(name), Candidate(item=ITEM, edits=edits))
+    assert "A: <Digoxin & co>\n" in text
+    assert "A woman bleeds." in text
+    assert "What drug?" in text
+    assert "Aspirin" not in text
+
+
+@pytest.mark.parametrize("name", ["qstab", "medmcqa", "chat", "cloze"])
+def test_the_listing_always_shows_the_options(name: str) -> None:
+    text = listing(load_template(name), Candidate(item=ITEM))
+    assert "A: Aspirin\nB: Warfarin\nC: Heparin" in text
+
+
+def test_a_template_without_options_is_listed_as_qstab() -> None:
+    assert not load_template("cloze").lists_options
+    assert listing(load_template("cloze"), Candidate(item=ITEM)) == QSTAB
+
+
+def test_a_template_of_the_user_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "mine.jinja").write_text("{{ question }}|{{ options[0][1] }}  \n", "utf-8")
+    template = load_template("mine.jinja", tmp_path)
+    assert template.name == "mine.jinja"
+    assert template.summary == "a template of yours"
+    assert template.render(Candidate(item=ITEM)) == "A man bleeds. Which drug?|Aspirin"
+
+
+def test_the_hash_follows_the_text() -> None:
+    one, other = compile_template("x", "{{ stem }}"), compile_template("x", "{{ stem }}!")
+    assert one.hash == compile_template("y", "{{ stem }}").hash != other.hash
+
+
+def test_an_unknown_template_is_refused_with_a_suggestion(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        load_template("qstb", tmp_path)
+    assert str(caught.value) == (
+        "prompt 'qstb' is neither a shipped template (chat, cloze, medmcqa, qstab) nor a file; "
+        "did you mean 'qstab'?"
+    )
+
+
+@pytest.mark.parametrize("source", ["{{ stm }}", "{% for x in options %}", "{{ stem | nothing }}"])
+def test_a_template_that_does_not_compile_or_render_is_refused(source: str) -> None:
+    with pytest.raises(UsageError, match="prompt 'mine' is not a usable Jinja template: "):
+        compile_template("mine", source)
