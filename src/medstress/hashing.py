@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,16 @@ def canonical_json(value: Any) -> str:
 
 
 def canonical_bytes(value: Any) -> bytes:
-    """The UTF-8 bytes of `canonical_json`."""
-    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    """The UTF-8 bytes of `canonical_json`.
+
+    Raises:
+        ValueError: a number is not finite.
+    """
+    found = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    if b"null" in found:
+        # orjson writes nan and infinities as null; the standard encoder refuses them.
+        json.dumps(value, allow_nan=False)
+    return found
 
 
 def digest(value: Any) -> bytes:

@@ -1,4 +1,7 @@
-"""Log probabilities from a decoder-only model, by token trees or by plain rows."""
+"""Log probabilities from a decoder-only model: on kept keys and values, by trees, or plainly.
+
+Which of the three a model can do is found out by comparing their numbers when it is opened.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from medstress.backends.kv_logits import logits_at, pick_log_probs
+from medstress.backends.kv_scoring import KvScorer, close_enough
 from medstress.backends.loaded_model import LoadedModel
 from medstress.backends.out_of_memory import in_halves
 from medstress.backends.token_tree import (
@@ -57,13 +61,16 @@ class CausalScorer:
     Args:
         loaded: a decoder-only model.
         sharing: False forces the plain path: each distinct context is a row of its own.
+        kv_bytes: budget of the keys and values kept between batches; None for the default.
 
     Attributes:
         path: `tree`, or `plain` where the architecture cannot read trees.
-        tokens_forwarded: tokens the model has read, padding included.
+        keeps: whether keys and values are kept between batches.
     """
 
-    def __init__(self, loaded: LoadedModel, *, sharing: bool = True) -> None:
+    def __init__(
+        self, loaded: LoadedModel, *, sharing: bool = True, kv_bytes: int | None = None
+    ) -> None:
         self._model = loaded.model
         self._plan = _PLANS["cuda" if loaded.device.type == "cuda" else "cpu"]
         config = loaded.model.config.get_text_config()
@@ -72,22 +79,26 @@ class CausalScorer:
         self._full_attention = 6.0 * config.hidden_size
         self._window = _attention_window(config)
         self._takes_positions = "position_ids" in inspect.signature(self._model.forward).parameters
-        self.tokens_forwarded = 0
+        self._n_forwarded = 0
+        self._kept: KvScorer | None = None
         self.path: Literal["tree", "plain"] = "plain"
         if sharing:
-            self.path = "tree" if self._reads_trees(loaded.tokenizer) else "plain"
-            self.tokens_forwarded = 0
-            if self.path == "plain":
-                log.warning(
-                    "%s cannot read token trees; shared prefixes are computed again each time",
-                    type(self._model).__name__,
-                )
+            self._choose_path(loaded, kv_bytes)
+        self.keeps = self._kept is not None
 
-    def log_probs(self, targets: Sequence[Target]) -> list[list[float] | None]:
+    @property
+    def tokens_forwarded(self) -> int:
+        """Tokens the model has read, padding included."""
+        return self._n_forwarded + (self._kept.tokens_forwarded if self._kept else 0)
+
+    def log_probs(
+        self, targets: Sequence[Target], *, afresh: bool = False
+    ) -> list[list[float] | None]:
         """Score targets.
 
         Args:
             targets: each with at least one scored token.
+            afresh: use nothing that was kept.
 
         Returns:
             The natural log probability of each scored token of each target; None for a target
@@ -102,7 +113,11 @@ class CausalScorer:
         alone = sorted(set(range(len(targets))) - set(as_tree))
         for indexes, tree in ((as_tree, True), (alone, False)):
             chosen = [targets[index] for index in indexes]
-            for index, result in zip(indexes, self._score(chosen, tree), strict=True):
+            if tree and self._kept is not None:
+                found = self._kept.log_probs(chosen, afresh=afresh)
+            else:
+                found = self._score(chosen, tree)
+            for index, result in zip(indexes, found, strict=True):
                 results[index] = result
         return results
 
@@ -161,7 +176,7 @@ class CausalScorer:
 
         device = self._model.device
         length = max(len(row.tokens) for row in rows)
-        self.tokens_forwarded += length * len(rows)
+        self._n_forwarded += length * len(rows)
 
         def padded(lists: list[list[int]]) -> Any:
             return torch.tensor([one + [0] * (length - len(one)) for one in lists], device=device)
@@ -179,31 +194,37 @@ class CausalScorer:
             inputs["attention_mask"] = padded([[1] * len(row.tokens) for row in rows])
         return inputs
 
-    def _reads_trees(self, tokenizer: Any) -> bool:
-        """Compare both paths on a few sentences; some architectures ignore mask or positions."""
-        import torch
-
-        if not self._takes_positions:
-            return False
+    def _choose_path(self, loaded: LoadedModel, kv_bytes: int | None) -> None:
+        """Compare all paths on a few sentences; some architectures ignore mask or positions."""
         targets = []
         for prompt, continuation in _CHECKED:
-            tokens = tuple(tokenizer(prompt + continuation, add_special_tokens=False)["input_ids"])
+            text = prompt + continuation
+            tokens = tuple(loaded.tokenizer(text, add_special_tokens=False)["input_ids"])
             targets.append(Target(tokens, len(tokens) // 2))
         targets.append(Target(targets[0].tokens[:-2], len(targets[0].tokens) // 2))
-        tolerance = 1e-3 if self._model.dtype == torch.float32 else 0.1
-        plain = [part[0] for part in self._forward([[target] for target in targets], tree=False)]
+        if self._takes_positions:
+            alone = self._forward([[target] for target in targets], tree=False)
+            expected = [part[0] for part in alone]
+            kept = KvScorer(loaded, kv_bytes=kv_bytes)
+            if kept.agrees(targets, expected):
+                self._kept, self.path = kept, "tree"
+            elif self._reads_trees(targets, expected):
+                self.path = "tree"
+        self._n_forwarded = 0
+        if self.path == "plain":
+            log.warning(
+                "%s cannot read token trees; shared prefixes are computed again each time",
+                type(self._model).__name__,
+            )
+
+    def _reads_trees(self, targets: Sequence[Target], expected: list[list[float]]) -> bool:
         try:
             # One row whatever the plan says, to have several tries in it, and a padded one.
             shared = self._forward([targets, targets[2:]], tree=True)[0]
         except (RuntimeError, ValueError, TypeError, IndexError, AttributeError) as error:
             log.debug("the self-check of token trees failed", exc_info=error)
             return False
-        differences = [
-            abs(a - b)
-            for one, other in zip(plain, shared, strict=True)
-            for a, b in zip(one, other, strict=True)
-        ]
-        return max(differences) <= tolerance
+        return close_enough(shared, expected, self._model.dtype)
 
 
 def _attention_window(config: Any) -> float:

@@ -24,7 +24,7 @@ from medstress.backends.token_tree import Target, build_row, plan_rows
 
 log = logging.getLogger(__name__)
 
-DEFAULT_BYTES = 1_500_000_000
+DEFAULT_BYTES = 2_000_000_000
 """Budget of kept keys and values in main memory."""
 DEFAULT_SHARE = 0.2
 """Of the free memory of a CUDA device."""
@@ -106,9 +106,6 @@ class KvScorer:
             targets: a few with common prefixes.
             expected: their log probabilities.
         """
-        import torch
-
-        tolerance = 1e-3 if self._model.dtype == torch.float32 else 0.1
         used, self.store = self.store, KvStore(DEFAULT_BYTES)
         try:
             # As strangers, as one tree, then each on top of what was kept.
@@ -120,12 +117,7 @@ class KvScorer:
             return False
         finally:
             self.store, self.tokens_forwarded = used, 0
-        differences = [
-            abs(a - b)
-            for (one,), other in zip(found, [*expected] * 3, strict=True)
-            for a, b in zip(one, other, strict=True)
-        ]
-        return max(differences) <= tolerance
+        return close_enough([one[0] for one in found], [*expected] * 3, self._model.dtype)
 
     def _groups(self, targets: Sequence[Target], afresh: bool) -> tuple[list[list[int]], list[int]]:
         """Say which targets form a tree, and how many nodes it has; those with a past first.
@@ -206,6 +198,21 @@ class KvScorer:
                     layers = _layers(part, [start + node for node in nodes], packing)
                     self.store.put(group[place].context, layers)
             start += len(part.row.tokens)
+
+
+def close_enough(
+    found: Sequence[Sequence[float]], expected: Sequence[Sequence[float]], dtype: Any
+) -> bool:
+    """Say whether two paths compute the same but for rounding in the model's number format."""
+    import torch
+
+    tolerance = 1e-3 if dtype == torch.float32 else 0.1
+    differences = [
+        abs(a - b)
+        for one, other in zip(found, expected, strict=True)
+        for a, b in zip(one, other, strict=True)
+    ]
+    return max(differences) <= tolerance
 
 
 def _without(target: Target, past: int) -> Target:

@@ -18,6 +18,8 @@ class BackendOptions:
     """`auto` (CUDA where there is one), `cpu`, `cuda`, `cuda:1`."""
     batch_size: int | None = None
     """Calls handed over at once; None lets the back end choose."""
+    kv_bytes: int | None = None
+    """Memory for keys and values of prompts read before; None lets the back end choose."""
     target: str | None = None
     """python: `module:function` or `file.py:function`."""
     version: str | None = None

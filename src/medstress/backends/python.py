@@ -47,7 +47,7 @@ class PythonBackend:
         prompts = [call.prompt for call in calls if isinstance(call, Choose)]
         try:
             answers = self._function(prompts)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             name = self.identity.name
             raise PermanentBackendError(
                 f"python victim {name!r} raised {type(error).__name__}: {error}"
@@ -92,7 +92,7 @@ class PythonBackend:
             )
         try:
             values = tuple(float(scores[letter]) for letter in letters)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             values = (math.nan,)
         if not all(math.isfinite(value) and value >= 0 for value in values) or not sum(values):
             self._refuse(
@@ -121,11 +121,13 @@ def open_backend(options: BackendOptions) -> PythonBackend:
             f"got {target!r}"
         )
     where, _, name = target.rpartition(":")
-    module = _load_file(options.base / where) if where.endswith(".py") else _load_module(where)
+    path = options.base / where if where.endswith(".py") else None
+    module = _load_module(where) if path is None else _load_file(path)
     function = getattr(module, name, None)
     if not callable(function):
         raise UsageError(f"python victim {target!r}: {where} has no function {name!r}")
-    return PythonBackend(function, _identity(function, target, options), options.batch_size)
+    path = path or Path(getattr(module, "__file__", None) or "")
+    return PythonBackend(function, _identity(function, target, options, path), options.batch_size)
 
 
 def wrap_function(function: PythonVictim, version: str | None = None) -> PythonBackend:
@@ -134,7 +136,10 @@ def wrap_function(function: PythonVictim, version: str | None = None) -> PythonB
     return PythonBackend(function, _identity(function, name, BackendOptions(version=version)))
 
 
-def _identity(function: Any, target: str, options: BackendOptions) -> ModelIdentity:
+def _identity(
+    function: Any, target: str, options: BackendOptions, path: Path | None = None
+) -> ModelIdentity:
+    """Hash the file the target names and, where it is another, the one that holds the function."""
     if options.version is not None:
         state = ["version", options.version]
     else:
@@ -147,7 +152,8 @@ def _identity(function: Any, target: str, options: BackendOptions) -> ModelIdent
                 f"python victim {target!r} has no source file to hash; give it a version, e.g. "
                 'version = "1"'
             )
-        state = ["source", file_hash(Path(source))]
+        files = {file_hash(p) for p in (path, Path(source)) if p is not None and p.is_file()}
+        state = ["source", *sorted(files)]
     name = target.rpartition(":")[2]
     return ModelIdentity(name=target, hash=content_hash(["python", name, *state]))
 

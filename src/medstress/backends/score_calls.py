@@ -9,6 +9,7 @@ from typing import Protocol
 from medstress.backends.causal_scoring import CausalScorer
 from medstress.backends.loaded_model import LoadedModel
 from medstress.backends.prompt_tokens import PromptTokenizer, targets_of
+from medstress.backends.score_memo import MAX_ENTRIES, ScoreMemo
 from medstress.backends.seq2seq_scoring import Pair, Seq2SeqScorer
 from medstress.backends.token_tree import Target
 from medstress.calls import Failure, Reply, Score, Scored
@@ -20,6 +21,8 @@ class ScoreCalls(Protocol):
 
     path: str
     """`tree` or `plain`: whether shared prefixes are computed once."""
+    keeps: bool
+    """Whether later batches profit from what earlier ones computed."""
     counters: dict[str, int]
     """`tokens_forwarded`: read by the model, padding included; `tokens_naive`: the lengths of all
     prompt + continuation sequences, or of the prompt alone where the first token is enough."""
@@ -41,24 +44,43 @@ class CausalScoreCalls:
     Args:
         loaded: the model.
         sharing: False computes shared prefixes again each time.
+        kv_bytes: budget of the keys and values kept between batches; None for the default.
     """
 
-    def __init__(self, loaded: LoadedModel, *, sharing: bool) -> None:
-        self._scorer = CausalScorer(loaded, sharing=sharing)
+    def __init__(self, loaded: LoadedModel, *, sharing: bool, kv_bytes: int | None = None) -> None:
+        self._scorer = CausalScorer(loaded, sharing=sharing, kv_bytes=kv_bytes)
+        self._memo = ScoreMemo(MAX_ENTRIES if sharing else 0)
         self._tokenizer = PromptTokenizer(loaded.tokenizer, loaded.identity.name, open_end=True)
         self._max_positions = loaded.max_positions
         self.path: str = self._scorer.path
+        self.keeps = self._scorer.keeps
         self.counters = {"tokens_forwarded": 0, "tokens_naive": 0}
 
     def answer(self, calls: Sequence[Score]) -> list[Reply]:
-        """Answer every call; all of them share one forward plan."""
+        """Answer every call; all of them share one forward plan.
+
+        A call all of whose scores are known is asked again on purpose (the flip check does), so
+        it is computed once more, from nothing that was kept.
+        """
         prepared = [self._prepare(call) for call in calls]
         ready = [one for one in prepared if isinstance(one, _Prepared)]
-        values = iter(
-            self._scorer.log_probs(
-                [target for one in ready for target in one.targets if target.scored]
-            )
-        )
+        wanted = [[target for target in one.targets if target.scored] for one in ready]
+        known = [[self._memo.get(target) for target in targets] for targets in wanted]
+        again = [None not in values for values in known]
+        for afresh in (False, True):
+            open_ones = [
+                (call, place)
+                for call, values in enumerate(known)
+                for place, value in enumerate(values)
+                if again[call] is afresh and (afresh or value is None)
+            ]
+            targets = [wanted[call][place] for call, place in open_ones]
+            found = self._scorer.log_probs(targets, afresh=afresh)
+            for (call, place), target, value in zip(open_ones, targets, found, strict=True):
+                known[call][place] = value
+                if value is not None:
+                    self._memo.put(target, value)
+        values = (value for of_call in known for value in of_call)
         self.counters["tokens_naive"] += sum(one.naive for one in ready)
         self.counters["tokens_forwarded"] = self._scorer.tokens_forwarded
         return [one if isinstance(one, Failure) else _scored(one, values) for one in prepared]
@@ -96,6 +118,7 @@ class Seq2SeqScoreCalls:
     """
 
     path = "plain"
+    keeps = False
 
     def __init__(self, loaded: LoadedModel) -> None:
         self._scorer = Seq2SeqScorer(loaded)

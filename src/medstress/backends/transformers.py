@@ -1,7 +1,7 @@
 """Local language models through transformers: decoder-only and encoder-decoder.
 
-Scores come from token trees (`token_tree`), which read a shared prefix once. Key-value caches
-that outlive a batch would be kept by `causal_scoring`, whose rows already are paths from a root.
+Scores of decoder-only models are computed on top of kept keys and values (`kv_scoring`), so that
+what prompts have in common is read once, whichever batch they come in.
 """
 
 from __future__ import annotations
@@ -33,16 +33,21 @@ class TransformersBackend:
         loaded: the model.
         batch_size: the largest number of calls handed over at once.
         sharing: False computes shared prefixes again each time; slower, same numbers.
+        kv_bytes: budget of the keys and values kept between batches; None for the default.
     """
 
     def __init__(
-        self, loaded: LoadedModel, *, batch_size: int = _BATCH_SIZE, sharing: bool = True
+        self,
+        loaded: LoadedModel,
+        *,
+        batch_size: int = _BATCH_SIZE,
+        sharing: bool = True,
+        kv_bytes: int | None = None,
     ) -> None:
         self.identity = loaded.identity
         self.kinds = frozenset({"generate", "score"})
         self.batch_size = batch_size
         self.workers = 1
-        self.ahead = 8
         self._loaded = loaded
         self._generator = Generator(loaded)
         self._tokenizer = PromptTokenizer(
@@ -51,8 +56,10 @@ class TransformersBackend:
         self._scores: ScoreCalls = (
             Seq2SeqScoreCalls(loaded)
             if loaded.encoder_decoder
-            else CausalScoreCalls(loaded, sharing=sharing)
+            else CausalScoreCalls(loaded, sharing=sharing, kv_bytes=kv_bytes)
         )
+        # Without kept prefixes, candidates are worth computing while their prefix is at hand.
+        self.ahead = 2 if self._scores.keeps else 8
 
     @property
     def path(self) -> str:
@@ -125,4 +132,8 @@ def open_backend(options: BackendOptions) -> TransformersBackend:
     Raises:
         UsageError: torch or transformers is absent, or the model cannot be found or read.
     """
-    return TransformersBackend(load_model(options), batch_size=options.batch_size or _BATCH_SIZE)
+    return TransformersBackend(
+        load_model(options),
+        batch_size=options.batch_size or _BATCH_SIZE,
+        kv_bytes=options.kv_bytes,
+    )

@@ -11,6 +11,7 @@ from typing import Any
 
 from medstress.cli.display import display, print_table
 from medstress.errors import UsageError
+from medstress.experiment.parts import open_victims
 from medstress.experiment.run import Run, prepare, run
 
 
@@ -99,6 +100,9 @@ def _dry_run(args: argparse.Namespace) -> int:
         prepared = prepare(
             Path(args.experiment), limit=args.limit, overrides=args.set, watcher=watcher
         )
+        # Opened to check what only a back end knows; nothing is asked.
+        for victim in open_victims(prepared.experiment.victim, prepared.base, watcher.note):
+            victim.backend.close()
     for line in estimate(prepared):
         print(line)
     return 0

@@ -8,12 +8,13 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 NonEmpty = Annotated[str, Field(min_length=1)]
 Count = Annotated[int, Field(ge=1)]
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
 
 
 class Table(BaseModel):
     """Base of all tables."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
 class ExperimentTable(Table):
@@ -21,7 +22,7 @@ class ExperimentTable(Table):
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
     """Names the default run folder."""
-    seeds: Annotated[tuple[int, ...], Field(min_length=1)] = (0, 1, 2)
+    seeds: Annotated[tuple[Seed, ...], Field(min_length=1)] = (0, 1, 2)
     """One trial an item and seed; deterministic attacks run once."""
     max_failed: Annotated[int, Field(ge=0)] = 0
     """More failed trials than this: exit code 1."""
@@ -57,7 +58,7 @@ class DatasetTable(Table):
     """Name in results; default: the name, and the keys in which entries of one name differ."""
     limit: Count | None = None
     """A sample of so many items; limit 200 contains limit 100."""
-    sample_seed: int = 0
+    sample_seed: Seed = 0
     """Which sample."""
     on_bad_row: Literal["error", "skip"] = "error"
     """Stop at a bad row, or leave it out and count it."""
@@ -143,7 +144,7 @@ class VictimTable(Table):
 class AttackTable(Table):
     """`[[attack]]`; further keys are the attack's own parameters, which it checks itself."""
 
-    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True, allow_inf_nan=False)
 
     name: NonEmpty
     """`entity_substitution`, or a plug-in's."""

@@ -67,8 +67,9 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     for kind, noun in (("groups", "entity group"), ("victims", "victim"), ("attacks", "attack")):
         for label, value in old.get(kind, {}).items():
             if label not in new[kind]:
-                same = [name for name, now in new[kind].items() if now == value]
-                hint = f" (it is called {same[0]!r} now; label it {label!r})" if same else ""
+                known = old[kind]
+                same = [name for name, v in new[kind].items() if v == value and name not in known]
+                hint = f" (it is called {same[0]!r} now: label it {label!r})" if same else ""
                 found.append(f"{noun} {label!r} is missing{hint}")
             elif new[kind][label] != value:
                 hint = " (model, prompt or source changed)" if kind == "victims" else ""

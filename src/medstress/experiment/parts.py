@@ -251,7 +251,7 @@ def _has_span(item: Question, types: frozenset[str]) -> bool:
 
 def _require_mentions(datasets: Sequence[DatasetPart]) -> None:
     for dataset in datasets:
-        if not any(item.mentions for item in dataset.questions):
+        if not any(item.mentions for item in dataset.loaded.questions):
             raise UsageError(
                 f"dataset {dataset.label!r} carries no mentions at all, which recogniser = "
                 "'given' needs: add mentions to the rows, or annotations = \"...\" (a gazetteer "

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from medstress.errors import did_you_mean
+
 ONLY: dict[tuple[str, str], tuple[Any, ...]] = {
     ("experiment", "controls"): (False,),
     ("entities", "recogniser"): ("given",),
@@ -112,6 +114,15 @@ def not_built(table: str, key: str, value: Any) -> str | None:
             f"; this version has only {has}" if has else ""
         )
     return None
+
+
+def wrong_word(table: str, key: str, value: Any) -> str | None:
+    """Why a key that is no field of ours, and so would be dropped, may not have this value."""
+    allowed = ONLY.get((table, key))
+    if allowed is None or value in allowed:
+        return None
+    words = (*allowed, *WORDS.get((table, key), ()))
+    return f"{key} = {value!r}: expected {allowed[0]!r}{did_you_mean(str(value), map(str, words))}"
 
 
 def built_but_fixed(table: str, key: str) -> bool:

@@ -20,7 +20,7 @@ from medstress.experiment.config import (
     Table,
     VictimTable,
 )
-from medstress.experiment.pending import TABLES, built_but_fixed, not_built
+from medstress.experiment.pending import TABLES, built_but_fixed, not_built, wrong_word
 
 ARRAYS = ("dataset", "entities", "victim", "attack")
 TABLES_BUILT: dict[str, type[Table]] = {
@@ -73,6 +73,8 @@ def apply_overrides(raw: dict[str, Any], overrides: Sequence[str]) -> None:
         except tomllib.TOMLDecodeError:
             value = value_text.strip()
         for entry in _entries(raw, table, name, override):
+            if not isinstance(entry, dict):
+                raise UsageError(f"--set {override!r}: {table} must be a table, got {entry!r}")
             entry[key] = value
 
 
@@ -91,13 +93,20 @@ def check_experiment(raw: Mapping[str, Any], where: _Where | None = None) -> Exp
             hint = did_you_mean(table, Experiment.model_fields)
             raise UsageError(f"{where.table(table)}: unknown table [{table}]{hint}")
         rows = value if isinstance(value, list) else [value]
+        if table not in ARRAYS and len(rows) != 1:
+            raise UsageError(f"{where.table(table)}: expected one [{table}], got {len(rows)}")
         if not all(isinstance(row, dict) for row in rows):
             raise UsageError(f"{where.table(table)}: {table} must be a table, got {value!r}")
         kept = [_without_fixed(table, row, where, i) for i, row in enumerate(rows)]
-        used = [row for row in kept if table not in ARRAYS or row.get("use", True) is not False]
+        used = [
+            i
+            for i, row in enumerate(kept)
+            if table not in ARRAYS or row.get("use", True) is not False
+        ]
+        where.used[table] = used
         if table in ARRAYS and kept and not used:
             raise UsageError(f"{where.table(table)}: every [[{table}]] entry has use = false")
-        cleaned[table] = used if table in ARRAYS else used[0]
+        cleaned[table] = [kept[i] for i in used] if table in ARRAYS else kept[0]
     return _validate(cleaned, where)
 
 
@@ -124,6 +133,8 @@ def _without_fixed(table: str, row: Mapping[str, Any], where: _Where, index: int
     fields = _fields(table)
     for key, value in row.items():
         reason = not_built(table, key, value)
+        if reason is None and key not in fields:
+            reason = wrong_word(table, key, value)
         if reason is not None:
             raise UsageError(f"{where.key(table, key, index)}: {reason}")
         if key in fields or not built_but_fixed(table, key):
@@ -151,17 +162,29 @@ def _check_attack(row: Mapping[str, Any], where: _Where, index: int) -> None:
     name = row.get("name")
     if not isinstance(name, str):
         return  # refused by the types
+    index = where.place_of("attack", index)
     place = where.key("attack", "name", index)
     try:
-        known = {field.name for field in fields(registry.load("attacks", name))}
+        kind = registry.load("attacks", name)
     except UsageError as error:
         raise UsageError(f"{place}: {error}") from None
+    known = {field.name for field in fields(kind)}
     for key in row:
         if key not in known and key not in AttackTable.model_fields:
             hint = did_you_mean(key, known) or f" (known: {', '.join(sorted(known))})"
             raise UsageError(
                 f"{where.key('attack', key, index)}: unknown key {key!r} of {name}{hint}"
             )
+    given = {key: row[key] for key in row if key not in AttackTable.model_fields}
+    exponents = given.get("n")
+    if exponents == []:
+        raise UsageError(f"{where.key('attack', 'n', index)}: n = []: expected at least one value")
+    for n in exponents if isinstance(exponents, list) else [exponents]:
+        try:
+            kind(**(given if n is None else {**given, "n": n}))
+        except UsageError as error:
+            key = next((key for key in ("budget", "sampler", "n") if f" {key} " in str(error)), "")
+            raise UsageError(f"{where.key('attack', key, index)}: {error}") from None
 
 
 def _refuse(error: Any, where: _Where) -> NoReturn:
@@ -170,7 +193,7 @@ def _refuse(error: Any, where: _Where) -> NoReturn:
 
 def _sentence(error: Any, where: _Where) -> str:
     table, *rest = [str(part) for part in error["loc"]]
-    index = int(rest.pop(0)) if rest and rest[0].isdigit() else 0
+    index = where.place_of(table, int(rest.pop(0)) if rest and rest[0].isdigit() else 0)
     key = rest[0] if rest else ""
     place = where.key(table, key, index)
     fields = _fields(table)
@@ -210,7 +233,13 @@ class _Where:
 
     def __init__(self, file: str, text: str) -> None:
         self.file = file
+        self.used: dict[str, list[int]] = {}
         self._lines = text.splitlines()
+
+    def place_of(self, table: str, index: int) -> int:
+        """The number in the file of the index-th entry that is switched on."""
+        used = self.used.get(table, [])
+        return used[index] if index < len(used) else index
 
     def table(self, table: str) -> str:
         """The place of the first header of a table."""

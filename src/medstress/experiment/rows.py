@@ -40,8 +40,6 @@ class Prompts:
 def trial_rows(reader: RunReader) -> list[TrialRow]:
     """All finished trials as rows, in the plan's order."""
     manifest = reader.manifest
-    if not manifest:
-        return []
     prompts, items = Prompts(manifest), reader.items()
     run = manifest["config"]["experiment"]["name"]
     return [_row(run, trial, items[trial.item][1], prompts) for trial in reader.trials()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +24,7 @@ from medstress.experiment.parts import (
     open_victims,
     select_items,
 )
-from medstress.experiment.reading import check_experiment, read_experiment
+from medstress.experiment.reading import apply_overrides, check_experiment, read_experiment
 from medstress.scheduler.ready_queue import Limits, Progress, Scheduler
 from medstress.scheduler.trial import Trial
 from medstress.store.reader import RunReader
@@ -165,7 +166,9 @@ def prepare(
     elif isinstance(experiment, Experiment):
         checked = experiment
     else:
-        checked = check_experiment(experiment)
+        raw = copy.deepcopy(dict(experiment))
+        apply_overrides(raw, overrides)
+        checked = check_experiment(raw)
     attacks = make_attacks(checked.attack)
     watcher.note("data")
     datasets = load_datasets(checked.dataset, base, limit)

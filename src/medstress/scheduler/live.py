@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from medstress.calls import Failure, Reply
-from medstress.errors import MedstressError, StoreError
+from medstress.errors import StoreError
 from medstress.hashing import canonical_json
-from medstress.outcomes import Prediction, Verdict
+from medstress.outcomes import Prediction
 from medstress.scheduler.ledger import Exchange
-from medstress.scheduler.trial import Need, Purpose, Trial, TrialResult, conduct
+from medstress.scheduler.trial import Need, Trial, TrialResult, conduct
 
 
 class Live:
@@ -38,11 +38,7 @@ class Live:
         self._conduct = conduct(trial)
 
     def step(self) -> TrialResult | None:
-        """Go on until the next need, or return the result.
-
-        An error that is not medstress's own is a defect of an attack or plug-in: it ends this
-        trial as failed and no other.
-        """
+        """Go on until the next need, or return the result."""
         try:
             if not self.keys:
                 self.need = next(self._conduct)
@@ -52,13 +48,6 @@ class Live:
         except StopIteration as stop:
             result: TrialResult = stop.value
             return result
-        except MedstressError:
-            raise
-        except Exception as error:  # noqa: BLE001 - the per-trial guard
-            note = f"{type(self.trial.attack).__name__} raised {type(error).__name__}: {error}"
-            begun = bool(self.keys) and self.need.purpose is not Purpose.BASELINE
-            at = "attack" if begun else "baseline"
-            return TrialResult(verdict=Verdict.FAILED, at=at, note=note)
         return None
 
     def expect(self, keys: list[bytes]) -> None:

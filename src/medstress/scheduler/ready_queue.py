@@ -106,19 +106,18 @@ class Scheduler:
 
     def _loop(self, plan: Iterator[Trial]) -> None:
         while True:
-            self._check_limits()
             self._admit(plan)
             self._step_all()
             if not self.progress.stopped:
                 self._dispatch()
             self._on_progress(self.progress)
-            if not any(lane.in_flight for lane in self._lanes.values()):
-                # All live trials can end in one step (they share a call): admit the next ones.
-                idle = self._all_admitted and not (self._runnable or self._n_live)
-                if self.progress.stopped or idle:
-                    return
-                continue
-            self._collect()
+            if self._n_in_flight():
+                self._collect()
+            elif not self._runnable and (
+                self.progress.stopped or (self._all_admitted and not self._n_live)
+            ):
+                # Not yet where all live trials ended in one step: the next ones are admitted.
+                return
 
     # -- admission and stepping --------------------------------------------------------------
     def _admit(self, plan: Iterator[Trial]) -> None:
@@ -247,8 +246,17 @@ class Scheduler:
     # -- back ends ---------------------------------------------------------------------------
     def _dispatch(self) -> None:
         for lane in self._lanes.values():
-            while lane.idle and (most := self._room()) > 0:
+            while lane.idle and not self.progress.stopped:
+                most = self._room()
+                if most <= 0:
+                    # A batch in flight may yet fail and leave room.
+                    self.progress.stopped = not self._n_in_flight()
+                    break
                 entries = self._next_batch(lane, min(most, lane.backend.batch_size))
+                if not entries and lane.idle:
+                    # What is left of the limit does not hold the calls of one query.
+                    self.progress.stopped = True
+                    break
                 if entries:
                     # Journalled and committed before the back end sees it.
                     self._ledger.dispatching([(entry.key, entry.trial) for entry in entries])
@@ -270,14 +278,17 @@ class Scheduler:
             if not groups:
                 break
             stored = self._stored([entry for group in groups for entry in group.entries])
+            needed = sum(e.key not in stored for group in groups for e in group.entries)
             for group in groups:
                 missing = [entry for entry in group.entries if entry.key not in stored]
                 batch += missing
+                needed -= len(missing)
                 for entry in group.entries:
                     if entry.key in stored:
                         self._deliver(lane, entry, stored[entry.key])
                 if missing and not missing[0].alone:
-                    n = min(lane.backend.ahead, size - len(batch))
+                    # Room is kept for what the other groups need now.
+                    n = min(lane.backend.ahead, size - len(batch) - needed)
                     batch += self._missing(lane, list(islice(group.ahead, max(n, 0))))
             if batch and batch[0].alone:
                 break
@@ -304,7 +315,7 @@ class Scheduler:
                 self._receive(lane, future)
 
     def _receive(self, lane: Lane, future: Future[list[Reply]]) -> None:
-        batch = lane.in_flight.pop(future)
+        batch = lane.in_flight[future]
         try:
             replies = future.result()
         except BackendError as error:
@@ -315,8 +326,10 @@ class Scheduler:
             (entry.key, entry.trial, None if isinstance(reply, Failure) else reply, share)
             for entry, reply in zip(batch.entries, replies, strict=True)
         )
-        # Committed before any attack is stepped on these answers.
+        # Committed before any attack is stepped on these answers, and in flight until then, so
+        # that an interrupt in between finds them.
         self._ledger.commit()
+        del lane.in_flight[future]
         for entry, reply in zip(batch.entries, replies, strict=True):
             if not isinstance(reply, Failure):
                 self.progress.n_computed += 1
@@ -350,32 +363,31 @@ class Scheduler:
                     replies = future.result()
                 except MedstressError:
                     continue  # its calls stay journalled and are reported as interrupted
+                if len(replies) != len(batch.entries):
+                    continue  # nobody can say which answer belongs to which call
                 share = batch.seconds / max(len(batch.entries), 1)
                 self._ledger.answered(
                     (entry.key, entry.trial, reply, share)
-                    for entry, reply in zip(batch.entries, replies, strict=False)
+                    for entry, reply in zip(batch.entries, replies, strict=True)
                     if not isinstance(reply, Failure)
                 )
         self._ledger.commit()
 
     def _room(self) -> int:
         """How many more calls may be made."""
-        if self._limits.max_queries is None:
-            return sys.maxsize
-        in_flight = sum(
-            len(batch.entries) for lane in self._lanes.values() for batch in lane.in_flight.values()
-        )
-        return (
-            self._limits.max_queries
-            - self._limits.n_queries
-            - (self.progress.n_computed + in_flight)
-        )
-
-    def _check_limits(self) -> None:
         limits, progress = self._limits, self.progress
         tokens = limits.n_tokens + progress.n_tokens
-        over_tokens = limits.max_tokens is not None and tokens >= limits.max_tokens
-        progress.stopped = progress.stopped or over_tokens or self._room() <= 0
+        if limits.max_tokens is not None and tokens >= limits.max_tokens:
+            return 0
+        if limits.max_queries is None:
+            return sys.maxsize
+        made = limits.n_queries + progress.n_computed + self._n_in_flight()
+        return limits.max_queries - made
+
+    def _n_in_flight(self) -> int:
+        return sum(
+            len(batch.entries) for lane in self._lanes.values() for batch in lane.in_flight.values()
+        )
 
 
 def trial_id(trial: Trial) -> str:

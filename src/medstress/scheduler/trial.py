@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from medstress.attacks.protocol import Attack, RuleChecked
 from medstress.calls import Answer, Failure, Reply, Request
+from medstress.errors import MedstressError
 from medstress.items import Candidate, Question
 from medstress.outcomes import Outcome, Prediction, Verdict
 from medstress.queries import Ask, Consult, Predict
@@ -133,15 +134,17 @@ def conduct(trial: Trial) -> Conduct:
         The result, judged from the answers alone.
     """
     result = TrialResult()
-    reason = trial.attack.obstacle(trial.item, trial.resources)
-    if reason is not None:
-        result.verdict, result.note = Verdict.NOT_ATTACKABLE, reason
-        return result
     try:
+        reason = trial.attack.obstacle(trial.item, trial.resources)
+        if reason is not None:
+            result.verdict, result.note = Verdict.NOT_ATTACKABLE, reason
+            return result
         clean = Candidate(item=trial.item)
         result.before = yield from _predict(trial.victim.flow(clean), clean, Purpose.BASELINE, 0)
-    except _CallFailedError as error:
-        result.verdict, result.at, result.note = Verdict.FAILED, "baseline", str(error)
+    except MedstressError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the per-trial guard
+        result.verdict, result.at, result.note = Verdict.FAILED, "baseline", _note(error)
         return result
     if result.before.outcome is not Outcome.RIGHT:
         wrong = result.before.outcome is Outcome.WRONG
@@ -149,8 +152,11 @@ def conduct(trial: Trial) -> Conduct:
         return result
     try:
         yield from _attack(trial, result)
-    except _CallFailedError as error:
-        result.verdict, result.at, result.note = Verdict.FAILED, "attack", str(error)
+    except MedstressError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the per-trial guard
+        # What was asked before stays counted, or the ledger would not add up.
+        result.verdict, result.at, result.note = Verdict.FAILED, "attack", _note(error)
         return result
     if result.pick is not None:
         if isinstance(trial.attack, RuleChecked):
@@ -160,6 +166,13 @@ def conduct(trial: Trial) -> Conduct:
         if trial.flip_check:
             yield from _check_flip(trial, result)
     return result
+
+
+def _note(error: Exception) -> str:
+    """A failed call tells its own story; anything else is a defect of an attack or a task."""
+    if isinstance(error, _CallFailedError):
+        return str(error)
+    return f"a defect of attack or task: {type(error).__name__}: {error}"
 
 
 def _attack(trial: Trial, result: TrialResult) -> Generator[Need, tuple[Reply, ...], None]:

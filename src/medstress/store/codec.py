@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Any
 
 import orjson
@@ -15,7 +16,7 @@ from medstress.text import Edit
 def encode_answer(answer: Answer) -> str:
     """An answer without its token counts, which have columns of their own."""
     if isinstance(answer, Scored):
-        return _dump(["s", answer.log_probs, answer.n_tokens])
+        return _dump(["s", _plain(answer.log_probs), answer.n_tokens])
     if isinstance(answer, Generated):
         return _dump(["g", answer.text])
     return _dump(["c", answer.text, answer.answer, answer.scores])
@@ -26,7 +27,7 @@ def decode_answer(body: str, tokens_in: int, tokens_out: int) -> Answer:
     kind, *parts = orjson.loads(body)
     if kind == "s":
         return Scored(
-            log_probs=tuple(parts[0]),
+            log_probs=tuple(map(float, parts[0])),
             n_tokens=tuple(parts[1]),
             tokens_in=tokens_in,
             tokens_out=tokens_out,
@@ -88,6 +89,11 @@ def decode_item(text: str) -> Question:
         mentions=mentions,
         metadata=row["metadata"],
     )
+
+
+def _plain(values: tuple[float, ...]) -> list[float | str]:
+    """Numbers that are not finite as words: JSON has none."""
+    return [value if isfinite(value) else str(value) for value in values]
 
 
 def _dump(value: Any) -> str:

@@ -81,11 +81,13 @@ class RunReader:
             raise StoreError(
                 f"there is no run in {folder} (no {FILE}); start one with: medstress run"
             )
-        self._db = _open(path)
         try:
+            self._db = _open(path)
             known = self._db.execute("PRAGMA user_version").fetchone()[0]
             if known != FORMAT:
                 raise StoreError(f"{folder} holds a run of format {known}, this reads {FORMAT}")
+            # One snapshot for all that is read, while another process may be writing.
+            self._db.execute("BEGIN")
             self._db.execute(_QUERIES)
         except sqlite3.Error as error:
             raise StoreError(f"{path} is not a readable run: {error}") from error
@@ -97,7 +99,12 @@ class RunReader:
     @cached_property
     def manifest(self) -> dict[str, Any]:
         """What the run is."""
-        return {key: json.loads(value) for key, value in self._db.execute("SELECT * FROM manifest")}
+        found = {
+            key: json.loads(value) for key, value in self._db.execute("SELECT * FROM manifest")
+        }
+        if not found:
+            raise StoreError(f"the run in {self.folder} never began; start it with: medstress run")
+        return found
 
     def items(self) -> dict[int, tuple[str, Any]]:
         """Row -> (data set, item)."""
@@ -212,10 +219,10 @@ class RunReader:
 def _open(path: Path) -> sqlite3.Connection:
     uri = path.resolve().as_uri()
     try:
-        db = sqlite3.connect(f"{uri}?mode=ro", uri=True)
+        db = sqlite3.connect(f"{uri}?mode=ro", uri=True, isolation_level=None)
         db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
     except sqlite3.OperationalError:
         # A read-only folder without the WAL's side files: nobody can be writing it.
-        db = sqlite3.connect(f"{uri}?mode=ro&immutable=1", uri=True)
+        db = sqlite3.connect(f"{uri}?mode=ro&immutable=1", uri=True, isolation_level=None)
     db.execute("PRAGMA temp_store = MEMORY")
     return db

@@ -109,7 +109,9 @@ class RunStore:
     def commit(self) -> None:
         """Make everything written so far survive the process."""
         with _translated(self.folder):
-            self._db.execute("COMMIT")
+            # A failed write has rolled back and left no transaction to commit.
+            if self._db.in_transaction:
+                self._db.execute("COMMIT")
             self._db.execute("BEGIN")
 
     # -- manifest, items, arms ---------------------------------------------------------------

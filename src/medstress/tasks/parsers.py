@@ -8,6 +8,10 @@ from collections.abc import Callable
 Parser = Callable[[str, str], str | None]
 
 _MARK = "[Answer]:"
+# Words that can follow the letter A and never the article.
+_NO_NOUN = re.compile(
+    r"\s+(?:and|as|because|but|has|is|must|nor|not|or|seems|should|since|was|would)\b"
+)
 _LEAD = re.compile(r"(?:answer|option|choice)(?:\s+is)?\s*:?\s*\(?$", re.IGNORECASE)
 
 
@@ -27,7 +31,7 @@ def standalone(text: str, letters: str) -> str | None:
     found: set[str] = set()
     for match in re.finditer(rf"(?<![A-Za-z0-9])[{letters}](?![A-Za-z0-9'’])", segment):
         rest = segment[match.end() :]
-        article = match.group() == "A" and re.match(r"\s+[a-z]", rest)
+        article = match.group() == "A" and re.match(r"\s+[a-z]", rest) and not _NO_NOUN.match(rest)
         if article and not _LEAD.search(segment[: match.start()]):
             continue
         found.add(match.group())

@@ -190,9 +190,6 @@ answer = errs_on_cue(tiny_questions(1), {cue!r})
 """
 
 
-@pytest.mark.xfail(
-    reason="the file where a closure was defined is hashed, not the target's", strict=True
-)
 def test_a_function_made_by_a_library_is_known_by_the_file_of_the_target(tmp_path: Path) -> None:
     one = identity(tmp_path, FACTORY.format(cue="x"))
     assert one != identity(tmp_path, FACTORY.format(cue="y"))

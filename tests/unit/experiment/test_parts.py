@@ -74,7 +74,7 @@ def test_an_impossible_combination_is_refused(
 
 def test_a_label_of_the_user_is_kept_and_names_are_told_apart() -> None:
     entries = [
-        ("mine", "swap", {"n": 1}),
+        ("mine", "swap", {"n": 1, "budget": 8}),
         (None, "swap", {"n": 1.5, "budget": 8}),
         (None, "swap", {"n": 2, "budget": 8}),
         (None, "noise", {"n": 2}),

@@ -182,17 +182,12 @@ def batches(monkeypatch):
     return sizes
 
 
-AHEAD = "Scheduler._next_batch gives work ahead the room of groups it has already taken"
-
-
-@pytest.mark.xfail(strict=True, reason=AHEAD)
 def test_no_batch_is_larger_than_the_back_end_allows(bench, batches):
     bench.tables["victim"] = [{"name": "m", "backend": "mock", "batch_size": 4}]
     run(bench.write(), bench.out)
     assert max(batches) <= 4
 
 
-@pytest.mark.xfail(strict=True, reason=AHEAD)
 def test_a_limit_of_queries_holds_for_back_ends_that_work_ahead(bench, batches):
     bench.tables["victim"] = [{"name": "m", "backend": "mock", "batch_size": 8}]
     for most in range(12, 60, 5):
@@ -200,10 +195,6 @@ def test_a_limit_of_queries_holds_for_back_ends_that_work_ahead(bench, batches):
         assert sum(batches) <= most
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="Lane.take splits no group, so with room for less than a group the loop never ends",
-)
 def test_a_limit_that_cuts_a_query_of_two_calls_in_half_ends_the_run(bench):
     bench.tables["victim"] = [
         {"name": "m", "backend": "mock", "answer_by": "text", "text_score": "unconditional"}

@@ -89,7 +89,6 @@ def test_an_answer_comes_back_bit_by_bit(answer):
     assert body.encode("utf-8")  # what SQLite will store
 
 
-@pytest.mark.xfail(strict=True, reason="orjson writes a number that is not finite as null")
 def test_a_score_that_is_not_a_number_comes_back_as_one():
     answer = Scored(log_probs=(math.nan, -math.inf), n_tokens=(1, 1))
     back = decode_answer(encode_answer(answer), 0, 0)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import threading
 
-import pytest
-
 from medstress.calls import Chosen
 from medstress.store.reader import RunReader
 from medstress.store.run_store import RunStore
@@ -24,7 +22,6 @@ def test_a_reader_sees_what_was_committed_and_nothing_else(writer):
     assert writer.read(lambda reader: reader.manifest) == {"complete": False}
 
 
-@pytest.mark.xfail(strict=True, reason="RunReader reads its tables at different moments")
 def test_a_reader_that_stays_open_shows_one_moment(writer):
     writer.trial("one")
     writer.store.commit()

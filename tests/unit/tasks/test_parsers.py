@@ -56,7 +56,6 @@ def test_conflicts_articles_and_texts_without_a_letter_are_unreadable(text: str)
     assert standalone(text, "ABCD") is None
 
 
-@pytest.mark.xfail(reason="A before a lower-case word is taken for the article", strict=True)
 @pytest.mark.parametrize(
     ("text", "letter"), [("A or B", None), ("A and C", None), ("A is right.", "A")]
 )

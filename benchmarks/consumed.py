@@ -1,0 +1,150 @@
+"""Runs on the published data sets, and the calls and tokens that their trials consumed.
+
+The data are not part of this repository: they are looked for in --data, in the environment
+variable MEDSTRESS_DATA, or in shared/data beside the repository.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from medstress.backends.prompt_tokens import PromptTokenizer, targets_of
+from medstress.backends.token_tree import Target, shared_length
+from medstress.calls import Score
+from medstress.experiment.rows import Prompts
+from medstress.experiment.run import Run, run
+from medstress.items import Candidate
+from medstress.store.codec import decode_edits
+from medstress.store.reader import RunReader
+
+DATASETS = {
+    "medqa": (
+        "qa/medqa_train_part.jsonl",
+        "qa/medqa_usmle_train_choices_annotation.json",
+        "qstab",
+    ),
+    "medmcqa": (
+        "qa/medmcqa_train_leaner_typed.parquet",
+        "qa/medmcqa_train_leaner_choices_annotation.json",
+        "medmcqa",
+    ),
+}
+"""Name -> (questions, annotations, prompt)."""
+
+
+def arguments(description: str | None, n_items: int) -> argparse.ArgumentParser:
+    """The arguments all benchmarks on these data have."""
+    parser = argparse.ArgumentParser(description=description)
+    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
+    data = Path(os.environ.get("MEDSTRESS_DATA", beside))
+    parser.add_argument("--data", type=Path, default=data, help="folder with qa/ and vocab/")
+    parser.add_argument("--datasets", nargs="+", choices=DATASETS, default=list(DATASETS))
+    parser.add_argument("--items", type=int, default=n_items, help="questions of each data set")
+    parser.add_argument("--budget", type=int, default=8)
+    parser.add_argument("--model", default="smollm2")
+    parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16"))
+    parser.add_argument("--answer-by", default="letter", choices=("letter", "text"))
+    return parser
+
+
+def settings(name: str, given: argparse.Namespace) -> dict[str, Any]:
+    """The experiment: random sampler, drugs and diseases, one victim.
+
+    The names are drawn uniformly, so that the cheapest vectors will do.
+    """
+    questions, annotations, prompt = DATASETS[name]
+    vocabularies = {"drugs": "FDA_Approved.csv", "diseases": "CTD_unique_disease_names.csv"}
+    entities = [
+        {"type": kind, "vocabulary": str(given.data / "vocab" / file), "embedding": "ngram"}
+        for kind, file in vocabularies.items()
+    ]
+    entities[0]["column"] = 1
+    return {
+        "experiment": {"name": name, "seeds": [0]},
+        "dataset": [
+            {
+                "name": name,
+                "path": str(given.data / questions),
+                "annotations": str(given.data / annotations),
+                "limit": given.items,
+            }
+        ],
+        "entities": entities,
+        "victim": [
+            {
+                "backend": "transformers",
+                "model": given.model,
+                "dtype": given.dtype,
+                "answer_by": given.answer_by,
+                "prompt": prompt,
+            }
+        ],
+        "attack": [{"name": "entity_substitution", "sampler": "random", "budget": given.budget}],
+    }
+
+
+def run_dataset(name: str, given: argparse.Namespace, folder: Path) -> tuple[Run, dict[str, Any]]:
+    """Run one data set with the real scheduler; returns the run and its counted tokens."""
+    done = run(settings(name, given), folder)
+    return done, done.manifest()["performance"]
+
+
+def consumed_calls(folder: Path) -> dict[int, dict[Score, None]]:
+    """The distinct calls that were consumed, by item, in order; what was early or alone is not."""
+    reader = RunReader(folder)
+    found: dict[int, dict[Score, None]] = {}
+    try:
+        prompts, items = Prompts(reader.manifest), reader.items()
+        edits: dict[tuple[int, str, int | None], str | None] = {}
+        for row in reader.exchanges():
+            if row.purpose == "ahead":
+                continue
+            place = (row.trial, row.purpose, row.query)
+            # Only the first call of a query carries its edits.
+            edits = {place: edits.get(place, row.edits)}
+            known = edits[place]
+            candidate = Candidate(
+                item=items[row.item][1], edits=decode_edits(known) if known else ()
+            )
+            call = prompts.call(row.victim, candidate, row.call or 0)
+            assert isinstance(call, Score)
+            found.setdefault(row.item, {})[call] = None
+    finally:
+        reader.close()
+    return found
+
+
+def contexts(calls: Iterable[Score], tokenizer: PromptTokenizer) -> list[tuple[int, ...]]:
+    """The distinct token sequences that have to be read to answer calls."""
+    found: dict[tuple[int, ...], None] = {}
+    for call in calls:
+        found.update((target.context, None) for target in targets(call, tokenizer))
+    return list(found)
+
+
+def targets(call: Score, tokenizer: PromptTokenizer) -> list[Target]:
+    """The sequences of one call, as the back end makes them."""
+    text = tokenizer.text(call.prompt)
+    prompt, *sequences = tokenizer.tokens(
+        [text, *(text + continuation for continuation in call.continuations)],
+        chat=not isinstance(call.prompt, str),
+    )
+    return targets_of(prompt, sequences, first_token=call.first_token)
+
+
+def n_trie_nodes(sequences: Sequence[tuple[int, ...]]) -> int:
+    """Distinct non-empty prefixes of token sequences.
+
+    >>> n_trie_nodes([(1, 2, 3), (1, 2, 4, 5)])
+    5
+    """
+    nodes = 0
+    previous: tuple[int, ...] = ()
+    for sequence in sorted(sequences):
+        nodes += len(sequence) - shared_length(previous, sequence)
+        previous = sequence
+    return nodes

@@ -1,0 +1,64 @@
+"""How many tokens are forwarded for each token that has to be.
+
+Runs the real scheduler with the random sampler and compares what the model has read, padding and
+early work included, with the nodes of a trie over the distinct prompts each item consumed:
+
+    python benchmarks/prefix_sharing.py --items 100
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from consumed import arguments, consumed_calls, contexts, n_trie_nodes, run_dataset
+from transformers import AutoTokenizer
+
+from medstress.backends.model_files import find_model
+from medstress.backends.options import BackendOptions
+from medstress.backends.prompt_tokens import PromptTokenizer
+
+
+def measure(name: str, given: Any) -> dict[str, Any]:
+    """Run one data set and count."""
+    files = find_model(BackendOptions(model=given.model, dtype=given.dtype))
+    tokenizer = PromptTokenizer(
+        AutoTokenizer.from_pretrained(files.location), given.model, open_end=True
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        started = time.perf_counter()
+        done, counted = run_dataset(name, given, Path(folder))
+        seconds = time.perf_counter() - started
+        calls = consumed_calls(Path(folder))
+        flipped = sum(row.verdict.value == "flipped" for row in done.rows())
+    read = [contexts(of_item, tokenizer) for of_item in calls.values()]
+    unique = sum(map(n_trie_nodes, read))
+    all_tokens = sum(len(sequence) for sequences in read for sequence in sequences)
+    return {
+        "dataset": name,
+        "items": len(calls),
+        "queries": sum(map(len, calls.values())),
+        "flipped": flipped,
+        "tokens_forwarded": counted["tokens_forwarded"],
+        "tokens_unique": unique,
+        "tokens_of_all_prompts": all_tokens,
+        "forwarded_per_unique": round(counted["tokens_forwarded"] / unique, 4),
+        "all_per_unique": round(all_tokens / unique, 2),
+        "wall_seconds": round(counted["wall_seconds"], 1),
+        "seconds_with_preparation": round(seconds, 1),
+    }
+
+
+def main() -> None:
+    """Print one JSON line a data set."""
+    parser = arguments(__doc__, n_items=100)
+    given = parser.parse_args()
+    for name in given.datasets:
+        print(json.dumps(measure(name, given)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""Scores on kept keys and values against the plain path, batch after batch."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from medstress.backends.transformers import TransformersBackend
+from medstress.calls import Reply, Score, Scored
+
+pytest.importorskip("torch", reason="needs the extra transformers")
+pytest.importorskip("transformers", reason="needs the extra transformers")
+
+KEEPING = ["llama", "gpt2"]
+
+
+@pytest.fixture
+def rounds(sentence: Callable[[int, int], str]) -> list[list[Score]]:
+    """Batches as attacks make them: clean prompts, then candidates, items interleaved."""
+
+    def call(item: int, name: str, first_token: bool) -> Score:
+        stem = sentence(item, 12 + item)
+        prompt = f"{stem} A: {name} B: {sentence(50 + item, 3)} is"
+        options = (f" {name}", *(f" {sentence(90 + k, 2)}" for k in range(3)))
+        return Score(prompt, options, first_token)
+
+    clean = [call(item, "aspirin", item % 2 == 0) for item in range(6)]
+    later = [
+        [call(item, sentence(200 + 10 * item + k, 2), item % 2 == 0) for item in range(6)]
+        for k in range(4)
+    ]
+    mixed = [one for batch in later for one in batch]
+    random.Random(1).shuffle(mixed)
+    return [clean, *(mixed[start : start + 5] for start in range(0, len(mixed), 5))]
+
+
+def assert_same(found: Sequence[Reply], expected: Sequence[Reply]) -> None:
+    for one, other in zip(found, expected, strict=True):
+        assert isinstance(one, Scored)
+        assert isinstance(other, Scored)
+        assert one.n_tokens == other.n_tokens
+        assert np.allclose(one.log_probs, other.log_probs, rtol=0, atol=1e-4)
+        assert np.argmax(one.log_probs) == np.argmax(other.log_probs)
+
+
+@pytest.mark.parametrize("name", KEEPING)
+@pytest.mark.parametrize("kv_bytes", [None, 40_000, 0])
+def test_answers_equal_the_plain_path_whatever_is_forgotten(
+    name: str,
+    kv_bytes: int | None,
+    rounds: list[list[Score]],
+    open_tiny: Callable[..., TransformersBackend],
+) -> None:
+    backend, plain = open_tiny(name, kv_bytes=kv_bytes), open_tiny(name, sharing=False)
+    for batch in rounds:
+        assert_same(backend.answer(batch), plain.answer(batch))
+    assert (backend.ahead, plain.ahead) == (2, 8)
+
+
+@pytest.mark.parametrize("name", KEEPING)
+def test_of_a_later_candidate_only_what_is_new_is_forwarded(
+    name: str,
+    sentence: Callable[[int, int], str],
+    open_tiny: Callable[..., TransformersBackend],
+) -> None:
+    backend = open_tiny(name)
+    its_tokenizer = backend._loaded.tokenizer
+    stem = sentence(1, 30)
+    backend.answer([Score(stem + " aspirin is", (" pain", " the pain"), True)])
+    before = backend.counters["tokens_forwarded"]
+    clean, changed = (
+        its_tokenizer(f"{stem} {drug} is")["input_ids"] for drug in ("aspirin", "insulin")
+    )
+    assert before == len(clean)
+    backend.answer([Score(stem + " insulin is", (" pain", " dose"), True)])
+    shared = next(i for i, (a, b) in enumerate(zip(clean, changed, strict=False)) if a != b)
+    assert backend.counters["tokens_forwarded"] - before == len(changed) - shared
+
+
+def test_scores_of_options_that_stay_are_remembered(
+    sentence: Callable[[int, int], str], open_tiny: Callable[..., TransformersBackend]
+) -> None:
+    backend = open_tiny("llama")
+    prompt, stay = sentence(1, 20), (" the patient", " a dose of insulin")
+    (first,) = backend.answer([Score(prompt, (" aspirin", *stay))])
+    before = backend.counters["tokens_forwarded"]
+    (second,) = backend.answer([Score(prompt, (" scurvy", *stay))])
+    assert isinstance(first, Scored)
+    assert isinstance(second, Scored)
+    assert first.log_probs[1:] == second.log_probs[1:]
+    n_new = len(backend._loaded.tokenizer(" scurvy", add_special_tokens=False)["input_ids"])
+    # The last token of the prompt predicts the first of the option.
+    assert backend.counters["tokens_forwarded"] - before == n_new
+
+
+def test_a_call_that_is_asked_again_is_computed_again_from_nothing_kept(
+    sentence: Callable[[int, int], str], open_tiny: Callable[..., TransformersBackend]
+) -> None:
+    backend = open_tiny("llama")
+    call = Score(sentence(1, 20), (" aspirin", " the dose"))
+    first = backend.answer([call])
+    once = backend.counters["tokens_forwarded"]
+    assert_same(backend.answer([call]), first)
+    assert backend.counters["tokens_forwarded"] == 2 * once
+
+
+def test_what_is_kept_is_given_up_before_a_batch_fails_for_memory(
+    rounds: list[list[Score]],
+    open_tiny: Callable[..., TransformersBackend],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    backend, plain = open_tiny("llama"), open_tiny("llama", sharing=False)
+    backend.answer(rounds[0])
+    store = backend._scores._scorer._kept.store  # type: ignore[attr-defined]
+    forward, n_kept = backend._loaded.model.model.forward, []
+
+    def full_machine(*args: Any, **how: Any) -> Any:
+        n_kept.append(len(store))
+        if len(store) >= 6:
+            raise RuntimeError("CUDA out of memory")
+        return forward(*args, **how)
+
+    monkeypatch.setattr(backend._loaded.model.model, "forward", full_machine)
+    assert_same(backend.answer(rounds[1]), plain.answer(rounds[1]))
+    assert n_kept[:2] == [6, 0]
+
+
+def test_a_model_that_is_not_packed_right_is_read_as_before(
+    rounds: list[list[Score]],
+    open_tiny: Callable[..., TransformersBackend],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from medstress.backends import kv_attention
+
+    monkeypatch.setattr(kv_attention, "_UNKNOWN", ("sliding_window", "scaling_of_mine"))
+    assert open_tiny("llama").ahead == 2
+    monkeypatch.setattr(kv_attention, "_joined", lambda pasts, new, n: new[:, None] * 1.5)
+    backend, plain = open_tiny("llama"), open_tiny("llama", sharing=False)
+    assert (backend.path, backend.ahead) == ("tree", 8)
+    for batch in rounds[:2]:
+        assert_same(backend.answer(batch), plain.answer(batch))
+
+
+def test_prompts_beyond_a_sliding_window_are_read_plainly(
+    rounds: list[list[Score]], open_tiny: Callable[..., TransformersBackend]
+) -> None:
+    backend, plain = open_tiny("sliding"), open_tiny("sliding", sharing=False)
+    for batch in rounds[:3]:
+        assert_same(backend.answer(batch), plain.answer(batch))
