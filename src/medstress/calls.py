@@ -7,7 +7,7 @@ back end returns for it. Everything a model is ever asked goes through these.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from medstress.hashing import digest
@@ -41,6 +41,9 @@ class Generate:
 
     prompt: Prompt
     decoding: Decoding = Decoding()
+    sample: int = 0
+    """Which of several samples of one prompt; seeds the sampling where the temperature is not 0.
+    Set by `Request.addressed`, which the cache key covers."""
     kind = "generate"
 
     def canonical(self) -> list[Any]:
@@ -181,6 +184,13 @@ class Request:
     sample: int = 0
     """0 for deterministic calls; sampled calls, the repeat control and the flip check carry
     their own index, or they would read back one stored answer."""
+
+    @property
+    def addressed(self) -> Call:
+        """The call as a back end gets it: a sampled one knows which sample it is."""
+        if self.sample and isinstance(self.call, Generate):
+            return replace(self.call, sample=self.sample)
+        return self.call
 
     def key(self, model: ModelIdentity) -> bytes:
         """The cache key, 16 bytes: who is asked, what, and which repetition."""

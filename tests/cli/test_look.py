@@ -181,7 +181,6 @@ def test_a_folder_without_a_run_is_named(medstress, tmp_path, look):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.xfail(strict=True, reason="RunReader opens the file outside of its own guard")
 @pytest.mark.parametrize("look", [*LOOKS, ["export", "--table", "trials", "--to", "x.csv"]])
 def test_a_file_that_is_no_run_is_named(medstress, tmp_path, look):
     (tmp_path / "run.sqlite").write_text("not a database, but long enough " * 50, encoding="utf-8")
@@ -190,9 +189,6 @@ def test_a_file_that_is_no_run_is_named(medstress, tmp_path, look):
     assert "run.sqlite is not a readable run: file is not a database" in told.err
 
 
-@pytest.mark.xfail(
-    strict=True, reason="Run.summary and Run.report read a manifest that was never written"
-)
 @pytest.mark.parametrize("look", LOOKS)
 def test_a_run_that_never_began_is_named(medstress, bench, look):
     assert bench.run("--set", "victim.target='nowhere.py:answer'") == 2

@@ -162,11 +162,6 @@ def test_a_full_disk_stops_the_run_in_one_sentence_and_it_resumes(bench, workben
         assert bench.rows(out) == bench.rows(whole)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="after a failed write SQLite has rolled back; RunStore.commit then hides the cause "
-    "behind 'cannot commit - no transaction is active'",
-)
 def test_a_full_disk_is_named_whenever_it_fills_up(bench, capsys):
     with mounted(bench.root / "mount", "size=20m") as folder:
         for size in range(80, 400, 40):

@@ -151,11 +151,6 @@ def test_a_crash_before_any_write_changes_no_trial_and_reports_every_lost_call(
     assert n_lost > 0
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="Scheduler._receive takes a batch out of `in_flight` before its answers are stored, "
-    "so an interrupt in between leaves nothing to drain",
-)
 def test_an_interrupt_before_any_write_loses_no_answer(small, workbench, monkeypatch):
     whole = small.runs / "whole"
     assert not go(small, whole)

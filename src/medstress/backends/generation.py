@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -30,7 +29,6 @@ class Generator:
         self._model = loaded.model
         self._ends = loaded.model.generation_config.eos_token_id or []
         self._max_tokens = _MAX_TOKENS["cuda" if loaded.device.type == "cuda" else "cpu"]
-        self._asked: Counter[bytes] = Counter()
 
     def continue_all(
         self, calls: Sequence[Generate], prompts: Sequence[tuple[int, ...]]
@@ -60,12 +58,11 @@ class Generator:
                     results[index] = tokens
         return results
 
-    def _seed(self, call: Generate) -> int:
-        """A seed from the call's content and from how often it was asked before."""
-        key = digest(call.canonical())
-        count = self._asked[key]
-        self._asked[key] += 1
-        return int.from_bytes(digest([key.hex(), count])[:8], "big", signed=True)
+    @staticmethod
+    def _seed(call: Generate) -> int:
+        """A seed from the call's content and its sample's number, the same in every process."""
+        key = digest([call.canonical(), call.sample])
+        return int.from_bytes(key[:8], "big", signed=True)
 
     def _generate(
         self, work: Sequence[tuple[tuple[int, ...], int]], decoding: Decoding

@@ -97,7 +97,7 @@ class Lane:
         def work() -> list[Reply]:
             started = time.perf_counter()
             try:
-                return self.backend.answer([entry.request.call for entry in batch.entries])
+                return self.backend.answer([entry.request.addressed for entry in batch.entries])
             finally:
                 batch.seconds = time.perf_counter() - started
 

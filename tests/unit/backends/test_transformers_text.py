@@ -65,11 +65,13 @@ def test_samples_are_reproducible_differ_and_ignore_their_neighbours(
 ) -> None:
     call = Generate("which drug treats", Decoding(max_new_tokens=12, temperature=1.0))
     other = Generate("pain with the", Decoding(max_new_tokens=12, temperature=1.0))
-    first, second = open_tiny("llama").answer([call, call])
+    next_sample = Request(call, sample=1).addressed
+    first, second = open_tiny("llama").answer([call, next_sample])
     assert first != second
+    # Another process, in another order: a resumed run must not get sample 0 for sample 1.
     again = open_tiny("llama")
+    assert again.answer([next_sample])[0] == second
     assert again.answer([other, call])[1] == first
-    assert again.answer([call])[0] == second
 
 
 def test_noise_makes_the_arg_max_a_sample_of_the_softmax() -> None:

@@ -140,9 +140,6 @@ def test_a_default_label_that_grows_keeps_its_trials_where_it_is_written_out(ben
     assert len(run(bench.write(), bench.out).rows()) == 12 * 3
 
 
-@pytest.mark.xfail(
-    strict=True, reason="_require_mentions looks at the items drawn, not at those of the data set"
-)
 def test_a_draw_without_mentions_from_a_data_set_with_some_is_no_error(bench):
     finished = run(bench.write(), bench.out, limit=1)  # draws q2, the one without
     assert {row.verdict for row in finished.rows()} == {"not_attackable"}
