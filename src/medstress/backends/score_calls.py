@@ -9,7 +9,7 @@ from typing import Protocol
 from medstress.backends.causal_scoring import CausalScorer
 from medstress.backends.loaded_model import LoadedModel
 from medstress.backends.prompt_tokens import PromptTokenizer, targets_of
-from medstress.backends.score_memo import MAX_ENTRIES, ScoreMemo
+from medstress.backends.score_memo import MAX_ENTRIES, ScoreMemo, Values, Wanted
 from medstress.backends.seq2seq_scoring import Pair, Seq2SeqScorer
 from medstress.backends.token_tree import Target
 from medstress.calls import Failure, Reply, Score, Scored
@@ -57,33 +57,22 @@ class CausalScoreCalls:
         self.counters = {"tokens_forwarded": 0, "tokens_naive": 0}
 
     def answer(self, calls: Sequence[Score]) -> list[Reply]:
-        """Answer every call; all of them share one forward plan.
-
-        A call all of whose scores are known is asked again on purpose (the flip check does), so
-        it is computed once more, from nothing that was kept.
-        """
+        """Answer every call; all of them share one forward plan."""
         prepared = [self._prepare(call) for call in calls]
         ready = [one for one in prepared if isinstance(one, _Prepared)]
-        wanted = [[target for target in one.targets if target.scored] for one in ready]
-        known = [[self._memo.get(target) for target in targets] for targets in wanted]
-        again = [None not in values for values in known]
-        for afresh in (False, True):
-            open_ones = [
-                (call, place)
-                for call, values in enumerate(known)
-                for place, value in enumerate(values)
-                if again[call] is afresh and (afresh or value is None)
-            ]
-            targets = [wanted[call][place] for call, place in open_ones]
-            found = self._scorer.log_probs(targets, afresh=afresh)
-            for (call, place), target, value in zip(open_ones, targets, found, strict=True):
-                known[call][place] = value
-                if value is not None:
-                    self._memo.put(target, value)
+        known = self._memo.complete(
+            [[Wanted(target) for target in one.targets if target.scored] for one in ready],
+            self._log_probs,
+        )
         values = (value for of_call in known for value in of_call)
         self.counters["tokens_naive"] += sum(one.naive for one in ready)
         self.counters["tokens_forwarded"] = self._scorer.tokens_forwarded
         return [one if isinstance(one, Failure) else _scored(one, values) for one in prepared]
+
+    def _log_probs(self, calls: list[list[Wanted]], afresh: bool) -> list[list[Values]]:
+        targets = [one.target for call in calls for one in call]
+        values = iter(self._scorer.log_probs(targets, afresh=afresh))
+        return [[next(values) for _ in call] for call in calls]
 
     def _prepare(self, call: Score) -> _Prepared | Failure:
         try:
@@ -115,13 +104,15 @@ class Seq2SeqScoreCalls:
 
     Args:
         loaded: the model.
+        kv_bytes: budget of the encoder states kept between batches; None for the default.
     """
 
     path = "plain"
     keeps = False
 
-    def __init__(self, loaded: LoadedModel) -> None:
-        self._scorer = Seq2SeqScorer(loaded)
+    def __init__(self, loaded: LoadedModel, *, kv_bytes: int | None = None) -> None:
+        self._scorer = Seq2SeqScorer(loaded, states_bytes=kv_bytes)
+        self._memo = ScoreMemo()
         self._tokenizer = PromptTokenizer(loaded.tokenizer, loaded.identity.name, open_end=False)
         self._max_positions = loaded.max_positions
         self.counters = {"tokens_forwarded": 0, "tokens_naive": 0}
@@ -129,26 +120,26 @@ class Seq2SeqScoreCalls:
     def answer(self, calls: Sequence[Score]) -> list[Reply]:
         """Answer every call; each distinct prompt is encoded once."""
         prepared = [self._prepare(call) for call in calls]
-        outputs: dict[tuple[int, ...], dict[tuple[int, ...], None]] = {}
-        for one in prepared:
-            if not isinstance(one, Failure):
-                wanted = outputs.setdefault(one[0], {})
-                wanted.update((target.scored, None) for target in one[1].targets if target.scored)
-                self.counters["tokens_naive"] += one[1].naive
-        pairs = [Pair(source, tuple(wanted)) for source, wanted in outputs.items() if wanted]
-        found: dict[tuple[tuple[int, ...], tuple[int, ...]], list[float] | None] = {}
-        for pair, values in zip(pairs, self._scorer.log_probs(pairs), strict=True):
-            for place, output in enumerate(pair.outputs):
-                found[pair.source, output] = None if values is None else values[place]
+        ready = [one for one in prepared if not isinstance(one, Failure)]
+        known = self._memo.complete(
+            [
+                [Wanted(target, source) for target in one.targets if target.scored]
+                for source, one in ready
+            ],
+            self._log_probs,
+        )
+        values = (value for of_call in known for value in of_call)
+        self.counters["tokens_naive"] += sum(one.naive for _, one in ready)
         self.counters["tokens_forwarded"] = self._scorer.tokens_forwarded
+        return [one if isinstance(one, Failure) else _scored(one[1], values) for one in prepared]
+
+    def _log_probs(self, calls: list[list[Wanted]], afresh: bool) -> list[list[Values]]:
+        pairs = [Pair(call[0].source, tuple(one.target.scored for one in call)) for call in calls]
         return [
-            one
-            if isinstance(one, Failure)
-            else _scored(
-                one[1],
-                (found[one[0], target.scored] for target in one[1].targets if target.scored),
+            [None] * len(pair.outputs) if values is None else list(values)
+            for pair, values in zip(
+                pairs, self._scorer.log_probs(pairs, afresh=afresh), strict=True
             )
-            for one in prepared
         ]
 
     def _prepare(self, call: Score) -> tuple[tuple[int, ...], _Prepared] | Failure:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
+from typing import TypeAlias
 
 import numpy as np
 
@@ -12,14 +15,35 @@ from medstress.backends.token_tree import Target
 MAX_ENTRIES = 200_000
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is scored, given what."""
+
+    target: Target
+    """The tokens; what a decoder writes."""
+    source: tuple[int, ...] = ()
+    """What an encoder reads; empty for decoder-only models."""
+
+    @property
+    def key(self) -> bytes:
+        """A digest: sequences of hundreds of tokens take more memory than their scores."""
+        target = self.target
+        numbers = (len(self.source), *self.source, target.start, *target.tokens)
+        return blake2b(np.array(numbers, dtype=np.int64).tobytes(), digest_size=16).digest()
+
+
+Values: TypeAlias = list[float] | None
+"""Natural log probabilities of the scored tokens; None where memory did not suffice."""
+
+
 class ScoreMemo:
-    """Remembers the scores of targets; forgets the least recently used.
+    """Remembers scores; forgets the least recently used.
 
     With answers by text three of the four options of a candidate are the clean item's, and their
     scores too where the prompt does not list the options.
 
     Args:
-        max_entries: how many targets are remembered.
+        max_entries: how many are remembered.
     """
 
     def __init__(self, max_entries: int = MAX_ENTRIES) -> None:
@@ -29,30 +53,53 @@ class ScoreMemo:
     def __len__(self) -> int:
         return len(self._known)
 
-    def get(self, target: Target, source: tuple[int, ...] = ()) -> list[float] | None:
-        """Return the log probabilities of a target's scored tokens; None if they are not known.
-
-        Args:
-            target: what is scored.
-            source: what an encoder reads.
-        """
-        key = _key(target, source)
+    def get(self, wanted: Wanted) -> Values:
+        """Return the log probabilities of the scored tokens; None if they are not known."""
+        key = wanted.key
         values = self._known.get(key)
         if values is None:
             return None
         self._known.move_to_end(key)
         return list(values)
 
-    def put(self, target: Target, values: list[float], source: tuple[int, ...] = ()) -> None:
-        """Remember the log probabilities of a target."""
-        key = _key(target, source)
+    def put(self, wanted: Wanted, values: list[float]) -> None:
+        """Remember log probabilities."""
+        key = wanted.key
         self._known[key] = tuple(values)
         self._known.move_to_end(key)
         if len(self._known) > self._max_entries:
             self._known.popitem(last=False)
 
+    def complete(
+        self,
+        calls: Sequence[Sequence[Wanted]],
+        compute: Callable[[list[list[Wanted]], bool], list[list[Values]]],
+    ) -> list[list[Values]]:
+        """Answer calls from what is known, and compute the rest.
 
-def _key(target: Target, source: tuple[int, ...]) -> bytes:
-    """A digest: sequences of hundreds of tokens would take more memory than their scores."""
-    numbers = (len(source), *source, target.start, *target.tokens)
-    return blake2b(np.array(numbers, dtype=np.int64).tobytes(), digest_size=16).digest()
+        A call all of whose scores are known is asked again on purpose (the flip check does), so
+        it is computed once more.
+
+        Args:
+            calls: what each wants.
+            compute: gives the log probabilities of what some calls want; told whether to use
+                nothing that was kept.
+        """
+        known = [[self.get(wanted) for wanted in call] for call in calls]
+        again = [None not in values for values in known]
+        for afresh in (False, True):
+            asked: dict[int, list[int]] = {}
+            for number, values in enumerate(known):
+                if again[number] is afresh:
+                    missing = [i for i, value in enumerate(values) if afresh or value is None]
+                    asked.update({number: missing} if missing else {})
+            if not asked:
+                continue
+            wanted = [[calls[number][place] for place in asked[number]] for number in asked]
+            found = compute(wanted, afresh)
+            for (number, places), values in zip(asked.items(), found, strict=True):
+                for place, value in zip(places, values, strict=True):
+                    known[number][place] = value
+                    if value is not None:
+                        self.put(calls[number][place], value)
+        return known

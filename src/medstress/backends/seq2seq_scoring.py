@@ -1,18 +1,30 @@
-"""Log probabilities from an encoder-decoder model, teacher-forced."""
+"""Log probabilities from an encoder-decoder model, teacher-forced.
+
+An encoder reads each prompt as a whole, so nothing is shared between different ones. Prompts are
+batched by length across items, and so are the decoder's inputs; an output whose beginning another
+output of the same prompt needs too is not read for itself.
+"""
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from medstress.backends.loaded_model import LoadedModel
 from medstress.backends.out_of_memory import in_halves
-from medstress.backends.token_tree import plan_batches
+from medstress.backends.token_tree import plan_batches, shared_length
 from medstress.errors import UsageError
 
 _OVERHEAD = 64.0
+_DECODER_OVERHEAD = 32.0
+_MAX_WASTE = 0.03
+"""Padding per token."""
 _MAX_TOKENS = {"cpu": 2048, "cuda": 32768}
+_DECODER_SHARE = 8
+"""A decoder row carries a prompt's states along, so that it weighs as many tokens."""
+_STATES_BYTES = 256_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +37,24 @@ class Pair:
     """Each a sequence of at least one token."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One input of the decoder, and the outputs that are read off it."""
+
+    pair: int
+    """Whose prompt."""
+    tokens: tuple[int, ...]
+    """The longest output, without its last token, which predicts nothing that is wanted."""
+    outputs: tuple[int, ...]
+    """Places of the outputs in the pair."""
+
+
 class Seq2SeqScorer:
     """Computes log probabilities of outputs given a prompt; each prompt is encoded once.
 
     Args:
         loaded: an encoder-decoder model.
+        states_bytes: budget of the encoder states kept for later outputs of the same prompt.
 
     Attributes:
         path: always `plain`.
@@ -38,7 +63,7 @@ class Seq2SeqScorer:
 
     path = "plain"
 
-    def __init__(self, loaded: LoadedModel) -> None:
+    def __init__(self, loaded: LoadedModel, *, states_bytes: int | None = None) -> None:
         self._model = loaded.model
         settings = loaded.model.generation_config
         start = settings.decoder_start_token_id
@@ -51,48 +76,117 @@ class Seq2SeqScorer:
         # BART-like models begin every output with one more fixed token.
         self._prefix = [start] if forced is None else [start, forced]
         self._max_tokens = _MAX_TOKENS["cuda" if loaded.device.type == "cuda" else "cpu"]
+        self._states = _States(_STATES_BYTES if states_bytes is None else states_bytes)
         self.tokens_forwarded = 0
 
-    def log_probs(self, pairs: Sequence[Pair]) -> list[list[list[float]] | None]:
+    def log_probs(
+        self, pairs: Sequence[Pair], *, afresh: bool = False
+    ) -> list[list[list[float]] | None]:
         """Score pairs; the natural log probability of each token of each output of each pair.
 
-        None for a pair that does not fit into memory.
+        None for a pair that does not fit into memory. `afresh` encodes every prompt again.
         """
-        results: list[list[list[float]] | None] = [None] * len(pairs)
-        lengths = [len(pair.source) for pair in pairs]
-        for batch in plan_batches(lengths, overhead=_OVERHEAD, max_tokens=self._max_tokens):
-            found = in_halves([pairs[index] for index in batch], self._forward)
+        states = self._encode([pair.source for pair in pairs], afresh)
+        results: list[list[list[float]] | None] = [
+            None if pair.source not in states else [[] for _ in pair.outputs] for pair in pairs
+        ]
+        rows = [row for row in _rows(pairs) if results[row.pair] is not None]
+        # Of rows of one length those with prompts of about one length come together.
+        rows.sort(key=lambda row: len(pairs[row.pair].source))
+
+        def decode(rows: Sequence[_Row]) -> list[list[list[float]]]:
+            return self._decode(rows, pairs, [states[pairs[row.pair].source] for row in rows])
+
+        batches = plan_batches(
+            [len(self._prefix) + len(row.tokens) for row in rows],
+            overhead=_DECODER_OVERHEAD,
+            max_tokens=self._max_tokens // _DECODER_SHARE,
+            max_waste=_MAX_WASTE,
+        )
+        for batch in batches:
+            found = in_halves([rows[index] for index in batch], decode, self._states.clear)
             for index, values in zip(batch, found, strict=True):
-                results[index] = values
+                row, result = rows[index], results[rows[index].pair]
+                if values is None or result is None:
+                    results[row.pair] = None
+                    continue
+                for place, value in zip(row.outputs, values, strict=True):
+                    result[place] = value
         return results
 
-    def _forward(self, pairs: Sequence[Pair]) -> list[list[list[float]]]:
+    def _encode(self, sources: Sequence[tuple[int, ...]], afresh: bool) -> dict[Any, Any]:
+        """Encoder states of each distinct source, `(n_tokens, hidden)`; without what is too big."""
+        states: dict[tuple[int, ...], Any] = {}
+        missing: dict[tuple[int, ...], None] = {}
+        for source in sources:
+            kept = None if afresh else self._states.get(source)
+            if kept is None:
+                missing[source] = None
+            else:
+                states[source] = kept
+        new = list(missing)
+        batches = plan_batches(
+            [len(source) for source in new],
+            overhead=_OVERHEAD,
+            max_tokens=self._max_tokens,
+            max_waste=_MAX_WASTE,
+        )
+        for batch in batches:
+            chosen = [new[index] for index in batch]
+            found = in_halves(chosen, self._encoder_states, self._states.clear)
+            for source, one in zip(chosen, found, strict=True):
+                if one is not None:
+                    states[source] = one
+                    self._states.put(source, one)
+        return states
+
+    def _encoder_states(self, sources: Sequence[tuple[int, ...]]) -> list[Any]:
         import torch
+
+        with torch.inference_mode():
+            tokens, mask = self._padded(sources)
+            self.tokens_forwarded += tokens.numel()
+            encoded = self._model.get_encoder()(input_ids=tokens, attention_mask=mask)[0]
+            # Copies: a view would keep the whole batch with its padding.
+            return [
+                one[: len(source)].clone() for one, source in zip(encoded, sources, strict=True)
+            ]
+
+    def _decode(
+        self, rows: Sequence[_Row], pairs: Sequence[Pair], states: Sequence[Any]
+    ) -> list[list[list[float]]]:
+        """Log probabilities by row, output and token."""
+        import torch
+        from torch.nn.utils.rnn import pad_sequence
         from transformers.modeling_outputs import BaseModelOutput
 
-        owners = [number for number, pair in enumerate(pairs) for _ in pair.outputs]
-        outputs = [output for pair in pairs for output in pair.outputs]
-        # The last token of an output predicts nothing that is wanted.
-        inputs = [[*self._prefix, *output[:-1]] for output in outputs]
+        first = len(self._prefix) - 1
         with torch.inference_mode():
-            source, source_mask = self._padded([pair.source for pair in pairs])
-            encoded = self._model.get_encoder()(input_ids=source, attention_mask=source_mask)
-            decoder_ids, decoder_mask = self._padded(inputs)
-            self.tokens_forwarded += source.numel() + decoder_ids.numel()
+            _, source_mask = self._padded([pairs[row.pair].source for row in rows])
+            decoder_ids, decoder_mask = self._padded([[*self._prefix, *row.tokens] for row in rows])
+            self.tokens_forwarded += decoder_ids.numel()
             logits = self._model(
-                # Each prompt's states repeated for every output of that prompt.
-                encoder_outputs=BaseModelOutput(last_hidden_state=encoded[0][owners]),
-                attention_mask=source_mask[owners],
+                encoder_outputs=BaseModelOutput(
+                    last_hidden_state=pad_sequence(list(states), batch_first=True)
+                ),
+                attention_mask=source_mask,
                 decoder_input_ids=decoder_ids,
                 decoder_attention_mask=decoder_mask,
                 use_cache=False,
             ).logits
-            first = len(self._prefix) - 1
             found = torch.log_softmax(logits[:, first:].float(), dim=-1)
-            wanted, _ = self._padded(outputs)
-            picked = found.gather(2, wanted[:, :, None])[:, :, 0].tolist()
-        values = iter(picked)
-        return [[next(values)[: len(output)] for output in pair.outputs] for pair in pairs]
+            wanted = [
+                (number, place, token)
+                for number, row in enumerate(rows)
+                for output in row.outputs
+                for place, token in enumerate(pairs[row.pair].outputs[output])
+            ]
+            at = torch.tensor(wanted, device=found.device).T
+            values = iter(found[at[0], at[1], at[2]].tolist())
+        return [
+            [[next(values) for _ in pairs[row.pair].outputs[output]] for output in row.outputs]
+            for row in rows
+        ]
 
     def _padded(self, sequences: Sequence[Sequence[int]]) -> tuple[Any, Any]:
         """Pad on the right; tokens and mask, both `(n_sequences, longest)`."""
@@ -103,3 +197,49 @@ class Seq2SeqScorer:
         tokens = [[*sequence, *([0] * (longest - len(sequence)))] for sequence in sequences]
         mask = [[1] * len(one) + [0] * (longest - len(one)) for one in sequences]
         return torch.tensor(tokens, device=device), torch.tensor(mask, device=device)
+
+
+class _States:
+    """Encoder states by prompt; the least recently used are forgotten."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._n_bytes = 0
+        self._kept: OrderedDict[tuple[int, ...], Any] = OrderedDict()
+
+    def get(self, source: tuple[int, ...]) -> Any:
+        """Return what is kept of a prompt, or None."""
+        if source in self._kept:
+            self._kept.move_to_end(source)
+        return self._kept.get(source)
+
+    def put(self, source: tuple[int, ...], states: Any) -> None:
+        """Keep the states of a prompt."""
+        self._n_bytes += states.nbytes - getattr(self._kept.pop(source, None), "nbytes", 0)
+        self._kept[source] = states
+        while self._n_bytes > self._max_bytes:
+            self._n_bytes -= self._kept.popitem(last=False)[1].nbytes
+
+    def clear(self) -> bool:
+        """Forget everything; says whether there was anything."""
+        filled = bool(self._kept)
+        self._kept.clear()
+        self._n_bytes = 0
+        return filled
+
+
+def _rows(pairs: Sequence[Pair]) -> list[_Row]:
+    """Merge outputs of which one's input is the beginning of another's."""
+    rows = []
+    for number, pair in enumerate(pairs):
+        # Backwards in lexicographic order a sequence comes right after those it begins.
+        order = sorted(range(len(pair.outputs)), key=lambda place: pair.outputs[place][:-1])
+        merged: list[tuple[tuple[int, ...], list[int]]] = []
+        for place in reversed(order):
+            tokens = pair.outputs[place][:-1]
+            if merged and shared_length(merged[-1][0], tokens) == len(tokens):
+                merged[-1][1].append(place)
+            else:
+                merged.append((tokens, [place]))
+        rows += [_Row(number, tokens, tuple(places)) for tokens, places in merged]
+    return rows

@@ -12,6 +12,7 @@ Everything here is pure: integers in, integers out.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, takewhile
@@ -157,29 +158,45 @@ def plan_rows(
     return [order[start:stop] for start, stop in cheapest_cut(len(order), cost)]
 
 
-def plan_batches(lengths: Sequence[int], *, overhead: float, max_tokens: int) -> list[list[int]]:
+def plan_batches(
+    lengths: Sequence[int], *, overhead: float, max_tokens: int, max_waste: float = math.inf
+) -> list[list[int]]:
     """Decide which rows are padded to one length and forwarded together.
 
     Args:
         lengths: nodes of each row, `(n_rows,)`.
         overhead: cost of one more forward, in tokens.
         max_tokens: no batch has more tokens with its padding, except for a single row that has.
+        max_waste: most padding in all, per token of the rows; what costs less than one more
+            forward is let pass.
 
     Returns:
         The indexes of the rows of each batch, longest first.
 
     >>> plan_batches([10, 100, 9, 98], overhead=20.0, max_tokens=250)
     [[1, 3], [0, 2]]
+    >>> plan_batches([100, 80, 60, 40], overhead=30.0, max_tokens=400)
+    [[0, 1], [2, 3]]
+    >>> plan_batches([100, 80, 60, 40], overhead=30.0, max_tokens=400, max_waste=0.04)
+    [[0], [1], [2], [3]]
     """
     order = sorted(range(len(lengths)), key=lambda index: -lengths[index])
     longest = np.array([lengths[index] for index in order], dtype=np.int64)
+    allowed = max(max_waste * sum(lengths), overhead)
 
     def cost(starts: Ints, stop: int) -> Floats:
         tokens = longest[starts] * (stop - starts)
         too_large = (tokens > max_tokens) & (starts < stop - 1)
-        return np.where(too_large, np.inf, overhead + tokens)
+        return np.where(too_large, np.inf, price + tokens)
 
-    return [order[start:stop] for start, stop in cheapest_cut(len(order), cost)]
+    price = overhead
+    while True:
+        pieces = cheapest_cut(len(order), cost)
+        forwarded = sum(int(longest[start]) * (stop - start) for start, stop in pieces)
+        # Cheaper forwards mean more of them, until only rows of one length share a batch.
+        if forwarded - sum(lengths) <= allowed or price < 1e-3:
+            return [order[start:stop] for start, stop in pieces]
+        price /= 2
 
 
 def cheapest_cut(n: int, cost: Callable[[Ints, int], Floats]) -> list[tuple[int, int]]:

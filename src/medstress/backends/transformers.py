@@ -54,7 +54,7 @@ class TransformersBackend:
             loaded.tokenizer, loaded.identity.name, open_end=not loaded.encoder_decoder
         )
         self._scores: ScoreCalls = (
-            Seq2SeqScoreCalls(loaded)
+            Seq2SeqScoreCalls(loaded, kv_bytes=kv_bytes)
             if loaded.encoder_decoder
             else CausalScoreCalls(loaded, sharing=sharing, kv_bytes=kv_bytes)
         )

@@ -136,8 +136,6 @@ def test_a_model_that_is_not_packed_right_is_read_as_before(
 ) -> None:
     from medstress.backends import kv_attention
 
-    monkeypatch.setattr(kv_attention, "_UNKNOWN", ("sliding_window", "scaling_of_mine"))
-    assert open_tiny("llama").ahead == 2
     monkeypatch.setattr(kv_attention, "_joined", lambda pasts, new, n: new[:, None] * 1.5)
     backend, plain = open_tiny("llama"), open_tiny("llama", sharing=False)
     assert (backend.path, backend.ahead) == ("tree", 8)

@@ -9,11 +9,7 @@ import pytest
 
 from medstress.backends.generation import _GumbelNoise
 from medstress.backends.transformers import TransformersBackend
-from medstress.calls import (
-    Decoding,
-    Generate,
-    Generated,
-)
+from medstress.calls import Decoding, Generate, Generated, Request
 
 torch = pytest.importorskip("torch", reason="needs the extra transformers")
 pytest.importorskip("transformers", reason="needs the extra transformers")
