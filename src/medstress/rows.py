@@ -68,6 +68,10 @@ class TrialRow:
     """Of those, answered unreadably."""
     first_success: int | None
     """Number of the first query that reached the goal, from 1."""
+    first_valid_success: int | None
+    """The same for the first success that is valid, as far as known."""
+    first_success_attempt: int | None
+    """The attempt of the first success, for attacks that count attempts."""
     option: str | None
     """Field of the replaced span."""
     replaced: str | None
@@ -90,6 +94,8 @@ class TrialRow:
     """Whether the key still holds, as far as known at search time."""
     validity_reason: str | None
     """`rule` where the default exclusions vouch for it."""
+    censored: bool
+    """Whether later evidence rejected a success, so that more budget might have found another."""
     guess: bool | None
     """P(key) below .5 on the clean item; None without scores."""
     repeats: bool | None

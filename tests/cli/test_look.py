@@ -303,11 +303,11 @@ def test_exchanges_tell_what_was_asked_and_answered(medstress, finished, tmp_pat
 INTERFACE = (
     "trial_id run dataset group item_id item_hash unit victim attack attack_spec arm seed repeat "
     "verdict at key answer_before answer_after score_before score_after n_asked n_paid "
-    "first_success option replaced replacement variant_class edits edit_characters edit_tokens "
-    "words_replaced words_inserted valid validity_reason guess repeats prompt_before prompt_after"
+    "first_success first_valid_success first_success_attempt option replaced replacement variant_class edits edit_characters edit_tokens "
+    "words_replaced words_inserted valid validity_reason censored guess repeats prompt_before "
+    "prompt_after"
 )
-"""Section 5, less what only attacks yet to come can fill: first_valid_success, censored,
-first_success_attempt."""
+"""The fields of the interface, section 5, in its order."""
 
 
 def test_a_trial_has_the_fields_of_the_interface():

@@ -126,6 +126,19 @@ def no_progress_bars() -> Iterator[None]:
             theirs.enable_progress_bar()
 
 
+@contextmanager
+def _no_conversion_bar() -> Iterator[None]:
+    """Silence the bar of the GGUF reader, which heeds no setting of transformers."""
+    from transformers import modeling_gguf_pytorch_utils as reader
+
+    bar = reader.tqdm
+    reader.tqdm = lambda tensors, **_: tensors
+    try:
+        yield
+    finally:
+        reader.tqdm = bar
+
+
 def _embedded_gguf(name: str) -> Path:
     package, install = EMBEDDED[name]
     # Found, not imported: its __init__ wants llama.cpp, which nothing here needs.
@@ -190,7 +203,7 @@ def _convert(gguf: Path, dtype: str, folder: Path) -> None:
         raise missing_extra("reading GGUF files", "transformers")
     source = {"gguf_file": gguf.name, "local_files_only": True}
     try:
-        with no_progress_bars():
+        with no_progress_bars(), _no_conversion_bar():
             tokenizer = AutoTokenizer.from_pretrained(str(gguf.parent), **source)
             model = AutoModelForCausalLM.from_pretrained(
                 str(gguf.parent), dtype=getattr(torch, dtype), **source, **_unpacked()

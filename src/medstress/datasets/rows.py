@@ -170,9 +170,11 @@ def split_question(text: str) -> tuple[str, str]:
 
 
 def plain(value: Any) -> Any:
-    """Return `value` in JSON's types: NaN and infinities as None, foreign types as text."""
+    """Return `value` in JSON's types: NaN and infinities as None, the rest as text."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
+    if isinstance(value, int) and not -(2**63) <= value < 2**64:
+        return str(value)  # beyond what the store's JSON holds
     if value is None or isinstance(value, str | int):
         return value
     if isinstance(value, Mapping):

@@ -28,7 +28,7 @@ from medstress.experiment.reading import apply_overrides, check_experiment, read
 from medstress.scheduler.ready_queue import Limits, Progress, Scheduler
 from medstress.scheduler.trial import Trial
 from medstress.store.reader import RunReader
-from medstress.store.run_store import FILE, RunStore
+from medstress.store.run_store import FILE, RunStore, lock_folder
 from medstress.victim import Victim
 
 if TYPE_CHECKING:
@@ -207,18 +207,21 @@ def run(
     prepared = prepare(experiment, limit=limit, overrides=overrides, watcher=watcher)
     settings = prepared.experiment.experiment
     folder = Path(out) if out is not None else Path("runs") / settings.name
-    if fresh:
-        _throw_away(folder)
-    with RunStore(folder) as store:
+    if fresh and folder.exists() and not (folder / FILE).is_file():
+        raise StoreError(f"--fresh: {folder} holds no run, so nothing of it is thrown away")
+    lock = lock_folder(folder)
+    try:
+        # Before the store: a victim that cannot be opened costs no stored run.
         prepared.victims = open_victims(prepared.experiment.victim, prepared.base, watcher.note)
-        try:
+        with RunStore(folder, lock=lock, fresh=fresh) as store:
             _start(store, prepared)
             if retry_failed:
                 store.forget_failed()
             _drive(store, prepared, watcher)
-        finally:
-            for victim in prepared.victims:
-                victim.backend.close()
+    finally:
+        for victim in prepared.victims:
+            victim.backend.close()
+        lock.release()
     return Run(folder)
 
 
@@ -282,15 +285,3 @@ def _account(store: RunStore, prepared: Prepared, seconds: float) -> None:
         for name, count in getattr(victim.backend, "counters", {}).items():
             performance[name] = performance.get(name, 0) + count
     store.write_manifest({"performance": performance})
-
-
-def _throw_away(folder: Path) -> None:
-    """Remove a run, never a folder that holds something else."""
-    if not folder.exists():
-        return
-    if not (folder / FILE).is_file():
-        raise StoreError(f"--fresh: {folder} holds no run, so nothing of it is thrown away")
-    with RunStore(folder):
-        pass  # refuses where another process is working in it
-    for path in folder.glob(f"{FILE}*"):
-        path.unlink()

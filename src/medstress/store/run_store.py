@@ -41,6 +41,25 @@ def _translated(folder: Path) -> Iterator[None]:
         raise StoreError(f"cannot write the run in {folder}: {text}; {hint}") from error
 
 
+def lock_folder(folder: Path) -> FileLock:
+    """Make the folder if need be and lock it for this process; release the lock when done.
+
+    Raises:
+        StoreError: another process works in it, or it cannot be written.
+    """
+    with _translated(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(folder / "run.lock")
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            raise StoreError(
+                f"another medstress process is working in {folder}; wait for it, stop it, "
+                "or choose another folder with --out"
+            ) from None
+    return lock
+
+
 class RunStore:
     """One run folder, opened for writing by one process at a time.
 
@@ -48,24 +67,30 @@ class RunStore:
     committed; a power cut may lose the last commits, never the file.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, lock: FileLock | None = None, fresh: bool = False) -> None:
+        """Open the folder's run, or begin one.
+
+        Args:
+            folder: the run folder.
+            lock: the folder's lock where the caller holds it already (`lock_folder`).
+            fresh: throw away the run that the folder holds, whatever its state.
+        """
         self.folder = folder
-        with _translated(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-            self._lock = FileLock(folder / "run.lock")
-            try:
-                self._lock.acquire(timeout=0)
-            except Timeout:
-                raise StoreError(
-                    f"another medstress process is working in {folder}; wait for it, stop it, "
-                    "or choose another folder with --out"
-                ) from None
-            self._db = sqlite3.connect(folder / FILE, isolation_level=None)
-            try:
-                self._prepare()
-            except BaseException:
-                self.close()
-                raise
+        self._lock = lock or lock_folder(folder)
+        try:
+            with _translated(folder):
+                if fresh:
+                    for path in folder.glob(f"{FILE}*"):
+                        path.unlink()
+                self._db = sqlite3.connect(folder / FILE, isolation_level=None)
+                try:
+                    self._prepare()
+                except BaseException:
+                    self._db.close()
+                    raise
+        except BaseException:
+            self._lock.release()
+            raise
 
     def _prepare(self) -> None:
         self._db.execute("PRAGMA journal_mode = WAL")

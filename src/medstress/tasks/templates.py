@@ -98,12 +98,27 @@ def _shape(template: Template, letters: str, has_context: bool) -> _Shape:
 
 
 def _is_plain(compiler: Any, source: str) -> bool:
-    """Whether a template only puts texts in places: no filter, test or call can look at them."""
-    import jinja2.nodes as nodes
+    """Whether a template only puts texts in places, so that marks can stand for the texts.
 
-    looking = (nodes.Filter, nodes.Test, nodes.Call, nodes.Compare, nodes.Getitem, nodes.Getattr)
-    tree = compiler.parse(source)
-    return tree.find(looking) is None and tree.find((nodes.Concat, nodes.Add)) is None
+    Known by what it may hold, not by what it may not: texts and bare names put out, the loop
+    over the options, `if context`, and constants set.
+    """
+    from jinja2 import nodes
+
+    def fits(node: Any) -> bool:
+        match node:
+            case nodes.Output():
+                return all(isinstance(part, nodes.TemplateData | nodes.Name) for part in node.nodes)
+            case nodes.Assign():
+                return isinstance(node.node, nodes.Const)
+            case nodes.If(test=nodes.Name(name="context")):
+                return not node.elif_ and all(map(fits, [*node.body, *node.else_]))
+            case nodes.For(iter=nodes.Name(name="options")):
+                plain = not (node.recursive or node.test or node.else_)
+                return plain and all(map(fits, node.body))
+        return False
+
+    return all(map(fits, compiler.parse(source).body))
 
 
 def shipped_prompts() -> list[str]:

@@ -1,0 +1,161 @@
+"""Wall time against a bare loop and against two plain baselines, in one process.
+
+* *ours*: the run itself: scheduler, store and back end.
+* *bare*: only forwards as many random tokens, in the best of a few batch shapes.
+* *as published*: one prompt at a time, greedy, up to 128 new tokens, stops at the end of text; the
+  distances between the key and every name of the vocabulary in a plain Python loop.
+* *full*: the same with 128 tokens forced, which is what an answer in prose costs.
+
+The two slow ones are timed on a few of the run's prompts, spread evenly over it, and their time a
+query is taken for all:
+
+    python benchmarks/baselines.py --items 60 --slow-queries 6
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from consumed import arguments, consumed_calls, run_dataset
+
+from medstress.backends.loaded_model import LoadedModel, load_model
+from medstress.backends.options import BackendOptions
+from medstress.backends.prompt_tokens import PromptTokenizer
+from medstress.calls import Score
+
+NEW_TOKENS = 128
+SHAPES = ((1, 1024), (4, 256), (8, 128), (16, 64))
+VECTOR_SIZE = 384
+
+
+def forward_seconds(
+    loaded: LoadedModel,
+    shape: tuple[int, int],
+    n_tokens: int,
+    clock: Callable[[], float] = time.perf_counter,
+) -> float:
+    """Seconds to forward about `n_tokens` random tokens in batches of one shape."""
+    size = loaded.model.config.vocab_size
+    batches = max(round(n_tokens / math.prod(shape)), 1)
+    tokens = torch.randint(0, size, shape, device=loaded.device)
+    started = clock()
+    with torch.inference_mode():
+        for _ in range(batches):
+            loaded.model(input_ids=tokens, use_cache=False, logits_to_keep=1)
+    seconds = clock() - started
+    return seconds * n_tokens / (batches * math.prod(shape))
+
+
+def best_shape(loaded: LoadedModel) -> tuple[int, int]:
+    """The fastest shape, each tried twice on 2,048 tokens."""
+    tried = {shape: [] for shape in SHAPES}  # type: dict[tuple[int, int], list[float]]
+    for _ in range(2):
+        for shape, seconds in tried.items():
+            seconds.append(forward_seconds(loaded, shape, 2048))
+    return min(tried, key=lambda shape: min(tried[shape]))
+
+
+def plain_distances(key: Sequence[float], names: Sequence[Sequence[float]]) -> list[float]:
+    """Cosine distances, a name at a time and a number at a time."""
+    found = []
+    for name in names:
+        dot = norm_a = norm_b = 0.0
+        for a, b in zip(key, name, strict=True):
+            dot += a * b
+            norm_a += a * a
+            norm_b += b * b
+        found.append(1.0 - dot / math.sqrt(norm_a * norm_b))
+    return found
+
+
+def one_at_a_time(loaded: LoadedModel, prompts: Sequence[Sequence[int]], *, forced: bool) -> float:
+    """Seconds a query: generate greedily for one prompt after another."""
+    least = {"min_new_tokens": NEW_TOKENS} if forced else {}
+    started = time.perf_counter()
+    with torch.inference_mode():
+        for prompt in prompts:
+            tokens = torch.tensor([list(prompt)], device=loaded.device)
+            loaded.model.generate(
+                input_ids=tokens,
+                attention_mask=torch.ones_like(tokens),
+                do_sample=False,
+                max_new_tokens=NEW_TOKENS,
+                **least,
+            )
+    return (time.perf_counter() - started) / len(prompts)
+
+
+def distance_seconds(n_names: int) -> float:
+    """Seconds of the distances of one item, extrapolated from 200 names."""
+    vectors = np.random.default_rng(0).normal(size=(201, VECTOR_SIZE)).tolist()
+    started = time.perf_counter()
+    plain_distances(vectors[0], vectors[1:])
+    return (time.perf_counter() - started) * n_names / 200
+
+
+def spread(calls: Sequence[Score], n: int) -> list[Score]:
+    """`n` of them, evenly."""
+    return [calls[i * len(calls) // n] for i in range(min(n, len(calls)))]
+
+
+def measure(name: str, given: Any, loaded: LoadedModel) -> dict[str, Any]:
+    """Ours, then bare, then the two slow ones."""
+    with tempfile.TemporaryDirectory() as folder:
+        _, counted = run_dataset(name, given, Path(folder))
+        calls = consumed_calls(Path(folder))
+    n_queries = sum(map(len, calls.values()))
+    n_tokens, ours = counted["tokens_forwarded"], counted["wall_seconds"]
+    # Half of it before and half after our run is not possible: how many tokens is known only then.
+    shape = best_shape(loaded)
+    bare = forward_seconds(loaded, shape, n_tokens)
+    tokenizer = PromptTokenizer(loaded.tokenizer, loaded.identity.name, open_end=True)
+    chosen = spread([call for of_item in calls.values() for call in of_item], given.slow_queries)
+    prompts = tokenizer.tokens([tokenizer.text(call.prompt) for call in chosen], chat=False)
+    # Both vocabularies together, once an item.
+    distances = distance_seconds(n_names=2331 + 9847) * len(calls) / n_queries
+    slow: dict[str, Callable[[], float]] = {
+        "published": lambda: one_at_a_time(loaded, prompts, forced=False) + distances,
+        "full": lambda: one_at_a_time(loaded, prompts, forced=True) + distances,
+    }
+    per_query = {label: run() for label, run in slow.items()}
+    return {
+        "dataset": name,
+        "dtype": given.dtype,
+        "items": len(calls),
+        "queries": n_queries,
+        "tokens_forwarded": n_tokens,
+        "ours_seconds": round(ours, 2),
+        "bare_seconds": round(bare, 2),
+        "bare_shape": shape,
+        "ours_per_bare": round(ours / bare, 3),
+        "ours_queries_per_second": round(n_queries / ours, 3),
+        **{f"{label}_queries_per_second": round(1 / per_query[label], 4) for label in slow},
+        **{f"times_{label}": round(per_query[label] * n_queries / ours, 1) for label in slow},
+        "slow_queries_timed": len(prompts),
+        "load_average": round(os.getloadavg()[0], 2),
+        "threads": torch.get_num_threads(),
+    }
+
+
+def main() -> None:
+    """Print one JSON line a data set."""
+    parser = arguments(__doc__, n_items=60)
+    parser.add_argument("--slow-queries", type=int, default=6, help="queries of the slow baselines")
+    given = parser.parse_args()
+    loaded = load_model(BackendOptions(model=given.model, dtype=given.dtype))
+    forward_seconds(loaded, SHAPES[0], 1024)
+    for name in given.datasets:
+        print(json.dumps(measure(name, given, loaded)), flush=True)
+
+
+if __name__ == "__main__":
+    main()
