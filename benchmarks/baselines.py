@@ -1,7 +1,8 @@
 """Wall time against a bare loop and against two plain baselines, in one process.
 
 * *ours*: the run itself: scheduler, store and back end.
-* *bare*: only forwards as many random tokens, in the best of a few batch shapes.
+* *bare*: only forwards as many random tokens, in the best of a few batch shapes; in turns with
+  the batches of the run.
 * *as published*: one prompt at a time, greedy, up to 128 new tokens, stops at the end of text; the
   distances between the key and every name of the vocabulary in a plain Python loop.
 * *full*: the same with 128 tokens forced, which is what an answer in prose costs.
@@ -19,7 +20,8 @@ import math
 import os
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -30,38 +32,56 @@ from consumed import arguments, consumed_calls, run_dataset
 from medstress.backends.loaded_model import LoadedModel, load_model
 from medstress.backends.options import BackendOptions
 from medstress.backends.prompt_tokens import PromptTokenizer
-from medstress.calls import Score
+from medstress.backends.transformers import TransformersBackend
+from medstress.calls import Call, Reply, Score
 
 NEW_TOKENS = 128
-SHAPES = ((1, 1024), (4, 256), (8, 128), (16, 64))
+SHAPES = ((1, 512), (2, 256), (4, 128), (8, 64), (16, 64), (8, 128))
 VECTOR_SIZE = 384
 
 
-def forward_seconds(
-    loaded: LoadedModel,
-    shape: tuple[int, int],
-    n_tokens: int,
-    clock: Callable[[], float] = time.perf_counter,
-) -> float:
+def forward_seconds(loaded: LoadedModel, shape: tuple[int, int], n_tokens: int) -> float:
     """Seconds to forward about `n_tokens` random tokens in batches of one shape."""
     size = loaded.model.config.vocab_size
     batches = max(round(n_tokens / math.prod(shape)), 1)
     tokens = torch.randint(0, size, shape, device=loaded.device)
-    started = clock()
+    started = time.perf_counter()
     with torch.inference_mode():
         for _ in range(batches):
             loaded.model(input_ids=tokens, use_cache=False, logits_to_keep=1)
-    seconds = clock() - started
+    seconds = time.perf_counter() - started
     return seconds * n_tokens / (batches * math.prod(shape))
 
 
 def best_shape(loaded: LoadedModel) -> tuple[int, int]:
-    """The fastest shape, each tried twice on 2,048 tokens."""
+    """The fastest shape, each tried three times on 1,024 tokens."""
     tried = {shape: [] for shape in SHAPES}  # type: dict[tuple[int, int], list[float]]
-    for _ in range(2):
+    for _ in range(3):
         for shape, seconds in tried.items():
-            seconds.append(forward_seconds(loaded, shape, 2048))
+            seconds.append(forward_seconds(loaded, shape, 1024))
     return min(tried, key=lambda shape: min(tried[shape]))
+
+
+@contextmanager
+def bare_loop_between(shape: tuple[int, int]) -> Iterator[list[float]]:
+    """After each batch of a run forward as many random tokens; gives their seconds.
+
+    Other work on the machine then slows both alike.
+    """
+    answer, seconds = TransformersBackend.answer, []
+
+    def both(backend: TransformersBackend, calls: Sequence[Call]) -> list[Reply]:
+        before = backend.counters["tokens_forwarded"]
+        replies = answer(backend, calls)
+        n_tokens = backend.counters["tokens_forwarded"] - before
+        seconds.append(forward_seconds(backend._loaded, shape, n_tokens))
+        return replies
+
+    TransformersBackend.answer = both  # type: ignore[method-assign]
+    try:
+        yield seconds
+    finally:
+        TransformersBackend.answer = answer  # type: ignore[method-assign]
 
 
 def plain_distances(key: Sequence[float], names: Sequence[Sequence[float]]) -> list[float]:
@@ -108,15 +128,14 @@ def spread(calls: Sequence[Score], n: int) -> list[Score]:
 
 
 def measure(name: str, given: Any, loaded: LoadedModel) -> dict[str, Any]:
-    """Ours, then bare, then the two slow ones."""
-    with tempfile.TemporaryDirectory() as folder:
+    """Ours and bare in turns, then the two slow ones."""
+    shape = best_shape(loaded)
+    with tempfile.TemporaryDirectory() as folder, bare_loop_between(shape) as between:
         _, counted = run_dataset(name, given, Path(folder))
         calls = consumed_calls(Path(folder))
     n_queries = sum(map(len, calls.values()))
-    n_tokens, ours = counted["tokens_forwarded"], counted["wall_seconds"]
-    # Half of it before and half after our run is not possible: how many tokens is known only then.
-    shape = best_shape(loaded)
-    bare = forward_seconds(loaded, shape, n_tokens)
+    bare = sum(between)
+    n_tokens, ours = counted["tokens_forwarded"], counted["wall_seconds"] - bare
     tokenizer = PromptTokenizer(loaded.tokenizer, loaded.identity.name, open_end=True)
     chosen = spread([call for of_item in calls.values() for call in of_item], given.slow_queries)
     prompts = tokenizer.tokens([tokenizer.text(call.prompt) for call in chosen], chat=False)

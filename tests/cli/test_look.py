@@ -303,7 +303,8 @@ def test_exchanges_tell_what_was_asked_and_answered(medstress, finished, tmp_pat
 INTERFACE = (
     "trial_id run dataset group item_id item_hash unit victim attack attack_spec arm seed repeat "
     "verdict at key answer_before answer_after score_before score_after n_asked n_paid "
-    "first_success first_valid_success first_success_attempt option replaced replacement variant_class edits edit_characters edit_tokens "
+    "first_success first_valid_success first_success_attempt option replaced replacement "
+    "variant_class edits edit_characters edit_tokens "
     "words_replaced words_inserted valid validity_reason censored guess repeats prompt_before "
     "prompt_after"
 )
