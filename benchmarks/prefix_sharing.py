@@ -1,7 +1,8 @@
 """How many tokens are forwarded for each token that has to be.
 
 Runs the real scheduler with the random sampler and compares what the model has read, padding and
-early work included, with the nodes of a trie over the distinct prompts each item consumed:
+early work included, with the nodes of a trie over the distinct prompts each item consumed. Below
+1 it is because items share the instruction, which the tries count once an item:
 
     python benchmarks/prefix_sharing.py --items 100
 """
