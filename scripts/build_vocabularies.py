@@ -43,7 +43,8 @@ KINDS = ["preferred", "official", "brand", "common", "synonym"]
 ENGLISH_TEXT = """
 add all ape arch arm arms arts bads bind bins bite can cap caps chi cop cord cove dig era ess face
 fad fame fas fed get gin glow goo has hat hep hip ill ion kin lamb lap lean let mac macs mad mans
-map mas mash mat med mega men mods mole mono muse pad pain pais pale pan pans papa park ped perm
+map mas mash mat med mega men mods mole mono muse pad pain pais pale pan pandas
+pans papa park ped perm
 pie pig pin plan plat pole pot pots pus renu rich sad salt she sod scan scar tam ten tic tin was
 """
 UNII_JUNK_TAG = re.compile(r"\[[^\]]*(IMPURITY|LATIN)")

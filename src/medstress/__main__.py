@@ -7,9 +7,13 @@ import sys
 
 def main() -> None:
     """Run the command line and exit with its code."""
-    from medstress.cli.app import medstress_cli
+    try:
+        from medstress.cli.app import medstress_cli
 
-    sys.exit(medstress_cli(sys.argv[1:]))
+        code = medstress_cli(sys.argv[1:])
+    except KeyboardInterrupt:
+        code = 130
+    sys.exit(code)
 
 
 if __name__ == "__main__":

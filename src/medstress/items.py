@@ -135,7 +135,13 @@ class Candidate:
     """Replacements in the offsets of the original item."""
 
     def edit(self, span: Mention, replacement: str) -> Candidate:
-        """Return this candidate with one more replacement, at `span` of the original item."""
+        """Return this candidate with one more replacement, at `span` of the original item.
+
+        Raises:
+            ValueError: the span lies in `question`; edits are of `context` or `stem`.
+        """
+        if span.field == "question":
+            raise ValueError("edit context or stem: an edit of question would reach no prompt")
         new = Edit(field=span.field, start=span.start, end=span.end, replacement=replacement)
         return Candidate(item=self.item, edits=(*self.edits, new))
 

@@ -41,4 +41,4 @@ def test_starting_takes_a_fraction_of_a_second(way, capsys):
         seconds.append(time.perf_counter() - started)
     with capsys.disabled():
         print(f"\n{way}: {min(seconds):.3f} s (best of 5)")
-    assert min(seconds) < 0.5
+    assert min(seconds) < 0.25

@@ -45,31 +45,41 @@ class PythonBackend:
             UsageError: it returned too few answers, or nonsense.
         """
         prompts = [call.prompt for call in calls if isinstance(call, Choose)]
+        n = len(prompts)
         try:
             answers = self._function(prompts)
-        except (Exception, SystemExit) as error:
-            name = self.identity.name
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             raise PermanentBackendError(
-                f"python victim {name!r} raised {type(error).__name__}: {error}"
+                f"python victim {self.identity.name!r} raised {_told(error)}"
             ) from error
+        try:
+            return self._read_all(answers, [c.letters for c in calls if isinstance(c, Choose)], n)
+        except UsageError:
+            raise
+        except Exception as error:  # noqa: BLE001 - objects of the user's may do anything
+            self._refuse(f"returned something that cannot be read ({_told(error)})")
+
+    def _read_all(self, answers: Any, letters: Sequence[str], n: int) -> list[Reply]:
         if isinstance(answers, str | bytes | Mapping) or not isinstance(answers, Sequence):
             self._refuse(f"returned {type(answers).__name__}; expected a list, one answer a prompt")
-        if len(answers) != len(prompts):
+        if len(answers) != n:
             self._refuse(
-                f"returned {len(answers)} answers for {len(prompts)} prompts; expected one answer "
-                "a prompt, in the same order"
+                f"returned {len(answers)} answers for {n} prompts; expected one answer a prompt, "
+                "in the same order"
             )
-        return [
-            self._read(answer, call.letters)
-            for answer, call in zip(answers, calls, strict=True)
-            if isinstance(call, Choose)
-        ]
+        return [self._read(answer, known) for answer, known in zip(answers, letters, strict=True)]
 
     def close(self) -> None:
         """Nothing is held."""
 
     def _read(self, answer: Any, letters: str) -> Chosen:
         if isinstance(answer, str):
+            try:
+                answer.encode()
+            except UnicodeEncodeError:
+                self._refuse(f"returned {answer!r}, which is not valid Unicode text")
             return Chosen(text=answer)
         if isinstance(answer, Mapping) and set(answer) == {"answer"}:
             letter = answer["answer"]
@@ -168,10 +178,8 @@ def _load_file(path: Path) -> Any:
     sys.modules[spec.name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
-        raise UsageError(
-            f"python victim: importing {path} raised {type(error).__name__}: {error}"
-        ) from error
+    except (Exception, SystemExit) as error:
+        raise UsageError(f"python victim: importing {path} raised {_told(error)}") from error
     return module
 
 
@@ -183,3 +191,14 @@ def _load_module(name: str) -> Any:
             f"python victim: module {name!r} cannot be imported ({error}); give a file as "
             '"path/to/file.py:function", or put its folder on PYTHONPATH'
         ) from error
+    except (Exception, SystemExit) as error:
+        raise UsageError(f"python victim: importing {name!r} raised {_told(error)}") from error
+
+
+def _told(error: BaseException) -> str:
+    """An error of the user's code as text that can be stored, whatever its own text does."""
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - the user's class
+        text = "(its message cannot be read)"
+    return f"{type(error).__name__}: {text}".encode("utf-8", "replace").decode()

@@ -21,7 +21,8 @@ def medstress_cli(arguments: Sequence[str]) -> int:
     try:
         return _dispatch(arguments)
     except MedstressError as error:
-        print(f"medstress: {error}", file=sys.stderr)
+        # One line, whatever a user's function or library put into its message.
+        print(f"medstress: {' '.join(str(error).splitlines())}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print(

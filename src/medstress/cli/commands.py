@@ -131,7 +131,7 @@ def _failures(finished: Run, summary: dict[str, Any], allowed: int) -> int:
     if failed:
         reasons = Counter(row.error for row in finished.rows() if row.error)
         for reason, n in reasons.most_common(3):
-            print(f"{n} failed: {reason}")
+            print(f"{n} failed: {' '.join(reason.splitlines())}")
     if failed <= allowed:
         return 0
     print(

@@ -19,7 +19,7 @@ from rich.progress import (
 from rich.table import Table
 
 from medstress.experiment.run import Watcher
-from medstress.scheduler.ready_queue import Progress as Counts
+from medstress.scheduler.progress import Progress as Counts
 
 _REFRESH_SECONDS = 0.1
 

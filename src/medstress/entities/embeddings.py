@@ -80,8 +80,8 @@ class Embedder:
         """
         if self.embedding == "ngram":
             return content_hash([ngrams.ALGORITHM, list(self._corpus)])
-        major = library_version()
-        return content_hash([weights_hash(self._folder), self.pooling, f"transformers {major}"])
+        weights = weights_hash(self._folder)  # first: names the extra that carries the model
+        return content_hash([weights, self.pooling, f"transformers {library_version()}"])
 
     def vectors(
         self, names: Sequence[str], progress: Progress | None = None, *, keep: bool = True

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import product
 
 from medstress.experiment.parts import select_items
-from medstress.experiment.run import Prepared
+from medstress.experiment.prepared import Prepared
 from medstress.items import Candidate
 from medstress.tasks.multiple_choice import listing
 from medstress.tasks.templates import load_template

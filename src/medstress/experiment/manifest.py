@@ -5,15 +5,15 @@ from __future__ import annotations
 import platform
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from medstress.errors import StoreError
-from medstress.experiment.config import Experiment
-from medstress.experiment.parts import AttackPart, DatasetPart, GroupPart, used_tables
+from medstress.experiment.parts import DatasetPart, GroupPart, used_tables
+from medstress.experiment.prepared import Prepared
 from medstress.hashing import content_hash
 from medstress.version import __version__
 from medstress.victim import Victim
@@ -21,27 +21,19 @@ from medstress.victim import Victim
 LIBRARIES = ("numpy", "scipy", "polars", "pydantic", "jinja2", "torch", "transformers")
 
 
-def fingerprint_parts(
-    experiment: Experiment,
-    datasets: Sequence[DatasetPart],
-    groups: Sequence[GroupPart],
-    victims: Sequence[Victim],
-    attacks: Sequence[AttackPart],
-) -> dict[str, Any]:
+def fingerprint_parts(prepared: Prepared) -> dict[str, Any]:
     """What the experiment is by content, label by label; no paths, devices or batch sizes."""
+    settings = prepared.experiment.experiment
     return {
-        "seeds": list(experiment.experiment.seeds),
-        "settings": {"flip_check": experiment.experiment.flip_check},
-        "items": {
-            part.label: sorted(content_hash([q.id, q.hash]) for q in part.questions)
-            for part in datasets
-        },
+        "seeds": list(settings.seeds),
+        "settings": {"flip_check": settings.flip_check},
+        "items": prepared.selected(),
         "groups": {
             part.label: content_hash([sorted(part.resources.types), part.perturbations.hash])
-            for part in groups
+            for part in prepared.groups
         },
-        "victims": {victim.label: content_hash(victim.spec()) for victim in victims},
-        "attacks": {part.label: content_hash(part.attack.spec()) for part in attacks},
+        "victims": {victim.label: content_hash(victim.spec()) for victim in prepared.victims},
+        "attacks": {part.label: content_hash(part.attack.spec()) for part in prepared.attacks},
     }
 
 
@@ -59,11 +51,7 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
         found.append(f"seeds {missing} are missing")
     if old["settings"] != new["settings"]:
         found.append(f"settings were {old['settings']}, are {new['settings']}")
-    for label, hashes in old["items"].items():
-        if label not in new["items"]:
-            found.append(f"dataset {label!r} is missing")
-        elif lost := len(set(hashes) - set(new["items"][label])):
-            found.append(f"{lost} items of dataset {label!r} are missing or changed")
+    found += _lost_items(old, new)
     for kind, noun in (("groups", "entity group"), ("victims", "victim"), ("attacks", "attack")):
         for label, value in old.get(kind, {}).items():
             if label not in new[kind]:
@@ -75,6 +63,19 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
                 hint = " (model, prompt or source changed)" if kind == "victims" else ""
                 found.append(f"{noun} {label!r} is another one{hint}")
     return found
+
+
+def _lost_items(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    found: dict[str, None] = {}
+    for label, hashes in old["items"].items():
+        dataset, _, group = label.rpartition("/")
+        if label in new["items"]:
+            lost = len(set(hashes) - set(new["items"][label]))
+            if lost:
+                found[f"{lost} items of dataset {dataset!r} are missing or changed"] = None
+        elif group in new["groups"]:
+            found[f"dataset {dataset!r} is missing"] = None
+    return list(found)
 
 
 def check_same_run(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
@@ -91,61 +92,50 @@ def check_same_run(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any])
         )
 
 
-def describe(
-    experiment: Experiment,
-    parts: Mapping[str, Any],
-    datasets: Sequence[DatasetPart],
-    groups: Sequence[GroupPart],
-    victims: Sequence[Victim],
-    attacks: Sequence[AttackPart],
-    base: Path,
-) -> dict[str, Any]:
+def describe(prepared: Prepared, parts: Mapping[str, Any]) -> dict[str, Any]:
     """The manifest entries that say what the run is."""
-    tables = {
-        table.name or table.model or table.target or table.backend: table
-        for table in experiment.victim
-    }
     return {
-        "config": used_tables(experiment),
+        "given": prepared.given,
+        "config": used_tables(prepared.experiment),
         "parts": dict(parts),
         "fingerprint": content_hash(parts),
-        "seeds": list(experiment.experiment.seeds),
+        "seeds": list(prepared.experiment.experiment.seeds),
         "versions": versions(),
-        "git_commit": git_commit(base),
-        "datasets": {
-            part.label: {
-                "n_items": len(part.questions),
-                "n_rows": len(part.loaded.questions),
-                "skipped": list(part.loaded.skipped),
-                "hash": part.loaded.source_hash,
-            }
-            for part in datasets
-        },
-        "groups": {
-            part.label: {
-                "vocabulary": part.table.vocabulary,
-                "n_names": len(part.perturbations.names),
-                "vocabulary_hash": part.perturbations.vocabulary.hash,
-                "embedding": part.table.embedding,
-                "hash": part.perturbations.hash,
-            }
-            for part in groups
-        },
-        "victims": {
-            victim.label: {
-                "model": victim.backend.identity.name,
-                "model_hash": victim.backend.identity.hash,
-                "task": victim.task.spec(),
-                "prompt": {
-                    "name": victim.task.template.name,
-                    "source": victim.task.template.source,
-                },
-                "parameters": getattr(tables.get(victim.label), "parameters", None),
-            }
-            for victim in victims
-        },
-        "attacks": {part.label: part.attack.spec() for part in attacks},
+        "git_commit": git_commit(prepared.base),
+        "datasets": {part.label: _dataset(part) for part in prepared.datasets},
+        "groups": {part.label: _group(part) for part in prepared.groups},
+        "victims": {victim.label: _victim(victim) for victim in prepared.victims},
+        "attacks": {part.label: part.attack.spec() for part in prepared.attacks},
         "endpoints": [],
+    }
+
+
+def _dataset(part: DatasetPart) -> dict[str, Any]:
+    return {
+        "n_items": len(part.questions),
+        "n_rows": len(part.loaded.questions),
+        "skipped": list(part.loaded.skipped),
+        "hash": part.loaded.source_hash,
+    }
+
+
+def _group(part: GroupPart) -> dict[str, Any]:
+    return {
+        "vocabulary": part.table.vocabulary,
+        "n_names": len(part.perturbations.names),
+        "vocabulary_hash": part.perturbations.vocabulary.hash,
+        "embedding": part.table.embedding,
+        "hash": part.perturbations.hash,
+    }
+
+
+def _victim(victim: Victim) -> dict[str, Any]:
+    template = victim.task.template
+    return {
+        "model": victim.backend.identity.name,
+        "model_hash": victim.backend.identity.hash,
+        "task": victim.task.spec(),
+        "prompt": {"name": template.name, "source": template.source},
     }
 
 

@@ -69,6 +69,8 @@ class AttackPart:
     """Name in results."""
     attack: Attack
     """The attack."""
+    is_labelled: bool = False
+    """Whether the user named it."""
 
 
 def load_datasets(
@@ -201,8 +203,8 @@ def make_attacks(tables: Sequence[AttackTable]) -> list[AttackPart]:
             entries.append((label, table.name, attack.spec()))
     labels = unique_labels("attack", entries)
     return [
-        AttackPart(label=label, attack=attack)
-        for label, attack in zip(labels, attacks, strict=True)
+        AttackPart(label=label, attack=attack, is_labelled=given is not None)
+        for label, attack, (given, _, _) in zip(labels, attacks, entries, strict=True)
     ]
 
 

@@ -106,8 +106,11 @@ def not_built(table: str, key: str, value: Any) -> str | None:
     if key in KEYS.get(table, ()):
         return f"{key} is not built yet"
     allowed = ONLY.get((table, key))
-    if value in WORDS.get((table, key), ()) or (
-        allowed is not None and value not in allowed and (table, key) not in WORDS
+    is_function = (table, key) == ("entities", "distance") and ":" in str(value)
+    if (
+        is_function
+        or value in WORDS.get((table, key), ())
+        or (allowed is not None and value not in allowed and (table, key) not in WORDS)
     ):
         has = " or ".join(f"{key} = {shown!r}" for shown in allowed or ())
         return f"{key} = {value!r} is not built yet" + (

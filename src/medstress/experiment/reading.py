@@ -118,7 +118,9 @@ def check_table(table: str, values: Mapping[str, Any]) -> Any:
     """
     from pydantic import ValidationError
 
-    where = _Where("entities" if table == "entities" else table, "")
+    where = _Where(table, "")
+    if not isinstance(values, Mapping):
+        raise UsageError(f"{table}: expected a dict of the keys of [[{table}]], got {values!r}")
     row = _without_fixed(table, values, where, 0)
     try:
         return TABLES_BUILT[table].model_validate(row)
@@ -211,12 +213,14 @@ def _fields(table: str) -> Mapping[str, Any]:
 
 
 def _entries(raw: dict[str, Any], table: str, name: str, override: str) -> list[dict[str, Any]]:
+    if table in TABLES:
+        raise UsageError(f"--set {override!r}: the table [{table}] is not built yet")
     if table not in Experiment.model_fields:
         hint = did_you_mean(table, Experiment.model_fields)
         raise UsageError(f"--set {override!r}: there is no table {table!r}{hint}")
     value = raw.setdefault(table, [] if table in ARRAYS else {})
     entries = value if isinstance(value, list) else [value]
-    if not name:
+    if not name or not all(isinstance(entry, dict) for entry in entries):
         return entries
     matching = [entry for entry in entries if name in (entry.get("name"), entry.get("label"))]
     if not matching:

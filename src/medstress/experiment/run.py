@@ -4,32 +4,29 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import product
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from medstress.errors import StoreError
+from medstress.errors import StoreError, UsageError
 from medstress.experiment import manifest as manifests
 from medstress.experiment.config import Experiment
 from medstress.experiment.parts import (
-    AttackPart,
-    DatasetPart,
-    GroupPart,
     check_budgets,
     load_datasets,
     load_groups,
     make_attacks,
     open_victims,
-    select_items,
+    used_tables,
 )
+from medstress.experiment.prepared import Prepared
 from medstress.experiment.reading import apply_overrides, check_experiment, read_experiment
-from medstress.scheduler.ready_queue import Limits, Progress, Scheduler
-from medstress.scheduler.trial import Trial
+from medstress.hashing import content_hash
+from medstress.scheduler.progress import Limits, Progress
+from medstress.scheduler.ready_queue import Scheduler
 from medstress.store.reader import RunReader
 from medstress.store.run_store import FILE, RunStore, lock_folder
-from medstress.victim import Victim
 
 if TYPE_CHECKING:
     import polars
@@ -49,50 +46,6 @@ class Watcher:
     """(done, all) while vectors are computed."""
     progress: Callable[[Progress], None] = lambda _: None
     """Counts while trials run."""
-
-
-@dataclass(slots=True, kw_only=True)
-class Prepared:
-    """An experiment with everything loaded but the models."""
-
-    experiment: Experiment
-    base: Path
-    datasets: list[DatasetPart]
-    groups: list[GroupPart]
-    attacks: list[AttackPart]
-    victims: list[Victim] = field(default_factory=list)
-
-    def trials(self) -> Iterator[Trial]:
-        """All trials, those of one item together, so that back ends can share prefixes."""
-        settings = self.experiment.experiment
-        for victim, dataset in product(self.victims, self.datasets):
-            chosen = [
-                (group, {q.id for q in select_items(dataset, group)}) for group in self.groups
-            ]
-            for item in dataset.questions:
-                for (group, ids), part in product(chosen, self.attacks):
-                    if item.id not in ids:
-                        continue
-                    for seed in self._seeds(part):
-                        yield Trial(
-                            dataset=dataset.label,
-                            group=group.label,
-                            item=item,
-                            victim=victim,
-                            attack_label=part.label,
-                            attack=part.attack,
-                            resources=group.resources,
-                            seed=seed,
-                            flip_check=settings.flip_check,
-                        )
-
-    def n_trials(self, n_victims: int) -> int:
-        """How many trials there are."""
-        items = sum(len(select_items(d, g)) for d, g in product(self.datasets, self.groups))
-        return n_victims * items * sum(len(self._seeds(part)) for part in self.attacks)
-
-    def _seeds(self, part: AttackPart) -> Sequence[int | None]:
-        return (None,) if part.attack.deterministic else self.experiment.experiment.seeds
 
 
 class Run:
@@ -160,11 +113,17 @@ def prepare(
     """
     watcher = watcher or Watcher()
     base = Path.cwd()
+    given: Any = experiment
     if isinstance(experiment, str | Path):
         base = Path(experiment).resolve().parent
         checked = read_experiment(Path(experiment), overrides)
+        given = Path(experiment).read_text("utf-8")
     elif isinstance(experiment, Experiment):
-        checked = experiment
+        checked, given = experiment, used_tables(experiment)
+    elif not isinstance(experiment, Mapping):
+        raise UsageError(
+            f"experiment: expected a TOML file, a dict or an Experiment, got {experiment!r}"
+        )
     else:
         raw = copy.deepcopy(dict(experiment))
         apply_overrides(raw, overrides)
@@ -175,7 +134,12 @@ def prepare(
     groups = load_groups(checked.entities, base, datasets, watcher.note, watcher.vectors)
     check_budgets(attacks, groups)
     return Prepared(
-        experiment=checked, base=base, datasets=datasets, groups=groups, attacks=attacks
+        experiment=checked,
+        given={"experiment": given, "overrides": list(overrides)},
+        base=base,
+        datasets=datasets,
+        groups=groups,
+        attacks=attacks,
     )
 
 
@@ -227,25 +191,15 @@ def run(
 
 def _start(store: RunStore, prepared: Prepared) -> None:
     """Write the manifest before the first call; refuse a folder with another experiment."""
-    checked = prepared.experiment
-    parts = manifests.fingerprint_parts(
-        checked, prepared.datasets, prepared.groups, prepared.victims, prepared.attacks
-    )
     known = store.manifest()
     if known:
+        _keep_labels(prepared, known["parts"]["attacks"])
+    parts = manifests.fingerprint_parts(prepared)
+    if known:
         manifests.check_same_run(store.folder, known["parts"], parts)
-    described = manifests.describe(
-        checked,
-        parts,
-        prepared.datasets,
-        prepared.groups,
-        prepared.victims,
-        prepared.attacks,
-        prepared.base,
-    )
     store.write_manifest(
         {
-            **described,
+            **manifests.describe(prepared, parts),
             "started": known.get("started") or manifests.now(),
             "finished": None,
             "complete": False,
@@ -255,6 +209,19 @@ def _start(store: RunStore, prepared: Prepared) -> None:
         }
     )
     store.commit()
+
+
+def _keep_labels(prepared: Prepared, known: Mapping[str, str]) -> None:
+    """Let attacks without a label of their own keep the one the folder knows them by.
+
+    A default label grows when another attack of its name joins; the attack is the same.
+    """
+    labels = {value: label for label, value in known.items()}
+    taken = {part.label for part in prepared.attacks}
+    for i, part in enumerate(prepared.attacks):
+        old = labels.get(content_hash(part.attack.spec()))
+        if old is not None and old not in taken and not part.is_labelled:
+            prepared.attacks[i] = replace(part, label=old)
 
 
 def _drive(store: RunStore, prepared: Prepared, watcher: Watcher) -> None:

@@ -256,12 +256,24 @@ def tests_table(tests: Sequence[Mapping[str, Any]]) -> Table:
     return Table(
         name="tests",
         caption="Paired comparisons",
-        columns=("Comparison", "Against", "Family", "Statistic", "p", "p, adjusted", "Method"),
+        columns=(
+            "Comparison",
+            "Against",
+            "Data set",
+            "Group",
+            "Victim",
+            "Only first, only second flipped",
+            "p",
+            "p, adjusted",
+            "Method",
+        ),
         rows=tuple(
             (
                 words(test.get("comparison")),
                 words(test.get("against")),
-                words(test.get("family")),
+                words(test.get("dataset")),
+                words(test.get("group")),
+                words(test.get("victim")),
                 _statistic(test.get("statistic")),
                 p_cell(test.get("p")),
                 p_cell(test.get("p_adjusted")),

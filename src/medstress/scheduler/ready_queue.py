@@ -10,7 +10,6 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import dataclass
 from itertools import islice
 
 from medstress.calls import Backend, Failure, Reply, Request
@@ -20,42 +19,11 @@ from medstress.outcomes import Verdict
 from medstress.scheduler.lane import Batch, Entry, Group, Lane
 from medstress.scheduler.ledger import Exchange, Ledger
 from medstress.scheduler.live import Live, as_record
+from medstress.scheduler.progress import Limits, Progress
 from medstress.scheduler.trial import VICTIM, Trial, TrialResult
 
 WINDOW = 64
 MAX_FAILING_BATCHES = 3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """When to stop cleanly, over all processes of a run; None is no limit."""
-
-    max_queries: int | None = None
-    """Computed calls, baseline and work ahead included; never exceeded."""
-    max_tokens: int | None = None
-    """Tokens read and written; may be exceeded by what one batch holds."""
-    n_queries: int = 0
-    """Computed calls of earlier processes."""
-    n_tokens: int = 0
-    """Tokens of earlier processes."""
-
-
-@dataclass(slots=True)
-class Progress:
-    """Counts for displays; updated in place."""
-
-    n_planned: int = 0
-    n_done: int = 0
-    n_skipped: int = 0
-    """Finished in an earlier process."""
-    n_flipped: int = 0
-    n_eligible: int = 0
-    n_failed: int = 0
-    n_computed: int = 0
-    """Calls computed in this process."""
-    n_tokens: int = 0
-    stopped: bool = False
-    """A limit was reached."""
 
 
 class Scheduler:
@@ -93,10 +61,7 @@ class Scheduler:
         plan = iter(trials)
         try:
             self._loop(plan)
-        except KeyboardInterrupt:
-            self._drain()
-            raise
-        except MedstressError:
+        except (KeyboardInterrupt, Exception):
             self._drain()
             raise
         finally:

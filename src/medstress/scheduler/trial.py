@@ -24,6 +24,7 @@ from medstress.tasks.multiple_choice import Flow
 from medstress.victim import Victim
 
 VICTIM = "victim"
+MAX_REFUSALS = 100
 FLIP_CHECK_SAMPLE = 1_000_000
 """Offset of the flip check's sample index, so that it never reads back the stored answer."""
 
@@ -159,13 +160,23 @@ def conduct(trial: Trial) -> Conduct:
         result.verdict, result.at, result.note = Verdict.FAILED, "attack", _note(error)
         return result
     if result.pick is not None:
-        if isinstance(trial.attack, RuleChecked):
+        yield from _settle(trial, result)
+    return result
+
+
+def _settle(trial: Trial, result: TrialResult) -> Generator[Need, tuple[Reply, ...], None]:
+    """What is known of a success: the attack's own rules, and whether it repeats."""
+    assert result.pick is not None
+    if isinstance(trial.attack, RuleChecked):
+        try:
             found = trial.attack.validity(result.pick, trial.resources)
+        except Exception as error:  # noqa: BLE001 - the per-trial guard
+            result.note = _note(error)  # validity stays unknown, the verdict stands
+        else:
             result.valid, result.validity_reason = found.valid, found.reason
             result.variant_class = found.variant_class
-        if trial.flip_check:
-            yield from _check_flip(trial, result)
-    return result
+    if trial.flip_check:
+        yield from _check_flip(trial, result)
 
 
 def _note(error: Exception) -> str:
@@ -179,21 +190,23 @@ def _attack(trial: Trial, result: TrialResult) -> Generator[Need, tuple[Reply, .
     stream = f"{trial.attack.stream}/{trial.group}"
     rng = rng_for(trial.seed or 0, stream, trial.dataset, trial.item.id, trial.repeat)
     session = Session(trial.attack, trial.item, rng, trial.resources)
-    flows = _Flows(trial.victim)
+    flows, n_refused = _Flows(trial.victim), 0
     try:
         while (step := session.step) is not None:
             if isinstance(step, Consult):
                 session.tell((yield from _consult(step)))
             elif result.n_asked + len(step.queries) > trial.attack.budget:
+                n_refused += 1
+                if n_refused > MAX_REFUSALS:
+                    raise RuntimeError("it goes on asking for more than its budget")
                 session.refuse(trial.attack.budget - result.n_asked)
             else:
                 predictions = yield from _ask(step, trial, result, flows)
-                # A success ends the search: queries of the list after it are not asked, and
-                # the attack is told only where every query of its list was.
-                if len(predictions) == len(step.queries):
-                    session.tell(predictions)
+                # A success ends the search: what the list asks after it is not asked, and what
+                # the attack would do next changes nothing.
                 if result.first_success is not None:
                     return
+                session.tell(predictions)
     finally:
         session.close()
 
@@ -205,9 +218,10 @@ def _ask(
     for i, query in enumerate(step.queries):
         left = trial.attack.budget - result.n_asked - 1
         upcoming = chain(step.queries[i + 1 :], step.then)
+        flow = flows.take(query)  # may raise: a query that never becomes a call is not asked
         result.n_asked += 1
         prediction = yield from _predict(
-            flows.take(query),
+            flow,
             query.candidate,
             Purpose.ATTACK,
             result.n_asked,
@@ -323,6 +337,10 @@ class _Flows:
         """First-round requests of upcoming queries, started as they are pulled."""
         for query, _ in zip(queries, range(limit), strict=False):
             if id(query) not in self._started:
+                try:
+                    started = _Started(self._victim.flow(query.candidate))
+                except Exception:  # noqa: BLE001 - told when the query is asked for, if ever
+                    return
                 # The query is kept beside its flow so that its id cannot be reused.
-                self._started[id(query)] = (query, _Started(self._victim.flow(query.candidate)))
+                self._started[id(query)] = (query, started)
             yield from self._started[id(query)][1].requests

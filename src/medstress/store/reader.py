@@ -25,6 +25,7 @@ SELECT trial, purpose, query, MAX(failed) AS failed, MAX(payer) AS paid FROM (
     FROM exchanges WHERE role = 'victim')
 GROUP BY trial, purpose, query
 """
+_CONSUMED = "SELECT key FROM exchanges WHERE error IS NULL"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +159,7 @@ class RunReader:
         sources = {
             "baseline": "SELECT trial FROM queries WHERE purpose = 'baseline'",
             "other": "SELECT trial FROM queries WHERE purpose NOT IN ('baseline', 'attack')",
-            "ahead": "SELECT trial FROM answers WHERE key NOT IN (SELECT key FROM exchanges)",
+            "ahead": f"SELECT trial FROM answers WHERE key NOT IN ({_CONSUMED})",
             "interrupted": "SELECT trial FROM interrupted",
         }
         for name, source in sources.items():
@@ -191,7 +192,7 @@ class RunReader:
             "SELECT s.trial, t.trial_id, a.victim, t.item, 'victim', 'ahead', NULL, NULL, s.key, "
             "NULL, NULL, s.body, 0, s.seconds, s.tokens_in, s.tokens_out, NULL "
             "FROM answers s JOIN trials t ON t.id = s.trial JOIN arms a ON a.id = t.arm "
-            "WHERE s.key NOT IN (SELECT key FROM exchanges) ORDER BY s.trial"
+            f"WHERE s.key NOT IN ({_CONSUMED}) ORDER BY s.trial"
         )
         for query in (consumed, ahead):
             for row in self._db.execute(query):

@@ -154,12 +154,15 @@ class MultipleChoice:
 
     def _from_choice(self, candidate: Candidate, reply: Chosen) -> Prediction:
         if reply.scores is not None:
-            total = sum(reply.scores)
-            logs = [math.log(max(value / total, _FLOOR)) for value in reply.scores]
+            top = max(reply.scores)
+            shares = [value / top for value in reply.scores]  # a plain sum may overflow
+            logs = [math.log(max(share / sum(shares), _FLOOR)) for share in shares]
             return _from_scores(candidate, logs)
         if reply.answer is not None:
             return Prediction(outcome=_mark(candidate, reply.answer), answer=reply.answer)
-        return self._from_text(candidate, reply.text or "")
+        # Functions that return prompt and answer in one are understood.
+        text = (reply.text or "").removeprefix(listing(self.template, candidate))
+        return self._from_text(candidate, text)
 
 
 def listing(template: Template, candidate: Candidate) -> str:

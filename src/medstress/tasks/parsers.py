@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 Parser = Callable[[str, str], str | None]
 
-_MARK = "[Answer]:"
 # Words that can follow the letter A and never the article.
 _NO_NOUN = re.compile(
     r"\s+(?:and|as|because|but|has|is|must|nor|not|or|seems|should|since|was|would)\b"
@@ -16,26 +15,35 @@ _LEAD = re.compile(r"(?:answer|option|choice)(?:\s+is)?\s*:?\s*\(?$", re.IGNOREC
 
 
 def standalone(text: str, letters: str) -> str | None:
-    """The option letter that stands alone in the answer's first line (our default).
+    """The first line's standalone option letter (our default).
 
-    The answer segment is the first non-empty line after the last "[Answer]:", or of the whole
-    text. Two different letters conflict: unreadable. "A" before a lower-case word is the
-    article, unless "answer", "option" or "choice" comes before it.
+    The text is what the model added to the prompt. Its first line that holds a standalone option
+    letter decides; two different letters in it conflict: unreadable. Not counted: "A" before a
+    lower-case word (the article), and a letter between two lower-case words ("vitamin C
+    deficiency"), unless "answer", "option" or "choice" comes before it.
 
     >>> standalone("The answer is B.", "ABCD"), standalone("B or C", "ABCD")
     ('B', None)
     >>> standalone("A patient takes it", "ABCD"), standalone("(D) Warfarin", "ABCD")
     (None, 'D')
     """
-    segment = _first_line(text.rpartition(_MARK)[2])
+    for line in text.splitlines():
+        found = _letters_of(line, letters)
+        if found:
+            return found.pop() if len(found) == 1 else None
+    return None
+
+
+def _letters_of(line: str, letters: str) -> set[str]:
     found: set[str] = set()
-    for match in re.finditer(rf"(?<![A-Za-z0-9])[{letters}](?![A-Za-z0-9'’])", segment):
-        rest = segment[match.end() :]
-        article = match.group() == "A" and re.match(r"\s+[a-z]", rest) and not _NO_NOUN.match(rest)
-        if article and not _LEAD.search(segment[: match.start()]):
+    for match in re.finditer(rf"(?<![A-Za-z0-9])[{letters}](?![A-Za-z0-9'’])", line):
+        before, after = line[: match.start()], line[match.end() :]
+        runs_on = re.match(r"\s+[a-z]", after) and not _NO_NOUN.match(after)
+        inside = match.group() == "A" or re.search(r"[a-z]\s+$", before)
+        if runs_on and inside and not _LEAD.search(before):
             continue
         found.add(match.group())
-    return found.pop() if len(found) == 1 else None
+    return found
 
 
 def exact(text: str, letters: str) -> str | None:
@@ -56,7 +64,7 @@ def first_four(text: str, letters: str) -> str | None:
     >>> first_four(" A or B", "ABCD")
     'A'
     """
-    segment = text.rpartition(_MARK)[2].replace("\n", "").removeprefix(" ")
+    segment = text.replace("\n", "").removeprefix(" ")
     return next((character for character in segment[:4] if character in letters), None)
 
 
@@ -76,7 +84,3 @@ PARSERS: dict[str, Parser] = {
     "first_four": first_four,
     "single_character": single_character,
 }
-
-
-def _first_line(text: str) -> str:
-    return next((line for line in text.splitlines() if line.strip()), "")

@@ -12,7 +12,7 @@ from typing import Any
 from medstress.calls import Message, Prompt
 from medstress.errors import UsageError, did_you_mean
 from medstress.hashing import content_hash
-from medstress.items import Candidate, Question
+from medstress.items import LETTERS, Candidate, Question
 
 SUFFIX = ".jinja"
 _MARK = "\x00"
@@ -146,7 +146,11 @@ def load_template(name: str, base: Path | None = None) -> Template:
             f"prompt {name!r} is neither a shipped template ({', '.join(known)}) nor a file"
             f"{did_you_mean(name, known)}"
         )
-    return compile_template(path.name, path.read_text("utf-8"))
+    try:
+        source = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"prompt {name!r} cannot be read: {error}") from error
+    return compile_template(path.name, source)
 
 
 def compile_template(name: str, source: str) -> Template:
@@ -160,11 +164,17 @@ def compile_template(name: str, source: str) -> Template:
     environment = jinja2.Environment(
         undefined=jinja2.StrictUndefined, keep_trailing_newline=True, autoescape=False
     )
-    probe = Candidate(item=Question(id="probe", stem="s?", options=("x", "y"), key="A"))
+    options = tuple(f"option {letter}" for letter in LETTERS)
+    probe = Candidate(item=Question(id="probe", stem="s?", options=options, key="A"))
     try:
         compiled = environment.from_string(source)
         module: Any = compiled.make_module(
-            {"context": "", "stem": "s?", "question": "s?", "options": [("A", "x"), ("B", "y")]}
+            {
+                "context": "",
+                "stem": "s?",
+                "question": "s?",
+                "options": list(zip(LETTERS, options, strict=True)),
+            }
         )
         template = Template(
             name=name,
@@ -176,6 +186,7 @@ def compile_template(name: str, source: str) -> Template:
             compiled=compiled,
         )
         template.render(probe)
-    except jinja2.TemplateError as error:
-        raise UsageError(f"prompt {name!r} is not a usable Jinja template: {error}") from error
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise UsageError(f"prompt {name!r} is not a usable Jinja template: {reason}") from error
     return template

@@ -145,16 +145,19 @@ def test_a_draw_without_mentions_from_a_data_set_with_some_is_no_error(bench):
     assert {row.verdict for row in finished.rows()} == {"not_attackable"}
 
 
-def test_a_second_attack_without_labels_is_refused_with_the_label_to_write(bench):
+def test_a_second_attack_without_labels_extends_the_run(bench):
+    """A default label grows when another attack joins; the folder's label is kept."""
     first, second = bench.attack("random"), bench.attack("nearest")
     del first["label"], second["label"]
     bench.tables["attack"] = [first]
     run(bench.write(), bench.out)
     bench.tables["attack"] = [first, second]
-    with pytest.raises(StoreError, match="label it 'entity_substitution'"):
-        run(bench.write(), bench.out)
-    first["label"], second["label"] = "entity_substitution", "nearest"
-    assert len(run(bench.write(), bench.out).rows()) == 12 * 3
+    rows = run(bench.write(), bench.out).rows()
+    assert len(rows) == 12 * 3
+    assert {row.attack for row in rows} == {
+        "entity_substitution",
+        "entity_substitution sampler=nearest",
+    }
 
 
 # -- batches and limits ---------------------------------------------------------------------------

@@ -17,7 +17,8 @@ from medstress.errors import BackendError, PermanentBackendError, UsageError
 from medstress.outcomes import Outcome, Prediction
 from medstress.queries import Ask, Consult
 from medstress.scheduler import ready_queue
-from medstress.scheduler.ready_queue import Limits, Progress, Scheduler
+from medstress.scheduler.progress import Limits, Progress
+from medstress.scheduler.ready_queue import Scheduler
 from medstress.scheduler.trial import Trial
 from medstress.store.reader import RunReader
 from medstress.store.run_store import RunStore

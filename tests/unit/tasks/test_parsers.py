@@ -21,8 +21,8 @@ from medstress.tasks.parsers import PARSERS, exact, first_four, single_character
         ("option A is right", "A"),
         ("\n\n  C\nD is wrong", "C"),
         ("[Answer]: D", "D"),
-        ("A: x\nB: y\n[Answer]: D", "D"),
-        ("[Answer]: A\n[Answer]: C", "C"),
+        (" B\n\n[Context]: the model's own next question\n[Answer]: A", "B"),
+        ("The answer is\nB", "B"),
         ("B, B and again B", "B"),
         ("A", "A"),
         ("A.", "A"),
@@ -49,7 +49,7 @@ def test_a_letter_that_stands_alone_is_read(text: str, letter: str) -> None:
         "B2 receptor",
         "B's",
         "[Answer]: ",
-        "The answer follows\nB",
+        "vitamin C deficiency",
     ],
 )
 def test_conflicts_articles_and_texts_without_a_letter_are_unreadable(text: str) -> None:
@@ -84,7 +84,7 @@ def test_exact_takes_the_letter_and_nothing_else(text: str) -> None:
         ("is B", "B"),
         ("is  B", None),
         ("\nB", "B"),
-        ("[Answer]: C", "C"),
+        (" B\n[Answer]: A", "B"),
         ("it is D", None),
         ("", None),
     ],

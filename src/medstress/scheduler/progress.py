@@ -1,0 +1,37 @@
+"""How far a run is, and when it stops."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """When to stop cleanly, over all processes of a run; None is no limit."""
+
+    max_queries: int | None = None
+    """Computed calls, baseline and work ahead included; never exceeded."""
+    max_tokens: int | None = None
+    """Tokens read and written; may be exceeded by what one batch holds."""
+    n_queries: int = 0
+    """Computed calls of earlier processes."""
+    n_tokens: int = 0
+    """Tokens of earlier processes."""
+
+
+@dataclass(slots=True)
+class Progress:
+    """Counts for displays; updated in place."""
+
+    n_planned: int = 0
+    n_done: int = 0
+    n_skipped: int = 0
+    """Finished in an earlier process."""
+    n_flipped: int = 0
+    n_eligible: int = 0
+    n_failed: int = 0
+    n_computed: int = 0
+    """Calls computed in this process."""
+    n_tokens: int = 0
+    stopped: bool = False
+    """A limit was reached."""
