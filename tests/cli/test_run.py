@@ -10,6 +10,8 @@ import sys
 
 import pytest
 
+from medstress.experiment.run import Run
+
 
 @pytest.fixture
 def refused(bench, medstress):
@@ -551,3 +553,69 @@ def test_a_terminal_sees_bars_with_colours_unless_no_color_or_quiet(bench):
     code, shown = terminal(arguments, {})
     assert code == 0
     assert b"calls paid" not in shown
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        ("return ['\\ud800'] * len(prompts)", "which is not valid Unicode text"),
+        (
+            "n = len(prompts); prompts.clear(); return ['A'] * (n + 1)",
+            "answers for",
+        ),
+        ("return type('L', (list,), {'__iter__': lambda s: 1 / 0})(['A'] * len(prompts))", "read"),
+    ],
+)
+def test_nonsense_of_every_kind_is_one_sentence(bench, refused, body, sentence):
+    victim(bench, body)
+    assert sentence in refused()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "raise ValueError('one\\ntwo')",
+        "raise ValueError('\\ud800')",
+        "raise type('E', (Exception,), {'__str__': lambda s: 1 / 0})()",
+        "raise type('E', (BaseException,), {})()",
+    ],
+)
+def test_whatever_a_victim_raises_is_one_sentence(bench, refused, body):
+    victim(bench, body)
+    assert "raised" in refused("--set", "victim.batch_size=1")
+
+
+@pytest.mark.parametrize("target", ["broken.py:answer", "broken:answer", "leaves.py:answer"])
+def test_a_victim_that_cannot_be_imported_is_named(bench, refused, monkeypatch, target):
+    (bench.root / "broken.py").write_text("def answer(:\n", encoding="utf-8")
+    (bench.root / "leaves.py").write_text("import sys\nsys.exit(0)\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(bench.root))
+    assert "importing" in refused("--set", f"victim.target='{target}'")
+
+
+@pytest.mark.parametrize("source", ["{{ stem + 1 }}", "{{ 1 / 0 }}", "{{ options[0].x.y }}"])
+def test_a_template_that_fails_is_named(bench, refused, source):
+    (bench.root / "mine.jinja").write_text(source, encoding="utf-8")
+    told = refused("--set", "victim.prompt='mine.jinja'")
+    assert "prompt 'mine.jinja' is not a usable Jinja template" in told
+
+
+def test_fresh_keeps_the_old_run_where_the_new_one_cannot_begin(bench, medstress, refused):
+    assert medstress(*bench.arguments()).code == 0
+    before = medstress("summary", bench.out, "--json").out
+    assert "there is no file" in refused("--fresh", "--set", "victim.target='nope.py:f'")
+    assert medstress("summary", bench.out, "--json").out == before
+
+
+def test_fresh_throws_away_what_is_no_run_any_more(bench, medstress):
+    bench.out.mkdir(parents=True)
+    (bench.out / "run.sqlite").write_text("garbage " * 100, encoding="utf-8")
+    assert medstress(*bench.arguments("--fresh")).code == 0
+    assert bench.summary()["experiment"]["complete"]
+
+
+def test_the_manifest_holds_the_file_as_given(bench, medstress):
+    assert medstress(*bench.arguments("--set", "attack.budget=2")).code == 0
+    given = Run(bench.out).manifest()["given"]
+    assert given["experiment"].lstrip().startswith("[experiment]")
+    assert given["overrides"] == ["attack.budget=2"]

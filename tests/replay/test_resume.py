@@ -331,3 +331,13 @@ def test_the_manifest_is_written_before_the_first_call(bench):
     fingerprint = bench.summary()["experiment"]["fingerprint"]
     assert Counter(seen) == {json.dumps([fingerprint, False]): len(seen)}
     assert len(seen) > 0
+
+
+def test_fewer_items_of_a_group_are_refused_and_more_extend(bench, capsys):
+    assert bench.run("--set", "entities.limit=4") == 0
+    n = len(bench.rows())
+    assert bench.run("--set", "entities.limit=2") == 2
+    assert "items of dataset 'cases' are missing or changed" in capsys.readouterr().err
+    assert bench.run("--set", "entities.limit=6") == 0
+    assert len(bench.rows()) > n
+    assert bench.run() == 0
