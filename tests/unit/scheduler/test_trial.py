@@ -12,6 +12,7 @@ from medstress.attacks import EntitySubstitution
 from medstress.backends.mock import MockBackend
 from medstress.calls import Choose, Chosen, Failure, Generate, Generated, Reply, Request
 from medstress.errors import BudgetExhausted
+from medstress.items import Candidate, Question
 from medstress.outcomes import Outcome, Prediction, Verdict
 from medstress.queries import Ask, Consult, Predict
 from medstress.scheduler.trial import (
@@ -23,6 +24,7 @@ from medstress.scheduler.trial import (
     conduct,
 )
 from medstress.testing import tiny_questions
+from medstress.text import Edit
 from medstress.victim import Victim
 
 ITEM = tiny_questions(1)[0]
@@ -366,3 +368,55 @@ def test_the_random_stream_does_not_depend_on_the_arm(by_hand: Make, trial_of: M
 def test_predict_is_a_value(query_of: Make) -> None:
     assert query_of("x") == query_of("x")
     assert isinstance(query_of("x"), Predict)
+
+
+def test_rules_that_crash_leave_the_validity_unknown_and_the_verdict_alone(
+    by_hand: Make, trial_of: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attack = by_hand(("bad",))
+
+    def validity(self: object, candidate: object, resources: object) -> None:
+        raise ZeroDivisionError("by nought")
+
+    monkeypatch.setattr(type(attack), "validity", validity, raising=False)
+    _, result = play(trial_of(attack), by_option(bad=WRONG))
+    assert (result.verdict, result.valid, result.repeats) == (Verdict.FLIPPED, None, True)
+    assert result.note == "a defect of attack or task: ZeroDivisionError: by nought"
+
+
+def test_an_attack_that_never_stops_asking_too_much_fails_its_trial(
+    by_hand: Make, trial_of: Make, query_of: Make
+) -> None:
+    def greedy(item: Question, rng: object) -> Any:
+        while True:
+            try:
+                yield Ask((query_of("x"),) * 3)
+            except BudgetExhausted:
+                continue
+
+    _, result = play(trial_of(by_hand(body=greedy, budget=2)), by_option())
+    assert (result.verdict, result.at, result.n_asked) == (Verdict.FAILED, "attack", 0)
+    assert "asking for more than its budget" in str(result.note)
+
+
+def test_a_query_that_never_becomes_a_call_is_not_counted(by_hand: Make, trial_of: Make) -> None:
+    def out_of_range(item: Question, rng: object) -> Any:
+        edit = Edit(field="A", start=900, end=901, replacement="x")
+        yield Ask((Predict(Candidate(item=item, edits=(edit,))),))
+
+    needs, result = play(trial_of(by_hand(body=out_of_range)), by_option())
+    assert (result.verdict, result.at, result.n_asked) == (Verdict.FAILED, "attack", 0)
+    assert [need.query for need in needs] == [0]
+
+
+def test_work_ahead_that_cannot_be_prepared_is_left_out(
+    by_hand: Make, trial_of: Make, query_of: Make
+) -> None:
+    def announces(item: Question, rng: object) -> Any:
+        edit = Edit(field="A", start=900, end=901, replacement="x")
+        broken = Predict(Candidate(item=item, edits=(edit,)))
+        yield Ask((query_of("y"),), (query_of("z"), broken, query_of("w")))
+
+    needs, result = play(trial_of(by_hand(body=announces)), by_option())
+    assert result.verdict is Verdict.HELD
+    assert len(list(needs[1].ahead)) == 1
