@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Protocol
 
 from medstress.backends.causal_scoring import CausalScorer
@@ -19,10 +20,14 @@ from medstress.errors import PermanentBackendError
 class ScoreCalls(Protocol):
     """Answers `Score` calls with one kind of model."""
 
-    path: str
-    """`tree` or `plain`: whether shared prefixes are computed once."""
-    keeps: bool
-    """Whether later batches profit from what earlier ones computed."""
+    @property
+    def path(self) -> str:
+        """`tree` or `plain`: whether shared prefixes are computed once."""
+
+    @property
+    def keeps(self) -> bool:
+        """Whether later batches profit from what earlier ones computed."""
+
     counters: dict[str, int]
     """`tokens_forwarded`: read by the model, padding included; `tokens_naive`: the lengths of all
     prompt + continuation sequences, or of the prompt alone where the first token is enough."""
@@ -48,13 +53,26 @@ class CausalScoreCalls:
     """
 
     def __init__(self, loaded: LoadedModel, *, sharing: bool, kv_bytes: int | None = None) -> None:
-        self._scorer = CausalScorer(loaded, sharing=sharing, kv_bytes=kv_bytes)
+        self._make = partial(CausalScorer, loaded, sharing=sharing, kv_bytes=kv_bytes)
         self._memo = ScoreMemo(MAX_ENTRIES if sharing else 0)
         self._tokenizer = PromptTokenizer(loaded.tokenizer, loaded.identity.name, open_end=True)
         self._max_positions = loaded.max_positions
-        self.path: str = self._scorer.path
-        self.keeps = self._scorer.keeps
         self.counters = {"tokens_forwarded": 0, "tokens_naive": 0}
+
+    @cached_property
+    def _scorer(self) -> CausalScorer:
+        """Made, and so checked, when first needed: a finished run or a dry one never pays."""
+        return self._make()
+
+    @property
+    def path(self) -> str:
+        """`tree` or `plain`."""
+        return self._scorer.path
+
+    @property
+    def keeps(self) -> bool:
+        """Whether keys and values are kept between batches."""
+        return self._scorer.keeps
 
     def answer(self, calls: Sequence[Score]) -> list[Reply]:
         """Answer every call; all of them share one forward plan."""

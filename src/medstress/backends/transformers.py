@@ -59,7 +59,11 @@ class TransformersBackend:
             else CausalScoreCalls(loaded, sharing=sharing, kv_bytes=kv_bytes)
         )
         # Without kept prefixes, candidates are worth computing while their prefix is at hand.
-        self.ahead = 2 if self._scores.keeps else 8
+
+    @property
+    def ahead(self) -> int:
+        """Calls worth computing early: few where a shared prefix is kept anyway."""
+        return 2 if self._scores.keeps else 8
 
     @property
     def path(self) -> str:
