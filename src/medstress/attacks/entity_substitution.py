@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.random import Generator
 
 MAX_BUDGET = 1000
+MAX_EXPONENT = 200
 _SAMPLERS = ("random", "pdws", "nearest", "farthest")
 
 
@@ -62,10 +63,11 @@ class EntitySubstitution:
         if self.sampler != "pdws" and self.n is not None:
             raise UsageError(f"entity_substitution: sampler {self.sampler!r} takes no n")
         if self.n is not None and not (
-            type(self.n) in (int, float) and isfinite(self.n) and abs(self.n) <= 200
+            type(self.n) in (int, float) and isfinite(self.n) and abs(self.n) <= MAX_EXPONENT
         ):
             raise UsageError(
-                f"entity_substitution: n must be a number from -200 to 200, got {self.n!r}"
+                f"entity_substitution: n must be a number from -{MAX_EXPONENT} to {MAX_EXPONENT}, "
+                f"got {self.n!r}"
             )
 
     @property

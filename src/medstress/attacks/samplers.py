@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 Floats: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.int64]
 
-MAX_EXPONENT = 200.0
 SMALLEST_DISTANCE = 1e-12
 
 
