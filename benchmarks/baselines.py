@@ -22,6 +22,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ from medstress.backends.transformers import TransformersBackend
 from medstress.calls import Call, Reply, Score
 
 NEW_TOKENS = 128
-SHAPES = ((1, 512), (2, 256), (4, 128), (8, 64))
+SHAPES = ((1, 512), (2, 256), (4, 128), (8, 64), (16, 32), (16, 64), (32, 32))
 VECTOR_SIZE = 384
 
 
@@ -54,32 +55,44 @@ def forward_seconds(loaded: LoadedModel, shape: tuple[int, int], n_tokens: int) 
 
 
 def best_shape(loaded: LoadedModel) -> tuple[int, int]:
-    """The fastest shape, each tried twice on 512 tokens."""
-    tried = {shape: [] for shape in SHAPES}  # type: dict[tuple[int, int], list[float]]
-    for _ in range(2):
+    """The fastest shape, each tried three times on 1,024 tokens."""
+    tried: dict[tuple[int, int], list[float]] = {shape: [] for shape in SHAPES}
+    for _ in range(3):
         for shape, seconds in tried.items():
-            seconds.append(forward_seconds(loaded, shape, 512))
+            seconds.append(forward_seconds(loaded, shape, 1024))
     return min(tried, key=lambda shape: min(tried[shape]))
 
 
+@dataclass(slots=True)
+class Between:
+    """What the bare loop between the batches of a run took."""
+
+    bare: float = 0.0
+    """Seconds for as many tokens as the run forwarded."""
+    spent: float = 0.0
+    """Seconds it really ran: its batches are whole ones."""
+
+
 @contextmanager
-def bare_loop_between(shape: tuple[int, int]) -> Iterator[list[float]]:
-    """After each batch of a run forward as many random tokens; gives their seconds.
+def bare_loop_between(shape: tuple[int, int]) -> Iterator[Between]:
+    """After each batch of a run forward as many random tokens.
 
     Other work on the machine then slows both alike.
     """
-    answer, seconds = TransformersBackend.answer, []
+    answer, between = TransformersBackend.answer, Between()
 
     def both(backend: TransformersBackend, calls: Sequence[Call]) -> list[Reply]:
         before = backend.counters["tokens_forwarded"]
         replies = answer(backend, calls)
         n_tokens = backend.counters["tokens_forwarded"] - before
-        seconds.append(forward_seconds(backend._loaded, shape, n_tokens))
+        started = time.perf_counter()
+        between.bare += forward_seconds(backend._loaded, shape, n_tokens)
+        between.spent += time.perf_counter() - started
         return replies
 
     TransformersBackend.answer = both  # type: ignore[method-assign]
     try:
-        yield seconds
+        yield between
     finally:
         TransformersBackend.answer = answer  # type: ignore[method-assign]
 
@@ -134,18 +147,19 @@ def measure(name: str, given: Any, loaded: LoadedModel) -> dict[str, Any]:
         _, counted = run_dataset(name, given, Path(folder))
         calls = consumed_calls(Path(folder))
     n_queries = sum(map(len, calls.values()))
-    bare = sum(between)
-    n_tokens, ours = counted["tokens_forwarded"], counted["wall_seconds"] - bare
+    bare = between.bare
+    n_tokens, ours = counted["tokens_forwarded"], counted["wall_seconds"] - between.spent
     tokenizer = PromptTokenizer(loaded.tokenizer, loaded.identity.name, open_end=True)
     chosen = spread([call for of_item in calls.values() for call in of_item], given.slow_queries)
-    prompts = tokenizer.tokens([tokenizer.text(call.prompt) for call in chosen], chat=False)
+    texts = [tokenizer.text(call.prompt) for call in chosen]
+    prompts = tokenizer.tokens(texts, chat=False) if texts else []
     # Both vocabularies together, once an item.
     distances = distance_seconds(n_names=2331 + 9847) * len(calls) / n_queries
     slow: dict[str, Callable[[], float]] = {
         "published": lambda: one_at_a_time(loaded, prompts, forced=False) + distances,
         "full": lambda: one_at_a_time(loaded, prompts, forced=True) + distances,
     }
-    per_query = {label: run() for label, run in slow.items()}
+    per_query = {label: run() for label, run in slow.items() if prompts}
     return {
         "dataset": name,
         "dtype": given.dtype,
@@ -157,8 +171,8 @@ def measure(name: str, given: Any, loaded: LoadedModel) -> dict[str, Any]:
         "bare_shape": shape,
         "ours_per_bare": round(ours / bare, 3),
         "ours_queries_per_second": round(n_queries / ours, 3),
-        **{f"{label}_queries_per_second": round(1 / per_query[label], 4) for label in slow},
-        **{f"times_{label}": round(per_query[label] * n_queries / ours, 1) for label in slow},
+        **{f"{label}_queries_per_second": round(1 / s, 4) for label, s in per_query.items()},
+        **{f"times_{label}": round(s * n_queries / ours, 1) for label, s in per_query.items()},
         "slow_queries_timed": len(prompts),
         "load_average": round(os.getloadavg()[0], 2),
         "threads": torch.get_num_threads(),
@@ -168,7 +182,12 @@ def measure(name: str, given: Any, loaded: LoadedModel) -> dict[str, Any]:
 def main() -> None:
     """Print one JSON line a data set."""
     parser = arguments(__doc__, n_items=60)
-    parser.add_argument("--slow-queries", type=int, default=6, help="queries of the slow baselines")
+    parser.add_argument(
+        "--slow-queries",
+        type=int,
+        default=6,
+        help="queries of the slow baselines; 0 leaves them out",
+    )
     given = parser.parse_args()
     loaded = load_model(BackendOptions(model=given.model, dtype=given.dtype))
     forward_seconds(loaded, SHAPES[0], 1024)

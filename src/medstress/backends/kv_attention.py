@@ -38,16 +38,20 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """Neighbouring parts whose attention is computed together."""
+    """Parts of about one size, stacked: their attention is one product."""
 
     parts: Sequence[Part]
-    """In the order of the row."""
-    start: int
-    """First node of the row."""
-    stop: int
-    """One after its last node."""
+    """One or more."""
+    n_past: int
+    """Tokens of the longest past; keys of a shorter one are followed by zeros."""
+    rows: Any
+    """Nodes of each part in the row, `(n_parts, n_new)`, padded with the row's first node."""
+    filled: Any
+    """Which of `rows` are no padding, `(n_parts, n_new)`."""
+    nodes: Any
+    """The nodes of `rows` that are filled, in their order."""
     mask: Any
-    """Additive, `(stop - start, tokens of all pasts + stop - start)`."""
+    """Additive, `(n_parts * n_kv_heads, 1, n_new, n_past + n_new)`."""
 
 
 @dataclass(slots=True)
@@ -55,7 +59,10 @@ class Packing:
     """How one row is to be attended to, and what its layers made."""
 
     cells: Sequence[Cell]
-    """From left to right, without gaps."""
+    """Every part is in one of them."""
+    nodes_per_block: int
+    """How many nodes of a part attend at once: no node sees a later one, so that the keys after
+    a block, up to half of all, are left out."""
     made: list[tuple[Any, Any]] = field(default_factory=list)
     """New keys and values of each layer so far, `(n_kv_heads, n_nodes, head_size)`."""
 
@@ -63,23 +70,73 @@ class Packing:
 _current: ContextVar[Packing] = ContextVar("packing")
 
 
-def pack(parts: Sequence[Part], parts_per_cell: int, dtype: Any, device: Any) -> Packing:
-    """Lay parts into one row.
+def pack(parts: Sequence[Part], *, waste: float, nodes_per_block: int, model: Any) -> Packing:
+    """Plan the attention of one row.
 
     Args:
         parts: in the order of the row.
-        parts_per_cell: more make fewer but larger products, most of them masked.
-        dtype: the model's.
-        device: where the masks go.
+        waste: how much padding a cell may have, per product of a node and a key.
+        nodes_per_block: fewer make more but smaller products, less of them masked.
+        model: whose heads, number format and device count.
     """
-    cells, start = [], 0
-    for first in range(0, len(parts), parts_per_cell):
-        chosen = parts[first : first + parts_per_cell]
-        stop = start + sum(len(part.row.tokens) for part in chosen)
-        mask = _mask(chosen, stop - start, dtype, device)
-        cells.append(Cell(parts=chosen, start=start, stop=stop, mask=mask))
-        start = stop
-    return Packing(cells)
+    starts = np.cumsum([0, *(len(part.row.tokens) for part in parts)])
+    cells = [
+        _cell([parts[place] for place in chosen], [int(starts[place]) for place in chosen], model)
+        for chosen in stacks(parts, waste)
+    ]
+    return Packing(cells, nodes_per_block)
+
+
+def stacks(parts: Sequence[Part], waste: float) -> list[list[int]]:
+    """Group parts of similar size, so that stacking them adds little padding.
+
+    Args:
+        parts: any.
+        waste: the most padding of a group, per product of a node and a key that it needs.
+
+    Returns:
+        The places of the parts of each group.
+    """
+    sizes = [(len(part.row.tokens), part.past) for part in parts]
+    groups: list[list[int]] = []
+    for place in sorted(range(len(parts)), key=lambda place: sizes[place], reverse=True):
+        joined = [*groups[-1], place] if groups else [place]
+        n_new, n_past = (max(sizes[one][i] for one in joined) for i in (0, 1))
+        needed = sum(new * (new + past) for new, past in (sizes[one] for one in joined))
+        if groups and len(joined) * n_new * (n_new + n_past) <= (1 + waste) * needed:
+            groups[-1] = joined
+        else:
+            groups.append([place])
+    return groups
+
+
+def _cell(parts: Sequence[Part], starts: Sequence[int], model: Any) -> Cell:
+    import torch
+
+    n_new = max(len(part.row.tokens) for part in parts)
+    n_past = max(part.past for part in parts)
+    rows = np.zeros((len(parts), n_new), dtype=np.int64)
+    filled = np.zeros(rows.shape, dtype=np.bool_)
+    seen = np.zeros((*rows.shape, n_past + n_new), dtype=np.bool_)
+    for number, (part, start) in enumerate(zip(parts, starts, strict=True)):
+        size = len(part.row.tokens)
+        rows[number, :size] = np.arange(start, start + size)
+        filled[number, :size] = True
+        seen[number, :size, : part.past] = True
+        seen[number, :size, n_past : n_past + size] = visible([part.row])[0]
+    config = model.config.get_text_config()
+    n_kv_heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    mask = torch.zeros(seen.shape, dtype=model.dtype, device=model.device)
+    # A finite value: padding sees nothing, and a softmax over nothing would be NaN.
+    mask.masked_fill_(torch.from_numpy(~seen).to(model.device), torch.finfo(model.dtype).min)
+    return Cell(
+        parts=parts,
+        n_past=n_past,
+        rows=torch.from_numpy(rows).to(model.device),
+        filled=torch.from_numpy(filled).to(model.device),
+        nodes=torch.from_numpy(rows[filled]).to(model.device),
+        mask=mask.repeat_interleave(n_kv_heads, dim=0)[:, None],
+    )
 
 
 @contextmanager
@@ -99,23 +156,6 @@ def packed_attention(model: Any, packing: Packing) -> Iterator[None]:
         for config, name in before:
             config._attn_implementation = name
         _current.reset(token)
-
-
-def _mask(parts: Sequence[Part], n_nodes: int, dtype: Any, device: Any) -> Any:
-    import torch
-
-    n_past = sum(part.past for part in parts)
-    seen = np.zeros((n_nodes, n_past + n_nodes), dtype=np.bool_)
-    key = node = 0
-    for part in parts:
-        size = len(part.row.tokens)
-        nodes = slice(node, node + size)
-        seen[nodes, key : key + part.past] = True
-        seen[nodes, n_past + node : n_past + node + size] = visible([part.row])[0]
-        key, node = key + part.past, node + size
-    mask = torch.zeros(seen.shape, dtype=dtype, device=device)
-    hidden = torch.from_numpy(~seen).to(device)
-    return mask.masked_fill_(hidden, torch.finfo(dtype).min)
 
 
 def _attend(
@@ -153,23 +193,35 @@ def _attend(
     out = query.new_empty(1, n_nodes, n_heads, value.shape[3])
     queries = query[0].unflatten(0, (n_kv_heads, n_heads // n_kv_heads))
     for cell in packing.cells:
-        here = slice(cell.start, cell.stop)
-        pasts = [(one.kept.layers[layer], one.past) for one in cell.parts if one.kept is not None]
-        found = torch.nn.functional.scaled_dot_product_attention(
-            queries[:, :, here],
-            _joined([(pair[0], n) for pair, n in pasts], key[0, :, here], queries.shape[1]),
-            _joined([(pair[1], n) for pair, n in pasts], value[0, :, here], queries.shape[1]),
-            attn_mask=cell.mask,
-            scale=scaling,
+        n_parts, n_new = cell.rows.shape
+        asked = queries[:, :, cell.rows].permute(2, 0, 1, 3, 4).flatten(0, 1)
+        keys = _stacked(cell, [one.kept and one.kept.layers[layer][0] for one in cell.parts], key)
+        values = _stacked(
+            cell, [one.kept and one.kept.layers[layer][1] for one in cell.parts], value
         )
-        out[0, here] = found.flatten(0, 1).transpose(0, 1)
+        found = asked.new_empty(*asked.shape[:3], value.shape[3])
+        for first in range(0, n_new, packing.nodes_per_block):
+            last = min(first + packing.nodes_per_block, n_new)
+            n_seen = cell.n_past + last
+            found[:, :, first:last] = torch.nn.functional.scaled_dot_product_attention(
+                asked[:, :, first:last],
+                keys[:, :, :n_seen].expand(-1, asked.shape[1], -1, -1),
+                values[:, :, :n_seen].expand(-1, asked.shape[1], -1, -1),
+                attn_mask=cell.mask[:, :, first:last, :n_seen],
+                scale=scaling,
+            )
+        by_node = found.unflatten(0, (n_parts, n_kv_heads)).permute(0, 3, 1, 2, 4)
+        out[0, cell.nodes] = by_node.flatten(2, 3)[cell.filled]
     return out, None
 
 
-def _joined(pasts: Sequence[tuple[Any, int]], new: Any, n_groups: int) -> Any:
-    """Pasts and new tokens in a row, the same for every query head of a group."""
-    import torch
-
-    if pasts:
-        new = torch.cat([*(one[:, :n] for one, n in pasts), new], dim=1)
-    return new[:, None].expand(-1, n_groups, -1, -1)
+def _stacked(cell: Cell, kept: Sequence[Any], new: Any) -> Any:
+    """Pasts, zeros to the longest past, and new tokens, `(n_parts * n_kv_heads, 1, n, size)`."""
+    n_parts, n_new = cell.rows.shape
+    n_heads, size = new.shape[1], new.shape[3]
+    whole = new.new_zeros(n_parts, n_heads, cell.n_past + n_new, size)
+    for number, (part, past) in enumerate(zip(cell.parts, kept, strict=True)):
+        if past is not None:
+            whole[number, :, : part.past] = past[:, : part.past]
+    whole[:, :, cell.n_past :] = new[0][:, cell.rows].transpose(0, 1)
+    return whole.flatten(0, 1)[:, None]

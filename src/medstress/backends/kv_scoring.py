@@ -28,8 +28,12 @@ DEFAULT_BYTES = 2_000_000_000
 """Budget of kept keys and values in main memory."""
 DEFAULT_SHARE = 0.2
 """Of the free memory of a CUDA device."""
+_MANY = 16
+"""Targets of a first batch from which on one of them is read alone first."""
+_TREE_OVERHEAD = 0.5
+"""What one more tree costs, in tokens: trees are stacked, not padded."""
 _MIN_NEW = 16
-_MIN_NEW_SHARE = 0.25
+_MIN_NEW_SHARE = 0.5
 """A sequence is kept if more of its tokens than both were new: a clean prompt, not a candidate."""
 
 
@@ -41,15 +45,17 @@ class Plan:
     """The most nodes of one tree; its mask has the square of this many entries."""
     max_tokens: int
     """About how many tokens are forwarded at once."""
-    parts_per_cell: int
-    """Trees whose attention is one product."""
+    waste: float
+    """Padding where the attention of several trees is one product, per product needed."""
+    nodes_per_block: int
+    """Nodes of a tree whose attention is one product."""
 
 
 # CPU: measured on 2 cores with SmolLM2-135M. CUDA: reasoned, not measured; many small products
-# are slower there than a few large ones, of which most is masked.
+# are slower there than a few large ones, of which more is padding or masked.
 _PLANS = {
-    "cpu": Plan(max_nodes=2048, max_tokens=1024, parts_per_cell=1),
-    "cuda": Plan(max_nodes=4096, max_tokens=16384, parts_per_cell=16),
+    "cpu": Plan(max_nodes=2048, max_tokens=2048, waste=1.0, nodes_per_block=64),
+    "cuda": Plan(max_nodes=4096, max_tokens=16384, waste=2.0, nodes_per_block=4096),
 }
 
 
@@ -86,6 +92,9 @@ class KvScorer:
             The natural log probability of each scored token of each target; None for a target
             that does not fit into memory.
         """
+        if len(targets) > _MANY and not afresh and not len(self.store):
+            # One alone first, so that the instruction all prompts begin with is read once.
+            return [*self.log_probs(targets[:1]), *self.log_probs(targets[1:])]
         results: list[list[float] | None] = [None] * len(targets)
         run = partial(self._forward, afresh=afresh)
         groups, sizes = self._groups(targets, afresh)
@@ -133,7 +142,10 @@ class KvScorer:
         for (_, past), members in sorted(same_past.items(), key=lambda one: -one[0][1]):
             rest = [_without(targets[index], past) for index in members]
             for places in plan_rows(
-                rest, full_attention=self._full_attention, max_nodes=self._plan.max_nodes
+                rest,
+                full_attention=self._full_attention,
+                max_nodes=self._plan.max_nodes,
+                row_overhead=_TREE_OVERHEAD,
             ):
                 groups.append([members[place] for place in places])
                 sizes.append(len(build_row([rest[place] for place in places]).tokens))
@@ -168,7 +180,12 @@ class KvScorer:
         tokens = [token for part in parts for token in part.row.tokens]
         depths = [part.past + depth for part in parts for depth in part.row.depths]
         wanted = _wanted(groups, parts)
-        packing = pack(parts, self._plan.parts_per_cell, self._model.dtype, device)
+        packing = pack(
+            parts,
+            waste=self._plan.waste,
+            nodes_per_block=self._plan.nodes_per_block,
+            model=self._model,
+        )
         inputs = {
             "input_ids": torch.tensor([tokens], device=device),
             "position_ids": torch.tensor([depths], device=device),
@@ -179,15 +196,16 @@ class KvScorer:
             logits = logits_at(self._model, inputs, needed)
             found = pick_log_probs(logits, needed, [((0, node), token) for node, token in wanted])
             if not afresh:
-                self._keep(groups, packing)
+                self._keep(groups, parts, packing)
         values = iter(found)
         return [[[next(values) for _ in target.scored] for target in group] for group in groups]
 
-    def _keep(self, groups: Sequence[Sequence[Target]], packing: Packing) -> None:
+    def _keep(
+        self, groups: Sequence[Sequence[Target]], parts: Sequence[Part], packing: Packing
+    ) -> None:
         """Keep the sequences of which a substantial part is new."""
-        parts = [(cell, part) for cell in packing.cells for part in cell.parts]
         start = 0
-        for group, (_, part) in zip(groups, parts, strict=True):
+        for group, part in zip(groups, parts, strict=True):
             covered: set[int] = set()
             for place in sorted(range(len(group)), key=lambda place: -len(group[place].context)):
                 nodes = _path(part, part.row.nodes[place][-1])

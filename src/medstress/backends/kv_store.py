@@ -10,6 +10,9 @@ from typing import Any, TypeAlias
 
 from medstress.backends.token_tree import shared_length
 
+MAX_ENTRIES = 64
+"""More than the items under attack at one time; an item whose trials are over is not met again."""
+
 Layers: TypeAlias = list[tuple[Any, Any]]
 """Keys and values of each layer, float tensors `(n_kv_heads, n_tokens, head_size)`."""
 
@@ -34,10 +37,13 @@ class KvStore:
 
     Args:
         max_bytes: the budget; a sequence that exceeds it alone is not kept.
+        max_entries: the most sequences. Memory that is used again costs nothing; memory that is
+            touched for the first time can cost a tenth of the computation it keeps.
     """
 
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, max_bytes: int, max_entries: int = MAX_ENTRIES) -> None:
         self.max_bytes = max_bytes
+        self.max_entries = max_entries
         self.n_bytes = 0
         self._kept: OrderedDict[tuple[int, ...], Kept] = OrderedDict()
         # In lexicographic order the sequence with the longest common prefix is a neighbour.
@@ -66,7 +72,7 @@ class KvStore:
         known, length = self.longest(kept.tokens)
         if known is not None and length == len(known.tokens):
             self._drop(known)
-        while self.n_bytes + kept.n_bytes > self.max_bytes:
+        while self.n_bytes + kept.n_bytes > self.max_bytes or len(self._kept) >= self.max_entries:
             self._drop(next(iter(self._kept.values())))
         self._kept[kept.tokens] = kept
         insort(self._order, kept.tokens)

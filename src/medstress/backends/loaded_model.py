@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
+from medstress.backends.freed_memory import keep_freed_memory
 from medstress.backends.model_files import ModelFiles, find_model, no_progress_bars
 from medstress.backends.options import BackendOptions
 from medstress.calls import ModelIdentity
@@ -48,6 +49,8 @@ def load_model(options: BackendOptions) -> LoadedModel:
         close = did_you_mean(options.dtype, DTYPES)
         raise UsageError(f"dtype {options.dtype!r}: expected one of {', '.join(DTYPES)}{close}")
     device = _device(options.device)
+    if device.type == "cpu":
+        keep_freed_memory()
     files = find_model(options)
     model, tokenizer = _read(str(options.model), files, options.dtype)
     model.generation_config = _token_settings(model, tokenizer)
