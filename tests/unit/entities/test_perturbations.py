@@ -82,7 +82,7 @@ def test_names_that_equal_an_option_after_normalisation_are_left_out(names):
 
 def test_marking_asks_variants_and_synonyms_but_never_an_option_or_the_key(names):
     item = question("Diclofenac", "Paracetamol", "zinc")
-    assert left_out(names, item, variants="mark") == {"diclofenac", "paracetamol"}
+    assert left_out(names, item, rule="mark") == {"diclofenac", "paracetamol"}
 
 
 def test_indices_are_ascending_and_cannot_be_changed(names):
