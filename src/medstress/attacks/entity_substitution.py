@@ -30,6 +30,7 @@ from medstress.attacks.protocol import SearchOn, Validity
 from medstress.attacks.spans import (
     RANKERS,
     distractor_spans,
+    n_probes,
     nearest_span,
     random_span_within,
     side_stream,
@@ -85,7 +86,8 @@ class EntitySubstitution:
     the clean call is the first of 8. Not for `exhaustive`."""
     victim_span: str = BY_CHOICES
     """Which span is replaced: `nearest` to the key, `random`, or `saliency`, which deletes each
-    span in a probe first. Default `nearest`; as_released `random` for sampler `random`."""
+    span in a probe first and asks nothing where the budget holds no more than these. Default
+    `nearest`; as_released `random` for sampler `random`."""
     goal: str = "untargeted"
     """`untargeted`, or the option letter that the victim shall answer."""
     choices: str = "default"
@@ -242,8 +244,8 @@ class EntitySubstitution:
         """Probes of the spans, and every name once, as far as the budget goes."""
         spans = self._spans(item, resources)
         n_names = max((self._names(item, span, resources).size for span in spans), default=0)
-        n_probes = len(spans) if self.victim_span == "saliency" and len(spans) > 1 else 0
-        return min(self.budget, n_probes + n_names)
+        probes = n_probes(self.victim_span, spans)
+        return min(self.budget, probes + n_names) if probes < self.budget else 0
 
     def run(self, item: Question, rng: Generator, resources: Resources) -> Steps[Candidate | None]:
         """Attack one item; see `Attack.run`."""
@@ -252,6 +254,9 @@ class EntitySubstitution:
         # A stream of its own: another victim span must not shift the sampler's random numbers.
         side = side_stream(rng)
         spans = self._spans(item, resources)
+        left = self.budget - n_probes(self.victim_span, spans)
+        if left < 1:
+            return None  # probes alone would use the budget up and tell nothing
         span = yield from RANKERS[self.victim_span](item, spans, side, resources)
         if self.choices == "as_released":
             # The released script keeps the ranked option, and replaces a random typed entity of
@@ -263,7 +268,7 @@ class EntitySubstitution:
             names.distances(item.key_text),
             self._names(item, span, resources),
             rng,
-            self.budget,
+            left,
             self.n,
         )
         base, original = Candidate(item=item), span_text(item, span)
@@ -271,7 +276,7 @@ class EntitySubstitution:
             Predict(base.edit(span, self._copy_case(names.names[i], original)))
             for i in drawn.tolist()
         )
-        announced = ANNOUNCED if self.sampler == "exhaustive" else self.budget
+        announced = ANNOUNCED if self.sampler == "exhaustive" else left
         return (yield from ask_in_turn(queries, announced))
 
     def _spans(self, item: Question, resources: Resources) -> list[Mention]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from medstress.errors import TrialError
 from medstress.items import Candidate, Mention, Question
+from medstress.outcomes import Outcome
 from medstress.queries import Predict, Steps, ask
 from medstress.resources import Resources
 
@@ -82,9 +83,8 @@ def most_salient(item: Question, resources: Resources, spans: Sequence[Mention])
 
     Each span is deleted once, in a probe: a query that counts against the budget and is never a
     success. The clean item's own log probability is the same for all, so it is not needed. A
-    single span is not probed. Ties go to the span nearest to the key. The probes come first and
-    do not depend on the budget, so a smaller budget still asks a prefix of a larger one; one that
-    does not hold them all leaves nothing for names.
+    single span is not probed. Ties go to the span nearest to the key. How many probes there are
+    (`n_probes`) does not depend on the budget, so that a smaller budget asks a prefix of a larger.
 
     Raises:
         TrialError: the victim gives no scores.
@@ -96,13 +96,20 @@ def most_salient(item: Question, resources: Resources, spans: Sequence[Mention])
     probes = [Predict(base.edit(span, ""), probe=True) for span in ranked]
     for i, probe in enumerate(probes):
         (answer,) = yield from ask([probe], then=probes[i + 1 :])
-        if answer.scores is None:
+        if answer.scores is None and answer.outcome is not Outcome.UNREADABLE:
             raise TrialError(
                 "victim_span = 'saliency' needs the victim's scores, and it gave none: use a "
                 "victim that answers with scores, or another victim_span"
             )
-        left.append(answer.scores[item.letters.index(item.key)])
+        # Of an unreadable answer nothing is known: its span is not preferred.
+        scores = answer.scores
+        left.append(float("inf") if scores is None else scores[item.letters.index(item.key)])
     return ranked[left.index(min(left))]
+
+
+def n_probes(victim_span: str, spans: Sequence[Mention]) -> int:
+    """How many queries a ranker asks."""
+    return len(spans) if victim_span == "saliency" and len(spans) > 1 else 0
 
 
 def side_stream(rng: Generator) -> Generator:

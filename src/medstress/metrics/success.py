@@ -54,7 +54,7 @@ def n_validity_unknown(trials: Sequence[TrialRow]) -> int:
 
 def n_censored(trials: Sequence[TrialRow]) -> int:
     """Count successes found invalid at which the search ended, so that it could find no other."""
-    return sum(is_flipped(row) and row.censored for row in trials)
+    return sum(is_flipped(row) and row.censored is True for row in trials)
 
 
 def asr_by_variant(trials: Sequence[TrialRow]) -> dict[str, Estimate]:
