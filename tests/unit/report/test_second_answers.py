@@ -28,7 +28,7 @@ def test_the_figure_shows_both_rates_and_says_them(samples):
     assert {"nearest", "random", "all successes", "valid successes"} <= texts
     cells = {row[0].text: [cell.text for cell in row[1:]] for row in data.rows}
     assert cells["random"] == [".750", ".750", "–", "–"]
-    assert cells["nearest"] == [".750", ".250", ".000", "-.500"]
+    assert cells["nearest"] == [".750", ".250", ".000", "\u2212.500"]
 
 
 def test_a_run_that_excludes_variants_has_no_such_section(samples):
