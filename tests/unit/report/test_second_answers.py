@@ -12,7 +12,8 @@ def marked(samples, sampler: str, n_valid: int):
     spec = json.dumps({"sampler": sampler, "n": None, "variants": "mark"})
     return [
         samples.trial(
-            i, trial_id=f"{sampler}{i}", attack=sampler, attack_spec=spec, item_id=str(i), seed=0, group="drugs",
+            i, trial_id=f"{sampler}{i}", attack=sampler, attack_spec=spec, item_id=str(i), seed=0,
+            group="drugs",
             verdict=Verdict.FLIPPED if i < 9 else Verdict.HELD, valid=i < n_valid,
         )
         for i in range(12)
