@@ -101,6 +101,7 @@ def fields_of(path: Path, name: str) -> Iterator[tuple[str, str, str]]:
         if not isinstance(field, ast.AnnAssign) or not isinstance(field.target, ast.Name):
             continue
         default = "" if field.value is None else f"`{ast.unparse(field.value)}`"
+        default = "by `choices`" if default == "`BY_CHOICES`" else default
         assert isinstance(told, ast.Expr)
         meaning = ast.literal_eval(told.value)
         yield field.target.id, default, " ".join(str(meaning).split())

@@ -16,6 +16,9 @@ class Predict:
     """One query: what does the victim answer about this candidate?"""
 
     candidate: Candidate
+    probe: bool = False
+    """Asked to learn something, such as which span matters: counts against the budget, and is
+    never a success."""
 
 
 @dataclass(frozen=True, slots=True)

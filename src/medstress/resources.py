@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from medstress.items import Question
 
@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 
     FloatArray = NDArray[np.float64]
     IndexArray = NDArray[np.int64]
+
+Exclusions: TypeAlias = Literal["exclude", "mark", "key_string"]
+"""Which names are never drawn (METHODS 3.3). `exclude`: any that could be a second right answer
+or repeats an option. `mark`: those that repeat an option. `key_string`: those that are the key
+itself, which is the published rule. A name without a distance to the key is never drawn."""
 
 
 class PerturbationSet(Protocol):
@@ -29,9 +34,17 @@ class PerturbationSet(Protocol):
     def distance_to(self, anchor: str, text: str) -> float:
         """h(anchor, text) for one text that need not be in the vocabulary; nan where undefined."""
 
-    def allowed(self, item: Question) -> IndexArray:
-        """Indices of the names that cannot be a second right answer or repeat an option
-        (METHODS 3.3), ascending."""
+    def allowed(self, item: Question, rule: Exclusions = "exclude") -> IndexArray:
+        """Indices of the names that may be drawn under a rule, ascending; by default those that
+        cannot be a second right answer or repeat an option (METHODS 3.3)."""
+
+    def n_excluded(self, item: Question, rule: Exclusions = "exclude") -> Mapping[str, int]:
+        """How many names the rule leaves out, by reason; reasons without any are absent. Each
+        name counts once, under the first reason that fits."""
+
+    def objection(self, item: Question, name: str) -> str | None:
+        """Why the rule `exclude` would leave this name out for what it says, None where it would
+        not: `key_duplicate`, `equal_to_option`, or its variant class."""
 
     def variant_class(self, item: Question, name: str) -> str:
         """The name's class against the key: `same_words`, `key_plus_words`, `key_subset`,

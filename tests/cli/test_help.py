@@ -103,7 +103,7 @@ def test_every_kind_is_listed_with_one_line_each(medstress, kind):
 @pytest.mark.parametrize(
     ("kind", "names"),
     [
-        ("samplers", {"random", "pdws", "nearest", "farthest"}),
+        ("samplers", {"random", "pdws", "nearest", "farthest", "exhaustive"}),
         ("backends", {"transformers", "python", "mock"}),
         ("datasets", {"sample", "jsonl", "parquet", "medqa", "medmcqa"}),
         ("prompts", {"qstab", "medmcqa", "chat", "cloze"}),

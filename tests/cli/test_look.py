@@ -44,6 +44,7 @@ ROW_FIELDS = {
     "n_censored",
     "asr_by_variant",
     "asr_at",
+    "asr_valid_at",
     "queries",
     "queries_to_success",
     "diversity",

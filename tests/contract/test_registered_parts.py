@@ -42,6 +42,15 @@ ATTACKS: dict[str, list[Any]] = {
         EntitySubstitution(sampler="pdws", n=200, budget=1),
         EntitySubstitution(sampler="nearest", budget=12),
         EntitySubstitution(sampler="farthest", budget=5),
+        EntitySubstitution(sampler="exhaustive"),
+        EntitySubstitution(sampler="random", budget=6, victim_span="random"),
+        EntitySubstitution(sampler="nearest", budget=6, victim_span="saliency"),
+        EntitySubstitution(sampler="exhaustive", victim_span="saliency", variants="mark"),
+        EntitySubstitution(n=-3, choices="as_published", goal="C"),
+        EntitySubstitution(sampler="random", choices="as_released"),
+        EntitySubstitution(n=5, choices="as_released", victim_span="saliency"),
+        EntitySubstitution(sampler="nearest", max_edit_distance={"tokens": 2}),
+        EntitySubstitution(sampler="nearest", max_edit_distance=7, unreadable_is_success=True),
     ]
 }
 NEED_MODELS = {"transformers"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
@@ -13,12 +13,19 @@ import numpy as np
 
 from medstress.entities.embeddings import Embedder
 from medstress.entities.encoders import Progress
-from medstress.entities.names import DIFFERENT, VariantIndex, variant_class
+from medstress.entities.names import (
+    DIFFERENT,
+    VARIANT_CLASSES,
+    VariantIndex,
+    normalise,
+    variant_class,
+)
 from medstress.entities.synonyms import SynonymGroups
 from medstress.entities.vocabularies import Vocabulary
 from medstress.errors import UsageError, did_you_mean
 from medstress.hashing import content_hash
 from medstress.items import Question
+from medstress.resources import Exclusions
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,7 +36,21 @@ DISTANCES: tuple[Distance, ...] = ("cosine", "euclidean")
 DUPLICATE = 1e-9
 """Names with 1 - cos below this to the key's text are the key itself in the embedding's eyes."""
 
-Kind = TypeVar("Kind", np.float64, np.int64)
+REASONS = (*VARIANT_CLASSES, "equal_to_option", "key_duplicate", "undefined_distance")
+"""Why a name is not drawn, by code: the class it varies the key in (`different` is no reason),
+then what goes before the classes."""
+
+EQUAL_TO_OPTION, KEY_DUPLICATE, UNDEFINED_DISTANCE = range(len(VARIANT_CLASSES), len(REASONS))
+
+RULES: dict[Exclusions, frozenset[int]] = {
+    "exclude": frozenset(range(len(REASONS))) - {DIFFERENT},
+    "mark": frozenset({EQUAL_TO_OPTION, KEY_DUPLICATE, UNDEFINED_DISTANCE}),
+    # Xian et al. (2025): a name may repeat another wrong option or restate the key.
+    "key_string": frozenset({KEY_DUPLICATE, UNDEFINED_DISTANCE}),
+}
+"""The codes that each rule leaves out."""
+
+Kind = TypeVar("Kind", np.float64, np.int64, np.int8)
 
 _KEPT_ITEMS = 256
 _KEPT_ANCHORS = 512
@@ -75,6 +96,7 @@ class VectorPerturbationSet:
         self._places: dict[str, int] = {}
         self._gaps: _Recent[np.float64] = _Recent(_KEPT_ANCHORS)
         self._allowed: _Recent[np.int64] = _Recent(_KEPT_ITEMS)
+        self._codes: _Recent[np.int8] = _Recent(_KEPT_ITEMS)
 
     @property
     def names(self) -> Sequence[str]:
@@ -142,47 +164,73 @@ class VectorPerturbationSet:
         gap = max(1 - float(one @ other) / lengths, 0.0) if lengths else math.nan
         return gap if self.distance == "cosine" else math.sqrt(2 * gap)
 
-    def allowed(
-        self, item: Question, variants: Literal["exclude", "mark"] = "exclude"
-    ) -> NDArray[np.int64]:
+    def allowed(self, item: Question, rule: Exclusions = "exclude") -> NDArray[np.int64]:
         """Return the indices of the names that may replace an entity of a wrong option.
 
-        Never allowed: names that equal, after normalisation, any option or any entity in an
-        option, and names with 1 - cos < 1e-9 to the key's text. Where variants are excluded,
+        Never allowed: names that equal the key's text after normalisation, have 1 - cos < 1e-9
+        to it, or no distance to it. By `key_string` nothing else is left out, as in Xian et al.
+        (2025). By `mark` neither are names that equal any option or any entity in an option, or
+        that would make an option of several parts equal to another. By `exclude`, our default,
         neither are names whose class against the key's text or an entity in it is other than
         `different`: they could be a second right answer.
 
-        Differs from Xian et al. (2025), who drop the key's exact text only, so that a name may
-        repeat another wrong option or restate the key in other words.
-
         Args:
             item: the question.
-            variants: `exclude`, or `mark`: variants and synonyms of the key are asked too.
+            rule: `exclude`, `mark` or `key_string`.
 
         Returns:
             Ascending, read-only.
         """
-        key = f"{item.hash}/{variants}"
+        key = f"{item.hash}/{rule}"
         known = self._allowed.find(key)
         if known is None:
-            known = self._decide(item, variants == "mark")
+            left_out = sorted(RULES[rule])
+            known = np.flatnonzero(~np.isin(self._reasons(item), left_out))
             self._allowed.keep(key, known)
         return known
+
+    def n_excluded(self, item: Question, rule: Exclusions = "exclude") -> Mapping[str, int]:
+        """Return how many names `allowed` leaves out, by the first of these reasons that fits.
+
+        `undefined_distance`, `key_duplicate`, `equal_to_option`, then the variant classes.
+        """
+        counts = np.bincount(self._reasons(item), minlength=len(REASONS))
+        return {
+            REASONS[code]: int(counts[code]) for code in sorted(RULES[rule]) if counts[code] > 0
+        }
+
+    def objection(self, item: Question, name: str) -> str | None:
+        """Return why `exclude` would leave a name out for what it says, or None."""
+        normal = normalise(name)
+        if normal == normalise(item.key_text):
+            return REASONS[KEY_DUPLICATE]
+        if any(normal == normalise(text) for text in _repeated(item)):
+            return REASONS[EQUAL_TO_OPTION]
+        found = self.variant_class(item, name)
+        return None if found == VARIANT_CLASSES[DIFFERENT] else found
 
     def variant_class(self, item: Question, name: str) -> str:
         """Return the class of `name` against the key's text and the entities in it."""
         references = _texts(item, item.key)
         return variant_class(name, references, self._listed(references))
 
-    def _decide(self, item: Question, with_variants: bool) -> NDArray[np.int64]:
-        # Not "gap < DUPLICATE": an undefined distance (nan) is not drawn either.
-        keep = self._gap(item.key_text) >= DUPLICATE
-        for letter in item.letters:
-            keep[self._index.equal_to(_texts(item, letter))] = False
-        if not with_variants:
-            references = _texts(item, item.key)
-            keep &= self._index.classes(references, self._listed(references)) == DIFFERENT
-        return np.flatnonzero(keep)
+    def _reasons(self, item: Question) -> NDArray[np.int8]:
+        """Positions in REASONS, shape (n_names,)."""
+        known = self._codes.find(item.hash)
+        if known is None:
+            known = self._decide(item)
+            self._codes.keep(item.hash, known)
+        return known
+
+    def _decide(self, item: Question) -> NDArray[np.int8]:
+        references = _texts(item, item.key)
+        found = self._index.classes(references, self._listed(references))
+        found[self._index.equal_to(_repeated(item))] = EQUAL_TO_OPTION
+        found[self._index.equal_to([item.key_text])] = KEY_DUPLICATE
+        with np.errstate(invalid="ignore"):
+            found[self._gap(item.key_text) < DUPLICATE] = KEY_DUPLICATE
+        found[np.isnan(self.distances(item.key_text))] = UNDEFINED_DISTANCE
+        return found
 
     def _gap(self, anchor: str) -> NDArray[np.float64]:
         """1 - cos(anchor, name), shape (n_names,)."""
@@ -237,6 +285,25 @@ def _texts(item: Question, letter: str) -> list[str]:
     """The text of one option, then the entities in it."""
     text = item.option(letter)
     return [text, *(text[m.start : m.end] for m in item.mentions if m.field == letter)]
+
+
+def _repeated(item: Question) -> list[str]:
+    """Texts that no replacement may equal: options, entities in them, and what would turn one
+    option of several parts into another."""
+    found = [text for letter in item.letters for text in _texts(item, letter)]
+    options = {letter: item.option(letter).casefold() for letter in item.letters}
+    for mention in item.mentions:
+        if mention.field not in item.letters or mention.field == item.key:
+            continue
+        text = item.option(mention.field)
+        before, after = text[: mention.start].casefold(), text[mention.end :].casefold()
+        if not before and not after:
+            continue
+        for letter, other in options.items():
+            fits = len(other) > len(before) + len(after) and letter != mention.field
+            if fits and other.startswith(before) and other.endswith(after):
+                found.append(other[len(before) : len(other) - len(after)])
+    return found
 
 
 class _Recent(Generic[Kind]):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from medstress.experiment.parts import select_items
+from medstress.attacks.protocol import Attack, Bounded, SearchOn, search_on
+from medstress.experiment.parts import GroupPart, select_items
 from medstress.experiment.prepared import Prepared
-from medstress.items import Candidate
+from medstress.items import Candidate, Question
 from medstress.tasks.multiple_choice import listing
 from medstress.tasks.templates import load_template
 
@@ -18,7 +19,8 @@ def estimate(prepared: Prepared) -> Iterator[str]:
     """Lines: the exact upper bound of queries, and an estimate of tokens.
 
     The bound holds whatever the victim answers: every attackable item right at baseline, every
-    attack using its whole budget, and every last query a success that is checked again.
+    attack using its whole budget, and every last query a success that is checked again; where
+    the search goes on after an invalid success, two successes are checked.
     """
     settings = prepared.experiment.experiment
     n_victims = len(prepared.experiment.victim)
@@ -27,7 +29,7 @@ def estimate(prepared: Prepared) -> Iterator[str]:
         for part in prepared.attacks
     }
     template = load_template(prepared.experiment.victim[0].prompt, prepared.base)
-    baseline, perturbed, trials, characters = 0, 0, 0, 0
+    baseline, perturbed, checks, characters = 0, 0, 0, 0
     for dataset in prepared.datasets:
         asked: set[str] = set()
         for group, part in product(prepared.groups, prepared.attacks):
@@ -39,11 +41,11 @@ def estimate(prepared: Prepared) -> Iterator[str]:
                     asked.add(item.id)
                     baseline += 1
                     characters += size
-                n = min(part.attack.budget, group.perturbations.allowed(item).size)
-                trials += seeds[part.label]
+                n = _most_queries(part.attack, item, group)
+                checks += seeds[part.label] * _most_checks(part.attack, n)
                 perturbed += seeds[part.label] * n
                 characters += seeds[part.label] * n * size
-    checks = trials if settings.flip_check else 0
+    checks = checks if settings.flip_check else 0
     total = n_victims * (baseline + perturbed + checks)
     tokens = n_victims * characters // CHARACTERS_PER_TOKEN
     yield f"queries: at most {total:,} (exact bound)"
@@ -56,3 +58,17 @@ def estimate(prepared: Prepared) -> Iterator[str]:
         "options listed, nothing shared)"
     )
     yield "money and time: unknown (no price or measured speed of these victims)"
+
+
+def _most_queries(attack: Attack, item: Question, group: GroupPart) -> int:
+    if isinstance(attack, Bounded):
+        return attack.most_queries(item, group.resources)
+    return min(attack.budget, group.perturbations.allowed(item).size)
+
+
+def _most_checks(attack: Attack, n_queries: int) -> int:
+    """Flip checks of one trial: the first success and, where it may be invalid and the search goes
+    on, the first valid one."""
+    goes_on = search_on(attack) is not SearchOn.NEVER
+    may_be_invalid = getattr(attack, "variants", "mark") == "mark"
+    return min(2 if goes_on and may_be_invalid else 1, n_queries)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medstress import registry
-from medstress.attacks.protocol import Attack
+from medstress.attacks.protocol import Attack, SearchOn, search_on
 from medstress.backends.options import BackendOptions
 from medstress.calls import Backend, Decoding
 from medstress.datasets.draw import draw
@@ -200,7 +200,9 @@ def make_attacks(tables: Sequence[AttackTable]) -> list[AttackPart]:
             attack: Attack = kind(**given)
             attacks.append(attack)
             label = f"{table.label} n={n:g}" if table.label and n != exponents else table.label
-            entries.append((label, table.name, attack.spec()))
+            # What only follows from other keys names nothing.
+            shown = getattr(attack, "label_parameters", attack.spec)()
+            entries.append((label, table.name, shown))
     labels = unique_labels("attack", entries)
     return [
         AttackPart(label=label, attack=attack, is_labelled=given is not None)
@@ -217,12 +219,32 @@ def check_budgets(attacks: Sequence[AttackPart], groups: Sequence[GroupPart]) ->
     for group in groups:
         size = len(group.perturbations.names)
         for part in attacks:
-            if part.attack.budget > size:
+            # A search that nothing ends has the vocabulary as its budget.
+            is_endless = search_on(part.attack) is SearchOn.ALWAYS
+            if part.attack.budget > size and not is_endless:
                 raise UsageError(
                     f"attack {part.label!r}: budget {part.attack.budget} is larger than the "
                     f"vocabulary of group {group.label!r} ({size} names); lower the budget or "
                     "give a larger vocabulary"
                 )
+
+
+def check_scores(attacks: Sequence[AttackPart], victims: Sequence[VictimTable]) -> None:
+    """Refuse attacks that need scores where a victim is known to give none.
+
+    Of a function nobody knows before it is asked: there each trial fails with the same sentence.
+
+    Raises:
+        UsageError: one sentence.
+    """
+    silent = [table for table in victims if table.answer_by == "generate"]
+    for part in attacks:
+        if silent and getattr(part.attack, "needs_scores", False):
+            raise UsageError(
+                f"attack {part.label!r} needs the victim's scores (victim_span = 'saliency'), and "
+                f"victim {silent[0].name or _victim_name(silent[0])!r} answers by generate, which "
+                'has none: use answer_by = "letter" or "text", or another victim_span'
+            )
 
 
 def select_items(dataset: DatasetPart, group: GroupPart) -> tuple[Question, ...]:

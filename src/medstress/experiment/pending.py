@@ -13,13 +13,6 @@ ONLY: dict[tuple[str, str], tuple[Any, ...]] = {
     ("entities", "choices"): ("default",),
     ("victim", "answer_by"): ("letter", "text", "generate"),
     ("victim", "wrap"): ([],),
-    ("attack", "victim_span"): ("nearest",),
-    ("attack", "goal"): ("untargeted",),
-    ("attack", "choices"): ("default",),
-    ("attack", "variants"): ("exclude",),
-    ("attack", "continue_on_invalid"): (False,),
-    ("attack", "unreadable_is_success"): (False,),
-    ("attack", "max_edit_distance"): (0,),
 }
 """Keys of which only some values work so far. Values outside are looked up in `WORDS`."""
 
@@ -37,10 +30,6 @@ WORDS: dict[tuple[str, str], tuple[str, ...]] = {
         "sentence_transformers",
     ),
     ("dataset", "name"): ("bc5cdr", "biosses", "iob", "pubtator", "pairs", "hub"),
-    ("attack", "sampler"): ("exhaustive",),
-    ("attack", "victim_span"): ("random", "saliency"),
-    ("attack", "choices"): ("as_published", "as_released"),
-    ("attack", "variants"): ("mark",),
     ("attack", "name"): (
         "discrete_zoo",
         "medfuzz",
@@ -98,9 +87,9 @@ TABLES = ("role", "test", "analysis", "require", "tune", "train")
 def not_built(table: str, key: str, value: Any) -> str | None:
     """Why this key or value cannot be used yet; None where it can, or is unknown to us.
 
-    >>> not_built("attack", "goal", "B")
-    "goal = 'B' is not built yet; this version has only goal = 'untargeted'"
-    >>> not_built("attack", "goal", "untargeted") is None
+    >>> not_built("victim", "wrap", ["instructed"])
+    "wrap = ['instructed'] is not built yet; this version has only wrap = []"
+    >>> not_built("victim", "wrap", []) is None
     True
     """
     if key in KEYS.get(table, ()):

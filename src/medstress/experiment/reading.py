@@ -185,7 +185,8 @@ def _check_attack(row: Mapping[str, Any], where: _Where, index: int) -> None:
         try:
             kind(**(given if n is None else {**given, "n": n}))
         except UsageError as error:
-            key = next((key for key in ("budget", "sampler", "n") if f" {key} " in str(error)), "")
+            said = re.findall(r"[a-z_]+", str(error))
+            key = next((word for word in said if word in known), "")
             raise UsageError(f"{where.key('attack', key, index)}: {error}") from None
 
 

@@ -52,6 +52,10 @@ def _row(run: str, trial: StoredTrial, item: Question, prompts: Prompts) -> Tria
     edits = decode_edits(json.dumps(result.get("edits", [])))
     candidate = Candidate(item=item, edits=edits)
     score = _key_probability(item, before)
+    # What belongs to the first success is stored apart only where it is not the pick.
+    first = result.get("first_after", after)
+    first_edits = result.get("first_edits", result.get("edits"))
+    excluded = result.get("n_excluded")
     return TrialRow(
         trial_id=trial.trial_id,
         run=run,
@@ -80,14 +84,16 @@ def _row(run: str, trial: StoredTrial, item: Question, prompts: Prompts) -> Tria
         n_failed=trial.n_failed,
         n_unreadable=result.get("n_unreadable", 0),
         first_success=result.get("first_success"),
-        # The search ends at the first success; evidence that comes later is not built yet.
-        first_valid_success=result.get("first_success") if result.get("valid") else None,
+        first_valid_success=result.get("first_valid_success"),
         first_success_attempt=None,
+        first_success_answer=first[0] if first else None,
+        first_success_replacement=first_edits[0][3] if first_edits else None,
         **_edit_fields(item, candidate),
         variant_class=result.get("variant_class"),
         valid=result.get("valid"),
         validity_reason=result.get("validity_reason"),
-        censored=False,
+        censored=bool(result.get("censored")),
+        n_excluded=json.dumps(excluded) if excluded is not None else None,
         guess=None if score is None else score < 0.5,
         repeats=result.get("repeats"),
         prompt_before=prompts.listing(trial.victim, Candidate(item=item)) if flipped else None,

@@ -14,6 +14,7 @@ from medstress.experiment import manifest as manifests
 from medstress.experiment.config import Experiment
 from medstress.experiment.parts import (
     check_budgets,
+    check_scores,
     load_datasets,
     load_groups,
     make_attacks,
@@ -129,6 +130,7 @@ def prepare(
         apply_overrides(raw, overrides)
         checked = check_experiment(raw)
     attacks = make_attacks(checked.attack)
+    check_scores(attacks, checked.victim)
     watcher.note("data")
     datasets = load_datasets(checked.dataset, base, limit)
     groups = load_groups(checked.entities, base, datasets, watcher.note, watcher.vectors)

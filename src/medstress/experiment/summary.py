@@ -41,8 +41,18 @@ def summarise_run(reader: RunReader) -> dict[str, Any]:
             "tokens_unique": None,
             "tokens_naive": performance.get("tokens_naive"),
         },
-        {trial.attack: int(json.loads(trial.attack_spec)["budget"]) for trial in trials},
+        _budgets(trials),
     )
+
+
+def _budgets(trials: list[TrialRow]) -> dict[str, int]:
+    """Perturbed queries an item by attack; where the vocabulary is the budget, the most asked."""
+    found: dict[str, int] = {}
+    for trial in trials:
+        budget = json.loads(trial.attack_spec)["budget"]
+        known = found.get(trial.attack, 1)
+        found[trial.attack] = max(known, trial.n_asked if budget is None else int(budget))
+    return found
 
 
 def _ledgers(

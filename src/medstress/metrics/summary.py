@@ -20,6 +20,8 @@ from medstress.metrics.success import (
     asr_by_variant,
     asr_decided,
     asr_valid,
+    asr_valid_at,
+    n_censored,
     n_validity_unknown,
     queries_to_success,
 )
@@ -130,11 +132,12 @@ def _row(key: RowKey, trials: Sequence[TrialRow], ledger: Ledger, budget: int) -
         "asr_decided": asr_decided(trials).as_json(),
         "asr_valid": asr_valid(trials).as_json(),
         "n_validity_unknown": n_validity_unknown(trials),
-        "n_censored": 0,  # nothing rejects a success after the search yet
+        "n_censored": n_censored(trials),
         "asr_by_variant": {
             name: estimate.as_json() for name, estimate in asr_by_variant(trials).items()
         },
         "asr_at": asr_at(trials, budget),
+        "asr_valid_at": asr_valid_at(trials, budget),
         "queries": {field: ledger[field] for field in LEDGER_FIELDS},
         "queries_to_success": queries_to_success(trials),
         "diversity": replacement_diversity(trials).as_json(),

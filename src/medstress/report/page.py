@@ -16,6 +16,7 @@ from markupsafe import Markup
 from medstress.outcomes import Verdict
 from medstress.report import examples, figures, formats, overview, sections
 from medstress.report.formats import as_text
+from medstress.report.second_answers import second_answer_plots
 from medstress.report.tables import Cell, Row, Table, number, short_labels
 from medstress.rows import TrialRow
 
@@ -68,6 +69,7 @@ def render_report(
             **_tables(summary, rows),
             forest=_forest(rows),
             curves=list(_curves(rows)),
+            second_answers=[Plot(svg=svg, data=data) for svg, data in second_answer_plots(trials)],
             **_trial_lists(summary, trials),
         )
     )

@@ -7,9 +7,11 @@ from typing import Any
 from medstress.calls import Failure, Reply
 from medstress.errors import StoreError
 from medstress.hashing import canonical_json
+from medstress.items import Candidate
 from medstress.outcomes import Prediction
 from medstress.scheduler.ledger import Exchange
-from medstress.scheduler.trial import Need, Trial, TrialResult, conduct
+from medstress.scheduler.result import TrialResult
+from medstress.scheduler.trial import Need, Trial, conduct
 
 
 class Live:
@@ -111,24 +113,33 @@ def as_edits(need: Need) -> str | None:
 
 def as_record(result: TrialResult) -> dict[str, Any]:
     """A result as JSON values; predictions as [answer, scores, mass, text]."""
+    # Where the first success is the pick as well, it is not stored twice.
+    first = result.first_pick if result.first_pick is not result.pick else None
     record = {
         "at": result.at,
         "note": result.note,
         "before": _prediction(result.before),
         "after": _prediction(result.after),
-        "edits": [
-            [e.field, e.start, e.end, e.replacement]
-            for e in (result.pick.edits if result.pick else ())
-        ],
+        "edits": _edits(result.pick),
         "first_success": result.first_success,
+        "first_after": _prediction(result.first_after) if first else None,
+        "first_edits": _edits(first),
+        "first_valid_success": result.first_valid_success,
         "n_asked": result.n_asked,
         "n_unreadable": result.n_unreadable,
         "repeats": result.repeats,
         "variant_class": result.variant_class,
         "valid": result.valid,
         "validity_reason": result.validity_reason,
+        "censored": result.censored or None,
+        "n_excluded": result.n_excluded,
     }
     return {name: value for name, value in record.items() if value not in (None, [])}
+
+
+def _edits(candidate: Candidate | None) -> list[list[Any]]:
+    edits = candidate.edits if candidate else ()
+    return [[e.field, e.start, e.end, e.replacement] for e in edits]
 
 
 def _prediction(prediction: Prediction | None) -> list[Any] | None:

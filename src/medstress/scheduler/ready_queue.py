@@ -20,7 +20,8 @@ from medstress.scheduler.lane import Batch, Entry, Group, Lane
 from medstress.scheduler.ledger import Exchange, Ledger
 from medstress.scheduler.live import Live, as_record
 from medstress.scheduler.progress import Limits, Progress
-from medstress.scheduler.trial import VICTIM, Trial, TrialResult
+from medstress.scheduler.result import TrialResult
+from medstress.scheduler.trial import VICTIM, Trial
 
 WINDOW = 64
 MAX_FAILING_BATCHES = 3
@@ -98,7 +99,7 @@ class Scheduler:
                 trial.group,
                 victim.label,
                 trial.attack_label,
-                {**attack.spec(), "budget": attack.budget},
+                {"budget": attack.budget, **attack.spec()},
                 trial.seed,
             )
             item = self._ledger.item_id(trial.dataset, trial.item)

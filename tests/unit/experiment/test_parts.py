@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from medstress.errors import UsageError
-from medstress.experiment.config import VictimTable
+from medstress.experiment.config import AttackTable, VictimTable
 from medstress.experiment.labels import unique_labels
-from medstress.experiment.parts import task_of
+from medstress.experiment.parts import make_attacks, task_of
 from medstress.experiment.run import prepare
 from medstress.tasks.multiple_choice import AnswerBy
 
@@ -136,3 +136,36 @@ def test_deterministic_attacks_run_once_and_others_once_a_seed(
     prepared = prepare(experiment)
     assert prepared.n_trials(1) == 9
     assert prepared.n_trials(2) == 18
+
+
+def test_a_victim_known_to_give_no_scores_is_refused_where_an_attack_needs_them() -> None:
+    experiment = {
+        "experiment": {"name": "x"},
+        "dataset": {"name": "sample"},
+        "entities": {"type": "drugs", "vocabulary": "drugs", "embedding": "ngram"},
+        "victim": {"backend": "mock", "answer_by": "generate"},
+        "attack": {"name": "entity_substitution", "n": 1, "victim_span": "saliency"},
+    }
+    with pytest.raises(UsageError) as caught:
+        prepare(experiment)
+    assert str(caught.value) == (
+        "attack 'entity_substitution' needs the victim's scores (victim_span = 'saliency'), and "
+        "victim 'mock' answers by generate, which has none: use answer_by = \"letter\" or "
+        '"text", or another victim_span'
+    )
+
+
+def test_labels_name_what_differs_and_was_written() -> None:
+    tables = [
+        {"sampler": "random"},
+        {"n": -20},
+        {"n": -20, "variants": "mark"},
+        {"n": -20, "choices": "as_published"},
+    ]
+    attacks = make_attacks([AttackTable(name="entity_substitution", **table) for table in tables])
+    assert [part.label for part in attacks] == [
+        "entity_substitution sampler=random choices=default",
+        "entity_substitution sampler=pdws n=-20 choices=default",
+        "entity_substitution sampler=pdws n=-20 choices=default variants=mark",
+        "entity_substitution sampler=pdws n=-20 choices=as_published",
+    ]

@@ -15,12 +15,12 @@ from medstress.errors import BudgetExhausted
 from medstress.items import Candidate, Question
 from medstress.outcomes import Outcome, Prediction, Verdict
 from medstress.queries import Ask, Consult, Predict
+from medstress.scheduler.result import TrialResult
 from medstress.scheduler.trial import (
     FLIP_CHECK_SAMPLE,
     Need,
     Purpose,
     Trial,
-    TrialResult,
     conduct,
 )
 from medstress.testing import tiny_questions
@@ -107,7 +107,9 @@ def test_the_first_wrong_answer_is_the_success_and_is_asked_again_alone(
     assert result.verdict is Verdict.FLIPPED
     assert (result.first_success, result.n_asked) == (2, 2)
     assert result.pick == query_of("bad").candidate
-    assert result.after == Prediction(outcome=Outcome.WRONG, answer="B", reached_goal=True)
+    assert result.after == Prediction(
+        outcome=Outcome.WRONG, answer="B", reached_goal=True, is_success=True
+    )
     assert result.repeats is True
     check = needs[-1]
     assert (check.purpose, check.query, check.alone) == (Purpose.FLIP_CHECK, 2, True)
