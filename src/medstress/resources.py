@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from medstress.items import Question
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     FloatArray = NDArray[np.float64]
     IndexArray = NDArray[np.int64]
+    VectorArray = NDArray[np.float32]
 
 
 class PerturbationSet(Protocol):
@@ -23,15 +24,26 @@ class PerturbationSet(Protocol):
     def names(self) -> Sequence[str]:
         """All names, in the vocabulary's order, shape (n_names,)."""
 
+    @property
+    def vectors(self) -> VectorArray:
+        """Unit vectors of the names, shape (n_names, n_dimensions); a zero row where a name has
+        none. May be a memory map."""
+
+    def vector(self, text: str) -> FloatArray:
+        """The unit vector of one text that need not be in the vocabulary, shape
+        (n_dimensions,); zeros where it has none."""
+
     def distances(self, anchor: str) -> FloatArray:
         """h(anchor, name) for every name, shape (n_names,), >= 0; nan where undefined."""
 
     def distance_to(self, anchor: str, text: str) -> float:
         """h(anchor, text) for one text that need not be in the vocabulary; nan where undefined."""
 
-    def allowed(self, item: Question) -> IndexArray:
+    def allowed(
+        self, item: Question, variants: Literal["exclude", "mark"] = "exclude"
+    ) -> IndexArray:
         """Indices of the names that cannot be a second right answer or repeat an option
-        (METHODS 3.3), ascending."""
+        (METHODS 3.3), ascending; with `mark` those that vary the key's wording as well."""
 
     def variant_class(self, item: Question, name: str) -> str:
         """The name's class against the key: `same_words`, `key_plus_words`, `key_subset`,

@@ -16,7 +16,7 @@ from medstress.calls import Answer, Failure, Reply, Request
 from medstress.errors import MedstressError
 from medstress.items import Candidate, Question
 from medstress.outcomes import Outcome, Prediction, Verdict
-from medstress.queries import Ask, Consult, Predict
+from medstress.queries import Ask, CleanAnswer, Consult, Predict
 from medstress.resources import Resources
 from medstress.scheduler.session import Session
 from medstress.seeding import rng_for
@@ -195,6 +195,9 @@ def _attack(trial: Trial, result: TrialResult) -> Generator[Need, tuple[Reply, .
         while (step := session.step) is not None:
             if isinstance(step, Consult):
                 session.tell((yield from _consult(step)))
+            elif isinstance(step, CleanAnswer):
+                assert result.before is not None
+                session.tell((result.before,))
             elif result.n_asked + len(step.queries) > trial.attack.budget:
                 n_refused += 1
                 if n_refused > MAX_REFUSALS:
@@ -227,7 +230,7 @@ def _ask(
             result.n_asked,
             ahead=flows.first_requests(upcoming, left),
         )
-        reached = trial.attack.goal.reached(prediction)
+        reached = not query.probe and trial.attack.goal.reached(prediction)
         if reached:
             prediction = replace(prediction, reached_goal=True)
         result.n_unreadable += prediction.outcome is Outcome.UNREADABLE
