@@ -11,7 +11,7 @@ from typing import Any
 
 from medstress.cli.display import display, print_table
 from medstress.errors import UsageError
-from medstress.experiment.parts import open_victims
+from medstress.experiment.parts import check_answers, open_victims
 from medstress.experiment.run import Run, prepare, run
 
 
@@ -101,8 +101,10 @@ def _dry_run(args: argparse.Namespace) -> int:
             Path(args.experiment), limit=args.limit, overrides=args.set, watcher=watcher
         )
         # Opened to check what only a back end knows; nothing is asked.
-        for victim in open_victims(prepared.experiment.victim, prepared.base, watcher.note):
+        victims = open_victims(prepared.experiment.victim, prepared.base, watcher.note)
+        for victim in victims:
             victim.backend.close()
+        check_answers(prepared.attacks, victims)
     for line in estimate(prepared):
         print(line)
     return 0

@@ -225,6 +225,25 @@ def check_budgets(attacks: Sequence[AttackPart], groups: Sequence[GroupPart]) ->
                 )
 
 
+def check_answers(attacks: Sequence[AttackPart], victims: Sequence[Victim]) -> None:
+    """Refuse an attack that reads option probabilities where a victim gives none.
+
+    Whether a function gives any is known at its first answer only.
+
+    Raises:
+        UsageError: naming both.
+    """
+    for victim in victims:
+        for part in attacks:
+            needs = getattr(part.attack, "needs_scores", False)
+            if needs and victim.task.answer_by is AnswerBy.GENERATE:
+                raise UsageError(
+                    f"attack {part.label!r} reads option probabilities, which victim "
+                    f"{victim.label!r} does not give where it answers by generate; let it answer "
+                    "by letter or text, or leave one of the two out"
+                )
+
+
 def select_items(dataset: DatasetPart, group: GroupPart) -> tuple[Question, ...]:
     """The items a group's trials run over: all, or the attackable ones drawn up to its limit.
 

@@ -42,7 +42,6 @@ WORDS: dict[tuple[str, str], tuple[str, ...]] = {
     ("attack", "choices"): ("as_published", "as_released"),
     ("attack", "variants"): ("mark",),
     ("attack", "name"): (
-        "discrete_zoo",
         "medfuzz",
         "swap_noise",
         "keyboard_noise",
@@ -79,10 +78,6 @@ KEYS: dict[str, tuple[str, ...]] = {
         "price_out",
     ),
     "attack": (
-        "candidates",
-        "learning_rate",
-        "similarity_threshold",
-        "word_ranking",
         "attempts",
         "runs",
         "exemplars",

@@ -133,7 +133,11 @@ def _without_fixed(table: str, row: Mapping[str, Any], where: _Where, index: int
     """Refuse what is not built; drop keys that may only be written with their default."""
     kept: dict[str, Any] = {}
     fields = _fields(table)
+    own = _parameters(row) if table == "attack" else frozenset()
     for key, value in row.items():
+        if key in own and built_but_fixed(table, key):
+            kept[key] = value  # this attack has it, whatever others lack
+            continue
         reason = not_built(table, key, value)
         if reason is None and key not in fields:
             reason = wrong_word(table, key, value)
@@ -142,6 +146,14 @@ def _without_fixed(table: str, row: Mapping[str, Any], where: _Where, index: int
         if key in fields or not built_but_fixed(table, key):
             kept[key] = value
     return kept
+
+
+def _parameters(row: Mapping[str, Any]) -> frozenset[str]:
+    """The parameters of the attack that an entry names; none where there is no such attack."""
+    name = row.get("name")
+    if not isinstance(name, str) or name not in registry.installed("attacks"):
+        return frozenset()
+    return frozenset(field.name for field in fields(registry.load("attacks", name)))
 
 
 def _validate(raw: Mapping[str, Any], where: _Where) -> Experiment:
@@ -185,7 +197,8 @@ def _check_attack(row: Mapping[str, Any], where: _Where, index: int) -> None:
         try:
             kind(**(given if n is None else {**given, "n": n}))
         except UsageError as error:
-            key = next((key for key in ("budget", "sampler", "n") if f" {key} " in str(error)), "")
+            keys = ("budget", "sampler", "n", *given)
+            key = next((key for key in keys if f" {key} " in f"{error} "), "")
             raise UsageError(f"{where.key('attack', key, index)}: {error}") from None
 
 

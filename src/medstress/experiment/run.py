@@ -13,6 +13,7 @@ from medstress.errors import StoreError, UsageError
 from medstress.experiment import manifest as manifests
 from medstress.experiment.config import Experiment
 from medstress.experiment.parts import (
+    check_answers,
     check_budgets,
     load_datasets,
     load_groups,
@@ -177,6 +178,7 @@ def run(
     try:
         # Before the store: a victim that cannot be opened costs no stored run.
         prepared.victims = open_victims(prepared.experiment.victim, prepared.base, watcher.note)
+        check_answers(prepared.attacks, prepared.victims)
         with RunStore(folder, lock=lock, fresh=fresh) as store:
             _start(store, prepared)
             if retry_failed:
