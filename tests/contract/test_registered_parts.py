@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from medstress import registry
-from medstress.attacks import EntitySubstitution
+from medstress.attacks import DiscreteZoo, EntitySubstitution
 from medstress.attacks.samplers import SAMPLERS
 from medstress.backends.mock import MockBackend
 from medstress.backends.options import BackendOptions
@@ -42,7 +42,16 @@ ATTACKS: dict[str, list[Any]] = {
         EntitySubstitution(sampler="pdws", n=200, budget=1),
         EntitySubstitution(sampler="nearest", budget=12),
         EntitySubstitution(sampler="farthest", budget=5),
-    ]
+    ],
+    "discrete_zoo": [
+        DiscreteZoo(),
+        DiscreteZoo(budget=3, learning_rate=0.1),
+        DiscreteZoo(budget=100, similarity_threshold=-0.5, word_ranking="importance"),
+        DiscreteZoo(budget=8, word_ranking="importance"),
+        DiscreteZoo(budget=20, answers="hard", candidates=2),
+        DiscreteZoo(choices="as_published", budget=20),
+        DiscreteZoo(choices="as_released", budget=20),
+    ],
 }
 NEED_MODELS = {"transformers"}
 """Back ends checked in tests/models, with the real ones."""
@@ -63,6 +72,7 @@ def test_an_attack_keeps_its_contract(attack: Any) -> None:
 def test_an_attack_keeps_its_contract_on_a_vocabulary_of_one_name() -> None:
     resources = tiny_resources(PerturbationTable(["mirozide"]))
     check_attack(EntitySubstitution(sampler="random", budget=8), ITEMS, resources)
+    check_attack(DiscreteZoo(budget=8), ITEMS, resources)
 
 
 CALLS: list[Call] = [
@@ -149,6 +159,9 @@ def test_the_table_is_a_perturbation_set() -> None:
     assert table.distances("x").tolist() == sorted(table.distances("x"))
     assert table.variant_class(item, "abrotine ") == "same_words"
     assert table.variant_class(item, "far") == "different"
+    assert table.vectors.shape == (len(table.names), table.vector("any text").shape[0])
+    assert (table.vectors[-1] == table.vector("far").astype("float32")).all()
+    assert table.vector("any text") @ table.vector("any text") == pytest.approx(1)
 
 
 def test_tiny_questions_are_distinct_and_begin_alike() -> None:

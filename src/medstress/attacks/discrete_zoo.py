@@ -67,8 +67,9 @@ class DiscreteZoo:
     neighbourhood without any gradient. Changes only defaults."""
     candidates: int = by_choices(3, as_released=10)
     """M, names asked for one estimate, from 2."""
-    learning_rate: float = by_choices(1.0, as_released=0.1)
-    """lambda, > 0, on unit vectors."""
+    learning_rate: float = by_choices(10.0, as_released=0.1)
+    """lambda, > 0, on unit vectors. With 10 the estimate decides where the step ends, with 0.1
+    the entity does; larger changes little."""
     similarity_threshold: float | str = "off"
     """Least cosine of a name and the entity that it replaces; `off`: any."""
     word_ranking: str = by_choices("random", as_released="given")

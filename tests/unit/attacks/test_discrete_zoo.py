@@ -384,7 +384,7 @@ class TestChoices:
             value = sum(map(ord, candidate.edits[0].replacement)) % 7 if candidate.edits else 0
             return believes(0.6 + 0.05 * value, 2)
 
-        one = DiscreteZoo(budget=4, aggregate="mean", learning_rate=3.0)
+        one = DiscreteZoo(budget=4, aggregate="mean", learning_rate=30.0)
         assert drive(one, tell, ONE_SPAN) == drive(DiscreteZoo(budget=4), tell, ONE_SPAN)
 
 

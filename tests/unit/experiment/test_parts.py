@@ -9,7 +9,7 @@ from medstress.errors import UsageError
 from medstress.experiment.config import VictimTable
 from medstress.experiment.labels import unique_labels
 from medstress.experiment.parts import task_of
-from medstress.experiment.run import prepare
+from medstress.experiment.run import prepare, run
 from medstress.tasks.multiple_choice import AnswerBy
 
 ALL = frozenset({"generate", "score", "choose"})
@@ -136,3 +136,26 @@ def test_deterministic_attacks_run_once_and_others_once_a_seed(
     prepared = prepare(experiment)
     assert prepared.n_trials(1) == 9
     assert prepared.n_trials(2) == 18
+
+
+ZOO: dict[str, Any] = {
+    "experiment": {"name": "x", "seeds": [0]},
+    "dataset": {"name": "sample", "limit": 4},
+    "entities": {"type": "drugs", "vocabulary": "drugs", "embedding": "ngram"},
+    "victim": {"name": "v", "backend": "mock", "answer_by": "generate"},
+    "attack": {"name": "discrete_zoo", "budget": 4},
+}
+
+
+def test_an_attack_on_probabilities_refuses_a_victim_that_only_writes(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        run(ZOO, out=tmp_path / "run")
+    assert str(caught.value) == (
+        "attack 'discrete_zoo' reads option probabilities, which victim 'v' does not give where "
+        "it answers by generate; let it answer by letter or text, or leave one of the two out"
+    )
+
+
+def test_with_hard_answers_it_may_write(tmp_path: Path) -> None:
+    hard = ZOO | {"attack": {"name": "discrete_zoo", "budget": 4, "answers": "hard"}}
+    assert run(hard, out=tmp_path / "run").summary()["experiment"]["complete"]
