@@ -77,6 +77,8 @@ def schema_page() -> str:
     parts += [
         "### Parameters of `entity_substitution`\n",
         _table(SOURCE / "attacks" / "entity_substitution.py", "EntitySubstitution"),
+        "### Parameters of `discrete_zoo`\n",
+        _table(SOURCE / "attacks" / "discrete_zoo.py", "DiscreteZoo"),
         "## Exported rows\n",
         "### trials\n",
         _table(SOURCE / "rows.py", "TrialRow", defaults=False),

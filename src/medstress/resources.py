@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     FloatArray = NDArray[np.float64]
     IndexArray = NDArray[np.int64]
+    VectorArray = NDArray[np.float32]
 
 Exclusions: TypeAlias = Literal["exclude", "mark", "key_string"]
 """Which names are never drawn (METHODS 3.3). `exclude`: any that could be a second right answer
@@ -27,6 +28,15 @@ class PerturbationSet(Protocol):
     @property
     def names(self) -> Sequence[str]:
         """All names, in the vocabulary's order, shape (n_names,)."""
+
+    @property
+    def vectors(self) -> VectorArray:
+        """Unit vectors of the names, shape (n_names, n_dimensions); a zero row where a name has
+        none. May be a memory map."""
+
+    def vector(self, text: str) -> FloatArray:
+        """The unit vector of one text that need not be in the vocabulary, shape
+        (n_dimensions,); zeros where it has none."""
 
     def distances(self, anchor: str) -> FloatArray:
         """h(anchor, name) for every name, shape (n_names,), >= 0; nan where undefined."""

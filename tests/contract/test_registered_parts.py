@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from medstress import registry
-from medstress.attacks import EntitySubstitution
+from medstress.attacks import DiscreteZoo, EntitySubstitution
 from medstress.attacks.samplers import SAMPLERS
 from medstress.backends.mock import MockBackend
 from medstress.backends.options import BackendOptions
@@ -51,7 +51,16 @@ ATTACKS: dict[str, list[Any]] = {
         EntitySubstitution(n=5, choices="as_released", victim_span="saliency"),
         EntitySubstitution(sampler="nearest", max_edit_distance={"tokens": 2}),
         EntitySubstitution(sampler="nearest", max_edit_distance=7, unreadable_is_success=True),
-    ]
+    ],
+    "discrete_zoo": [
+        DiscreteZoo(),
+        DiscreteZoo(budget=3, learning_rate=0.1),
+        DiscreteZoo(budget=100, similarity_threshold=-0.5, word_ranking="importance"),
+        DiscreteZoo(budget=8, word_ranking="importance"),
+        DiscreteZoo(budget=20, answers="hard", candidates=2),
+        DiscreteZoo(choices="as_published", budget=20),
+        DiscreteZoo(choices="as_released", budget=20),
+    ],
 }
 NEED_MODELS = {"transformers"}
 """Back ends checked in tests/models, with the real ones."""
@@ -72,6 +81,7 @@ def test_an_attack_keeps_its_contract(attack: Any) -> None:
 def test_an_attack_keeps_its_contract_on_a_vocabulary_of_one_name() -> None:
     resources = tiny_resources(PerturbationTable(["mirozide"]))
     check_attack(EntitySubstitution(sampler="random", budget=8), ITEMS, resources)
+    check_attack(DiscreteZoo(budget=8), ITEMS, resources)
 
 
 CALLS: list[Call] = [
@@ -158,6 +168,9 @@ def test_the_table_is_a_perturbation_set() -> None:
     assert table.distances("x").tolist() == sorted(table.distances("x"))
     assert table.variant_class(item, "abrotine ") == "same_words"
     assert table.variant_class(item, "far") == "different"
+    assert table.vectors.shape == (len(table.names), table.vector("any text").shape[0])
+    assert (table.vectors[-1] == table.vector("far").astype("float32")).all()
+    assert table.vector("any text") @ table.vector("any text") == pytest.approx(1)
 
 
 def test_tiny_questions_are_distinct_and_begin_alike() -> None:

@@ -179,9 +179,9 @@ class EntitySubstitution:
         return SearchOn.INVALID if self.continue_on_invalid else SearchOn.NEVER
 
     @property
-    def needs_scores(self) -> bool:
-        """Whether the victim must give scores."""
-        return self.victim_span == "saliency"
+    def needs_scores(self) -> str | None:
+        """The setting for which the victim must give scores, or None."""
+        return "victim_span = 'saliency'" if self.victim_span == "saliency" else None
 
     @property
     def rule(self) -> Exclusions:

@@ -116,6 +116,13 @@ class VectorPerturbationSet:
             self._vectors = self._embedder.vectors(self.names)
         return self._vectors
 
+    def vector(self, text: str) -> NDArray[np.float64]:
+        """Return the unit vector of one text, shape (n_dimensions,); zeros where it has none.
+
+        A text that was not prepared is embedded now.
+        """
+        return self._anchor_vector(text)
+
     def prepare(
         self,
         anchors: Iterable[str],

@@ -147,7 +147,7 @@ class AttackTable(Table):
     model_config = ConfigDict(extra="allow", strict=True, frozen=True, allow_inf_nan=False)
 
     name: NonEmpty
-    """`entity_substitution`, or a plug-in's."""
+    """`entity_substitution`, `discrete_zoo`, or a plug-in's."""
     label: str | None = None
     """Name in results; default: the name, and the keys in which entries of one name differ."""
     use: bool = True

@@ -235,15 +235,17 @@ def check_scores(attacks: Sequence[AttackPart], victims: Sequence[VictimTable]) 
     Of a function nobody knows before it is asked: there each trial fails with the same sentence.
 
     Raises:
-        UsageError: one sentence.
+        UsageError: naming both.
     """
     silent = [table for table in victims if table.answer_by == "generate"]
     for part in attacks:
-        if silent and getattr(part.attack, "needs_scores", False):
+        why = getattr(part.attack, "needs_scores", None)
+        if silent and why:
             raise UsageError(
-                f"attack {part.label!r} needs the victim's scores (victim_span = 'saliency'), and "
+                f"attack {part.label!r} needs the victim's scores ({why}), and "
                 f"victim {silent[0].name or _victim_name(silent[0])!r} answers by generate, which "
-                'has none: use answer_by = "letter" or "text", or another victim_span'
+                f'has none: use answer_by = "letter" or "text", or another '
+                f"{why.partition(' ')[0]}"
             )
 
 

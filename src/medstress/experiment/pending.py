@@ -31,7 +31,6 @@ WORDS: dict[tuple[str, str], tuple[str, ...]] = {
     ),
     ("dataset", "name"): ("bc5cdr", "biosses", "iob", "pubtator", "pairs", "hub"),
     ("attack", "name"): (
-        "discrete_zoo",
         "medfuzz",
         "swap_noise",
         "keyboard_noise",
@@ -68,10 +67,6 @@ KEYS: dict[str, tuple[str, ...]] = {
         "price_out",
     ),
     "attack": (
-        "candidates",
-        "learning_rate",
-        "similarity_threshold",
-        "word_ranking",
         "attempts",
         "runs",
         "exemplars",

@@ -16,7 +16,7 @@ from medstress.calls import Answer, Failure, Reply, Request
 from medstress.errors import MedstressError, TrialError
 from medstress.items import Candidate, Question
 from medstress.outcomes import Outcome, Prediction, Verdict
-from medstress.queries import Ask, Consult, Predict
+from medstress.queries import Ask, CleanAnswer, Consult, Predict
 from medstress.resources import Resources
 from medstress.scheduler.referee import Referee
 from medstress.scheduler.result import TrialResult
@@ -159,6 +159,9 @@ def _attack(
         while (step := session.step) is not None:
             if isinstance(step, Consult):
                 session.tell((yield from _consult(step)))
+            elif isinstance(step, CleanAnswer):
+                assert result.before is not None
+                session.tell((result.before,))
             elif result.n_asked + len(step.queries) > trial.attack.budget:
                 n_refused += 1
                 if n_refused > MAX_REFUSALS:

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from math import isfinite, nan
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from medstress.items import Question
 from medstress.resources import Exclusions, PerturbationSet, Resources
+from medstress.seeding import rng_for
 from medstress.testing.questions import REPLACEMENTS, TINY_TYPE
 
 if TYPE_CHECKING:
-    from medstress.resources import FloatArray, IndexArray
+    from numpy.typing import ArrayLike
+
+    from medstress.resources import FloatArray, IndexArray, VectorArray
 
 Distance = Callable[[str, str], float]
+Vectors: TypeAlias = "Callable[[str], ArrayLike]"
 
 
 class PerturbationTable:
-    """A `PerturbationSet` without vectors, vocabularies or synonyms.
+    """A `PerturbationSet` from plain Python: no embedding, no vocabulary file, no synonyms.
 
     Its exclusions are simple: a name may replace an entity unless it equals an option of the
     item whatever the case, or its distance to the key is not finite. A name that holds the key
@@ -32,19 +37,37 @@ class PerturbationTable:
     """
 
     def __init__(
-        self, names: Sequence[str], distances: Mapping[str, float] | Distance | None = None
+        self,
+        names: Sequence[str],
+        distances: Mapping[str, float] | Distance | None = None,
+        vectors: Vectors | None = None,
     ) -> None:
-        """Store names and distances.
+        """Store names, distances and vectors.
 
         Args:
             names: the vocabulary, in order.
             distances: h(anchor, text) as a function; or text -> h, the same from every anchor
                 (nan for texts it lacks). Default: 1/n, 2/n, ... 1 in the order of the names.
+            vectors: the vector of a text, of any length, as a function. Default: a direction
+                in eight dimensions that depends on nothing but the text. They have nothing to
+                do with `distances`.
         """
         self.names: Sequence[str] = tuple(names)
         if distances is None:
             distances = {name: (i + 1) / len(self.names) for i, name in enumerate(self.names)}
         self._distances = distances
+        self._vectors = vectors or _direction
+
+    @cached_property
+    def vectors(self) -> VectorArray:
+        """Unit vectors of the names, shape (n_names, n_dimensions)."""
+        return np.array([self.vector(name) for name in self.names], dtype=np.float32)
+
+    def vector(self, text: str) -> FloatArray:
+        """The unit vector of one text, shape (n_dimensions,); zeros stay zeros."""
+        vector = np.asarray(self._vectors(text), dtype=np.float64)
+        length = float(np.linalg.norm(vector))
+        return vector / length if length else vector
 
     def distances(self, anchor: str) -> FloatArray:
         """h(anchor, name) for every name, shape (n_names,)."""
@@ -96,6 +119,11 @@ class PerturbationTable:
 
 def _folded(text: str) -> str:
     return text.strip().casefold()
+
+
+def _direction(text: str) -> FloatArray:
+    """A direction in eight dimensions, as good as random."""
+    return rng_for(0, "PerturbationTable", "", text).standard_normal(8)
 
 
 def tiny_resources(perturbations: PerturbationSet | None = None) -> Resources:

@@ -33,6 +33,16 @@ def left_out(names: VectorPerturbationSet, item: Question, **how) -> set[str]:
     return set(names.names) - kept
 
 
+@pytest.mark.parametrize("distance", ["cosine", "euclidean"])
+def test_vectors_are_those_of_the_embedding_whatever_the_distance(vocabulary, distance):
+    embedder = Embedder("ngram", corpus=vocabulary.names)
+    names = VectorPerturbationSet(vocabulary, embedder, TWINS, distance)
+    for i, name in enumerate(vocabulary.names):
+        np.testing.assert_allclose(names.vector(name), names.vectors[i], atol=1e-6)
+    assert names.vector("never listed").dtype == np.float64
+    assert np.linalg.norm(names.vectors, axis=1) == pytest.approx(1, abs=1e-6)
+
+
 def test_it_fulfils_the_protocol_that_attacks_read(names):
     promised: PerturbationSet = names
     assert promised.names[0] == "aspirin"

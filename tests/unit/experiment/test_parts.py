@@ -9,7 +9,7 @@ from medstress.errors import UsageError
 from medstress.experiment.config import AttackTable, VictimTable
 from medstress.experiment.labels import unique_labels
 from medstress.experiment.parts import make_attacks, task_of
-from medstress.experiment.run import prepare
+from medstress.experiment.run import prepare, run
 from medstress.tasks.multiple_choice import AnswerBy
 
 ALL = frozenset({"generate", "score", "choose"})
@@ -169,3 +169,27 @@ def test_labels_name_what_differs_and_was_written() -> None:
         "entity_substitution sampler=pdws n=-20 choices=default variants=mark",
         "entity_substitution sampler=pdws n=-20 choices=as_published",
     ]
+
+
+ZOO: dict[str, Any] = {
+    "experiment": {"name": "x", "seeds": [0]},
+    "dataset": {"name": "sample", "limit": 4},
+    "entities": {"type": "drugs", "vocabulary": "drugs", "embedding": "ngram"},
+    "victim": {"name": "v", "backend": "mock", "answer_by": "generate"},
+    "attack": {"name": "discrete_zoo", "budget": 4},
+}
+
+
+def test_an_attack_on_probabilities_refuses_a_victim_that_only_writes(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        run(ZOO, out=tmp_path / "run")
+    assert str(caught.value) == (
+        "attack 'discrete_zoo' needs the victim's scores (answers = 'soft'), and victim 'v' "
+        'answers by generate, which has none: use answer_by = "letter" or "text", or '
+        "another answers"
+    )
+
+
+def test_with_hard_answers_it_may_write(tmp_path: Path) -> None:
+    hard = ZOO | {"attack": {"name": "discrete_zoo", "budget": 4, "answers": "hard"}}
+    assert run(hard, out=tmp_path / "run").summary()["experiment"]["complete"]

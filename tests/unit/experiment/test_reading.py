@@ -188,7 +188,7 @@ def test_a_wrong_type_or_value_is_named_with_its_line(
             "line 11: answer_by = 'head' is not built yet; this version has only "
             "answer_by = 'letter' or answer_by = 'text' or answer_by = 'generate'",
         ),
-        ("attack", "learning_rate = 0.1", "line 14: learning_rate is not built yet"),
+        ("attack", "attempts = 5", "line 14: attempts is not built yet"),
     ],
 )
 def test_what_is_not_built_yet_is_refused(
@@ -217,7 +217,7 @@ def test_what_is_not_built_yet_is_refused(
             '"entity_substitution"',
             '"entity_substitutoin"',
             "line 12: unknown attack 'entity_substitutoin'; did you mean 'entity_substitution'? "
-            "(installed: entity_substitution)",
+            "(installed: discrete_zoo, entity_substitution)",
         ),
         ("[0, 1]", "[0, 1, 0]", "line 3: seeds = [0, 1, 0]: value error, seeds repeat"),
         ("[0, 1]", '[0, "1"]', "line 3: seeds = '1': input should be a valid integer"),
