@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from medstress.experiment.parts import select_items
 from medstress.experiment.prepared import Prepared
 from medstress.items import Candidate
 from medstress.tasks.multiple_choice import listing
@@ -31,7 +30,7 @@ def estimate(prepared: Prepared) -> Iterator[str]:
     for dataset in prepared.datasets:
         asked: set[str] = set()
         for group, part in product(prepared.groups, prepared.attacks):
-            for item in select_items(dataset, group):
+            for item in prepared.items(dataset, group):
                 if part.attack.obstacle(item, group.resources) is not None:
                     continue
                 size = len(listing(template, Candidate(item=item)))
