@@ -26,6 +26,9 @@ from medstress.store.reader import RunReader
 REPORT, TUNING, SAME_ITEMS = "report", "tuning", "same_items"
 """What a folder of `medstress tune` holds."""
 
+FEW = 10
+"""Eligible items below which the choice of n comes with a warning."""
+
 QUERIES = ("asked", "failed", "computed_alone", "computed", "saved")
 
 Shared = dict[tuple[str, str, str, str], dict[str, int]]
@@ -62,8 +65,10 @@ def describe_tuning(reader: RunReader, trials: Sequence[TrialRow]) -> dict[str, 
 
 def cautions(tuning: Mapping[str, Any] | None) -> list[str]:
     """Sentences that a reader of the run's rates needs."""
-    if tuning is None or tuning["part"] == REPORT:
+    if tuning is None:
         return []
+    if tuning["part"] == REPORT:
+        return list(_chosen_on_few(tuning["choices"]))
     n = len([n for n in tuning["settings"]["grid"] if n])
     if tuning["part"] == SAME_ITEMS:
         return [
@@ -74,6 +79,19 @@ def cautions(tuning: Mapping[str, Any] | None) -> list[str]:
         f"These items are the tuning split: their rates choose one of {n} values of n and are "
         "optimistic. The result is in the folder above."
     ]
+
+
+def _chosen_on_few(choices: Iterable[Mapping[str, Any]]) -> Iterable[str]:
+    few = {
+        (each["dataset"], each["group"], each["victim"]): each["tuned_on"]["n_eligible"]
+        for each in choices
+        if each["tuned_on"]["n_eligible"] < FEW
+    }
+    for (dataset, group, victim), n in few.items():
+        yield (
+            f"{victim} on {dataset}/{group}: n was chosen on {n} eligible item{'s' * (n != 1)}, "
+            "which tells the values of n hardly apart; more items or a larger share in [tune] do."
+        )
 
 
 def queries_shared(reader: RunReader, trials: Iterable[TrialRow]) -> Shared:

@@ -17,6 +17,7 @@ from medstress.outcomes import Verdict
 from medstress.report import examples, figures, formats, overview, sections
 from medstress.report.formats import as_text
 from medstress.report.tables import Cell, Row, Table, number, short_labels
+from medstress.report.tuning import tuning_tables
 from medstress.rows import TrialRow
 
 
@@ -66,6 +67,7 @@ def render_report(
             script=Markup(script),
             script_hash=b64encode(sha256(script.encode()).digest()).decode(),
             **_tables(summary, rows),
+            tuning=tuning_tables(summary.get("tuning")),
             forest=_forest(rows),
             curves=list(_curves(rows)),
             **_trial_lists(summary, trials),
