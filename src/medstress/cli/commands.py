@@ -12,7 +12,8 @@ from typing import Any
 from medstress.cli.display import display, print_table
 from medstress.errors import UsageError
 from medstress.experiment.parts import open_victims
-from medstress.experiment.run import Run, prepare, run
+from medstress.experiment.prepared import Prepared
+from medstress.experiment.run import Run, Watcher, prepare, run
 
 
 def demo_cli(args: argparse.Namespace) -> int:
@@ -29,8 +30,7 @@ def demo_cli(args: argparse.Namespace) -> int:
 
 def run_cli(args: argparse.Namespace) -> int:
     """`medstress run`."""
-    if args.limit is not None and args.limit < 1:
-        raise UsageError(f"--limit: expected at least 1, got {args.limit}")
+    _check_limit(args)
     if args.dry_run:
         return _dry_run(args)
     with display(quiet=args.quiet) as watcher:
@@ -45,6 +45,42 @@ def run_cli(args: argparse.Namespace) -> int:
         )
     code = _show(finished)
     print(f"run: {finished.folder}   next: medstress report {finished.folder}")
+    return code
+
+
+def tune_cli(args: argparse.Namespace) -> int:
+    """`medstress tune`."""
+    from medstress.experiment.tune import plan_tuning, tune, tuning_costs
+    from medstress.metrics.tuning_table import tuning_table
+
+    _check_limit(args)
+    given: dict[str, Any] = {"limit": args.limit, "overrides": args.set}
+    with display(quiet=args.quiet) as watcher:
+        if args.dry_run:
+            plan = plan_tuning(Path(args.experiment), **given, watcher=watcher)
+            _check_victims(plan.prepared, watcher)
+        else:
+            tuned = tune(
+                Path(args.experiment),
+                args.out,
+                fresh=args.fresh,
+                retry_failed=args.retry_failed,
+                watcher=watcher,
+                **given,
+            )
+    if args.dry_run:
+        for line in tuning_costs(plan):
+            print(line)
+        return 0
+    table = tuning_table(tuned.tuning.tuning() or {})
+    print_table(table.headers, table.rows)
+    print()
+    code = _show(tuned.report or tuned.tuning)
+    if tuned.report is None:
+        print(f"n is not chosen yet: tuning stopped early; its run is {tuned.tuning.folder}")
+    else:
+        folder = tuned.report.folder
+        print(f"run: {folder}   next: medstress report {folder}")
     return code
 
 
@@ -100,23 +136,35 @@ def _dry_run(args: argparse.Namespace) -> int:
         prepared = prepare(
             Path(args.experiment), limit=args.limit, overrides=args.set, watcher=watcher
         )
-        # Opened to check what only a back end knows; nothing is asked.
-        for victim in open_victims(prepared.experiment.victim, prepared.base, watcher.note):
-            victim.backend.close()
+        _check_victims(prepared, watcher)
     for line in estimate(prepared):
         print(line)
     return 0
 
 
+def _check_limit(args: argparse.Namespace) -> None:
+    if args.limit is not None and args.limit < 1:
+        raise UsageError(f"--limit: expected at least 1, got {args.limit}")
+
+
+def _check_victims(prepared: Prepared, watcher: Watcher) -> None:
+    """Open and close them: that checks what only a back end knows; nothing is asked."""
+    for victim in open_victims(prepared.experiment.victim, prepared.base, watcher.note):
+        victim.backend.close()
+
+
 def _show(finished: Run) -> int:
     """Print warnings and the table; 1 where more trials failed than the experiment allows."""
     from medstress.metrics.table import summary_table
+    from medstress.metrics.tuning_table import tuning_lines
 
     summary = finished.summary()
     for warning in summary["warnings"]:
         print(f"! {warning}")
     table = summary_table(summary)
     print_table(table.headers, table.rows)
+    for line in tuning_lines(summary["tuning"]) if "tuning" in summary else ():
+        print(line)
     settings = finished.manifest()["config"]["experiment"]
     if not summary["experiment"]["complete"]:
         limits = [key for key in ("max_queries", "max_tokens") if key in settings]

@@ -22,7 +22,6 @@ NOT_BUILT = (
     "watch",
     "figures",
     "compare",
-    "tune",
     "explain",
     "test",
     "perturb",
@@ -63,6 +62,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
     _demo(commands)
     _run(commands)
+    _tune(commands)
     _look(commands)
     _list(commands)
     commands.add_parser(
@@ -94,6 +94,29 @@ def _run(commands: argparse._SubParsersAction[_Parser]) -> None:
     )
     run.add_argument("experiment", metavar="EXPERIMENT.toml")
     run.add_argument("--out", metavar="DIR", help="run folder (default: runs/<name>)")
+    _running(run)
+
+
+def _tune(commands: argparse._SubParsersAction[_Parser]) -> None:
+    tune = commands.add_parser(
+        "tune",
+        help="choose the exponent n on a tuning split, then report on the rest",
+        description="Choose n of every attack with sampler = pdws, for each data set, group and "
+        "victim and for n < 0 and n > 0 apart, on a split of the items ([tune] in the file); then "
+        "run the chosen n, and the attacks without one, on the rest. The same command resumes.",
+    )
+    tune.add_argument("experiment", metavar="EXPERIMENT.toml")
+    tune.add_argument(
+        "--out",
+        metavar="DIR",
+        help="folder of the report, with the tuning split's run in DIR/tuning and the choice in "
+        "DIR/tune.json (default: runs/<name>-tuned)",
+    )
+    _running(tune)
+
+
+def _running(run: _Parser) -> None:
+    """The options of commands that ask a victim."""
     run.add_argument("--fresh", action="store_true", help="throw away what the folder holds")
     run.add_argument("--retry-failed", action="store_true", help="run failed trials again")
     run.add_argument("--limit", type=int, metavar="N", help="at most N items of each data set")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 NonEmpty = Annotated[str, Field(min_length=1)]
 Count = Annotated[int, Field(ge=1)]
@@ -159,6 +159,61 @@ class AttackTable(Table):
         return dict(self.model_extra or {})
 
 
+GRID = (-50.0, -40.0, -30.0, -20.0, -10.0, -5.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0)
+"""Step 10 over the paper's range, and its +/-5; 0 is random sampling."""
+RELEASED_GRID = (*GRID, 60.0)
+LARGEST_EXPONENT = 200
+
+
+class TuneTable(Table):
+    """`[tune]`: settings of `medstress tune`."""
+
+    choices: Literal["default", "as_published", "as_released"] = "default"
+    """`as_published` sets share = 1, `as_released` also the grid of the released script."""
+    share: Annotated[float, Field(gt=0, le=1)] = 0.2
+    """Part of the items that n is chosen on; the report is on the rest. 1: both on all items,
+    the paper's maximum, which is optimistic and labelled so."""
+    sample_seed: Seed = 0
+    """Which items n is chosen on."""
+    grid: Annotated[tuple[float, ...], Field(min_length=1)] = GRID
+    """Values of n that are tried; 0 may be among them and is never chosen."""
+    metric: Literal["asr", "asr_valid"] = "asr"
+    """What is to be largest; `asr_valid` matters where variants of the key are asked."""
+    budget: Count | None = None
+    """Budget of the tuning trials; default: the attack's."""
+    random: bool = True
+    """Random sampling beside the tuned attacks, where the file has none."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _choices(cls, data: Any) -> Any:
+        """Change the defaults of the other keys; what the file says wins."""
+        if not isinstance(data, dict):
+            return data
+        defaults: dict[str, Any] = {}
+        if data.get("choices") in ("as_published", "as_released"):
+            defaults["share"] = 1.0
+        if data.get("choices") == "as_released":
+            defaults["grid"] = RELEASED_GRID
+        return {**defaults, **data}
+
+    @field_validator("grid", mode="before")
+    @classmethod
+    def _grid(cls, value: Any) -> Any:
+        return tuple(value) if isinstance(value, list) else value
+
+    @field_validator("grid")
+    @classmethod
+    def _usable(cls, grid: tuple[float, ...]) -> tuple[float, ...]:
+        if len(set(grid)) != len(grid):
+            raise ValueError("values repeat")
+        if any(abs(n) > LARGEST_EXPONENT for n in grid):
+            raise ValueError(f"every n must lie between -{LARGEST_EXPONENT} and {LARGEST_EXPONENT}")
+        if not any(grid):
+            raise ValueError("expected at least one n other than 0")
+        return tuple(sorted(grid))
+
+
 class Experiment(Table):
     """A whole experiment file."""
 
@@ -172,6 +227,8 @@ class Experiment(Table):
     """Models under attack."""
     attack: Annotated[tuple[AttackTable, ...], Field(min_length=1)]
     """Attacks."""
+    tune: TuneTable | None = None
+    """Settings of `medstress tune`; other commands do not read them."""
 
     @field_validator("dataset", "entities", "victim", "attack", mode="before")
     @classmethod

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import product
 
 from medstress.attacks.protocol import Attack, Bounded, SearchOn, search_on
-from medstress.experiment.parts import GroupPart, select_items
+from medstress.experiment.parts import GroupPart
 from medstress.experiment.prepared import Prepared
 from medstress.items import Candidate, Question
 from medstress.tasks.multiple_choice import listing
@@ -33,7 +33,7 @@ def estimate(prepared: Prepared) -> Iterator[str]:
     for dataset in prepared.datasets:
         asked: set[str] = set()
         for group, part in product(prepared.groups, prepared.attacks):
-            for item in select_items(dataset, group):
+            for item in prepared.items(dataset, group):
                 if part.attack.obstacle(item, group.resources) is not None:
                     continue
                 size = len(listing(template, Candidate(item=item)))

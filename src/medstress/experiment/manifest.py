@@ -26,7 +26,7 @@ def fingerprint_parts(prepared: Prepared) -> dict[str, Any]:
     settings = prepared.experiment.experiment
     return {
         "seeds": list(settings.seeds),
-        "settings": {"flip_check": settings.flip_check},
+        "settings": {"flip_check": settings.flip_check, **prepared.portion.settings},
         "items": prepared.selected(),
         "groups": {
             part.label: content_hash([sorted(part.resources.types), part.perturbations.hash])
@@ -107,6 +107,7 @@ def describe(prepared: Prepared, parts: Mapping[str, Any]) -> dict[str, Any]:
         "victims": {victim.label: _victim(victim) for victim in prepared.victims},
         "attacks": {part.label: part.attack.spec() for part in prepared.attacks},
         "endpoints": [],
+        **prepared.portion.notes,
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, NoReturn
@@ -18,6 +18,7 @@ from medstress.experiment.config import (
     Experiment,
     ExperimentTable,
     Table,
+    TuneTable,
     VictimTable,
 )
 from medstress.experiment.pending import TABLES, built_but_fixed, not_built, wrong_word
@@ -29,15 +30,21 @@ TABLES_BUILT: dict[str, type[Table]] = {
     "entities": EntitiesTable,
     "victim": VictimTable,
     "attack": AttackTable,
+    "tune": TuneTable,
 }
 
 
-def read_experiment(path: Path, overrides: Sequence[str] = ()) -> Experiment:
+def read_experiment(
+    path: Path,
+    overrides: Sequence[str] = (),
+    complete: Callable[[dict[str, Any]], None] = lambda _: None,
+) -> Experiment:
     """Read, override and check an experiment file.
 
     Args:
         path: the TOML file.
         overrides: `table.key=value` or `table.NAME.key=value`, values as in TOML.
+        complete: fills in what a command decides itself, before the check.
 
     Raises:
         UsageError: one sentence: what was expected, what came, in which line, what to do.
@@ -53,6 +60,7 @@ def read_experiment(path: Path, overrides: Sequence[str] = ()) -> Experiment:
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{path} is not valid TOML: {error}") from error
     apply_overrides(raw, overrides)
+    complete(raw)
     return check_experiment(raw, _Where(path.name, text))
 
 

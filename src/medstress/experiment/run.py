@@ -31,6 +31,7 @@ from medstress.store.run_store import FILE, RunStore, lock_folder
 
 if TYPE_CHECKING:
     import polars
+    from filelock import FileLock
 
     from medstress.rows import TrialRow
 
@@ -80,6 +81,13 @@ class Run:
 
         return self._read(summarise_run)
 
+    def tuning(self) -> dict[str, Any] | None:
+        """How n was chosen (docs: tuning); None where it was not."""
+        from medstress.experiment.rows import trial_rows
+        from medstress.experiment.tuning_summary import describe_tuning
+
+        return self._read(lambda reader: describe_tuning(reader, trial_rows(reader)))
+
     def report(self) -> str:
         """One self-contained HTML page."""
         from medstress.report.page import render_report
@@ -106,8 +114,16 @@ def prepare(
     limit: int | None = None,
     overrides: Sequence[str] = (),
     watcher: Watcher | None = None,
+    complete: Callable[[dict[str, Any]], None] = lambda _: None,
 ) -> Prepared:
     """Read and check an experiment and load everything but the models.
+
+    Args:
+        experiment: a TOML file, a dict of the same shape, or a checked `Experiment`.
+        limit: at most so many items a data set.
+        overrides: as the command line's --set.
+        watcher: who is told about progress.
+        complete: fills in what a command decides itself, before the tables are checked.
 
     Raises:
         UsageError, DataError: one sentence.
@@ -117,7 +133,7 @@ def prepare(
     given: Any = experiment
     if isinstance(experiment, str | Path):
         base = Path(experiment).resolve().parent
-        checked = read_experiment(Path(experiment), overrides)
+        checked = read_experiment(Path(experiment), overrides, complete)
         given = Path(experiment).read_text("utf-8")
     elif isinstance(experiment, Experiment):
         checked, given = experiment, used_tables(experiment)
@@ -128,6 +144,7 @@ def prepare(
     else:
         raw = copy.deepcopy(dict(experiment))
         apply_overrides(raw, overrides)
+        complete(raw)
         checked = check_experiment(raw)
     attacks = make_attacks(checked.attack)
     check_scores(attacks, checked.victim)
@@ -179,16 +196,36 @@ def run(
     try:
         # Before the store: a victim that cannot be opened costs no stored run.
         prepared.victims = open_victims(prepared.experiment.victim, prepared.base, watcher.note)
-        with RunStore(folder, lock=lock, fresh=fresh) as store:
-            _start(store, prepared)
-            if retry_failed:
-                store.forget_failed()
-            _drive(store, prepared, watcher)
+        run_prepared(
+            prepared, folder, lock=lock, fresh=fresh, retry_failed=retry_failed, watcher=watcher
+        )
     finally:
         for victim in prepared.victims:
             victim.backend.close()
         lock.release()
     return Run(folder)
+
+
+def run_prepared(
+    prepared: Prepared,
+    folder: Path,
+    *,
+    lock: FileLock | None = None,
+    fresh: bool = False,
+    retry_failed: bool = False,
+    watcher: Watcher,
+) -> tuple[int, int]:
+    """Run, resume or extend what is prepared, its victims opened, in a folder.
+
+    Returns:
+        Computed calls and their tokens that the folder holds.
+    """
+    with RunStore(folder, lock=lock, fresh=fresh) as store:
+        _start(store, prepared)
+        if retry_failed:
+            store.forget_failed()
+        _drive(store, prepared, watcher)
+        return store.spent()
 
 
 def _start(store: RunStore, prepared: Prepared) -> None:
@@ -232,25 +269,28 @@ def _drive(store: RunStore, prepared: Prepared, watcher: Watcher) -> None:
     limits = Limits(
         max_queries=settings.max_queries,
         max_tokens=settings.max_tokens,
-        n_queries=n_queries,
-        n_tokens=n_tokens,
+        n_queries=n_queries + prepared.portion.n_queries,
+        n_tokens=n_tokens + prepared.portion.n_tokens,
     )
     scheduler = Scheduler(store, limits=limits, on_progress=watcher.progress)
     n_planned = prepared.n_trials(len(prepared.victims))
+    before = [dict(getattr(victim.backend, "counters", {})) for victim in prepared.victims]
     started = time.perf_counter()
     try:
         progress = scheduler.run(prepared.trials(), n_planned)
     finally:
-        _account(store, prepared, time.perf_counter() - started)
+        _account(store, prepared, time.perf_counter() - started, before)
     if progress.n_done + progress.n_skipped == n_planned:
         store.write_manifest({"complete": True, "finished": manifests.now()})
 
 
-def _account(store: RunStore, prepared: Prepared, seconds: float) -> None:
-    """Add this process's time and tokens to the run's."""
+def _account(
+    store: RunStore, prepared: Prepared, seconds: float, before: Sequence[Mapping[str, int]]
+) -> None:
+    """Add this process's time and tokens to the run's; `before` are the counters it began with."""
     performance = store.manifest()["performance"]
     performance["wall_seconds"] += seconds
-    for victim in prepared.victims:
+    for victim, known in zip(prepared.victims, before, strict=True):
         for name, count in getattr(victim.backend, "counters", {}).items():
-            performance[name] = performance.get(name, 0) + count
+            performance[name] = performance.get(name, 0) + count - known.get(name, 0)
     store.write_manifest({"performance": performance})

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from medstress.experiment.rows import trial_rows
+from medstress.experiment.tuning_summary import cautions, describe_tuning
 from medstress.metrics.summary import LEDGER_FIELDS, summarise
 from medstress.rows import TrialRow
 from medstress.store.reader import RunReader
@@ -29,7 +30,7 @@ def summarise_run(reader: RunReader) -> dict[str, Any]:
         "n_planned": manifest["n_planned"],
         "n_skipped_rows": sum(len(d["skipped"]) for d in manifest["datasets"].values()),
     }
-    return summarise(
+    found = summarise(
         trials,
         experiment,
         _ledgers(reader, trials),
@@ -43,6 +44,11 @@ def summarise_run(reader: RunReader) -> dict[str, Any]:
         },
         _budgets(trials),
     )
+    tuning = describe_tuning(reader, trials)
+    if tuning is not None:
+        found["tuning"] = tuning
+        found["warnings"] += cautions(tuning)
+    return found
 
 
 def _budgets(trials: list[TrialRow]) -> dict[str, int]:

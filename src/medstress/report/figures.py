@@ -215,10 +215,27 @@ def _curve(axes: Axes, curve: Curve, i: int) -> None:
     axes.plot(
         budgets, [each.value for each in estimates], label=f"series {i}", color=colour,
         linestyle=_DASHES[i % len(_DASHES)], linewidth=1.7,
-        marker=_MARKERS[i % len(_MARKERS)], markersize=4.5, markevery=max(1, len(budgets) // 10),
+        marker=_MARKERS[i % len(_MARKERS)], markersize=4.5, markevery=_marked(budgets),
     )  # fmt: skip
     lows, highs = [each.low for each in estimates], [each.high for each in estimates]
     axes.fill_between(budgets, lows, highs, color=colour, alpha=0.13, linewidth=0)
+
+
+def _marked(budgets: Sequence[int]) -> list[int]:
+    """Indices of about ten points that lie evenly on the axis of budgets.
+
+    >>> _marked(list(range(1, 101)))
+    [0, 1, 4, 9, 19, 49, 99]
+    """
+    if budgets[-1] < LOG_FROM:
+        return list(range(0, len(budgets), max(1, len(budgets) // 10)))
+    steps = set(_log_steps(budgets[-1]))
+    return [i for i, budget in enumerate(budgets) if budget in steps]
+
+
+def _log_steps(largest: int) -> list[int]:
+    steps = (step * 10**power for power in range(7) for step in (1, 2, 5))
+    return [step for step in steps if step <= largest]
 
 
 def _legend(
@@ -245,8 +262,7 @@ def _budget_axis(axes: Axes, largest: int) -> None:
 
     if largest >= LOG_FROM:
         axes.set_xscale("log")
-        steps = [step * 10**power for power in range(7) for step in (1, 2, 5)]
-        axes.xaxis.set_major_locator(FixedLocator([step for step in steps if step <= largest]))
+        axes.xaxis.set_major_locator(FixedLocator(_log_steps(largest)))
         axes.xaxis.set_minor_locator(NullLocator())
     else:
         axes.set_xlim(0.7, max(largest, 2) + 0.3)

@@ -171,6 +171,17 @@ class RunReader:
                 counts.setdefault((arm[0], arm[1], arm[2], arm[3], arm[4]), {})[name] = n
         return counts
 
+    def attack_calls(self) -> Iterator[tuple[int, str, str, str, str, int, bytes]]:
+        """Answered calls of the attacks' own queries in the plan's order: (trial, data set,
+        group, victim, attack, query, cache key).
+        """
+        yield from self._db.execute(
+            "SELECT e.trial, a.dataset, a.grp, a.victim, a.attack, e.query, e.key "
+            "FROM exchanges e JOIN trials t ON t.id = e.trial JOIN arms a ON a.id = t.arm "
+            "WHERE e.role = 'victim' AND e.purpose = 'attack' AND e.error IS NULL "
+            "ORDER BY e.trial, e.seq"
+        )
+
     def totals(self) -> dict[str, int]:
         """Computed calls and their tokens."""
         calls, tokens_in, tokens_out = self._db.execute(
