@@ -70,6 +70,7 @@ def schema_page() -> str:
         "EntitiesTable": "[[entities]]",
         "VictimTable": "[[victim]]",
         "AttackTable": "[[attack]]",
+        "AnalysisTable": "[analysis]",
     }
     parts = [f"{HEAD}# Schema\n", "## The experiment file\n"]
     for name, title in titles.items():

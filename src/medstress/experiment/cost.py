@@ -27,7 +27,7 @@ def estimate(prepared: Prepared) -> Iterator[str]:
         for part in prepared.attacks
     }
     template = load_template(prepared.experiment.victim[0].prompt, prepared.base)
-    baseline, perturbed, trials, characters = 0, 0, 0, 0
+    baseline, perturbed, trials, searches, characters = 0, 0, 0, 0, 0
     for dataset in prepared.datasets:
         asked: set[str] = set()
         for group, part in product(prepared.groups, prepared.attacks):
@@ -41,16 +41,25 @@ def estimate(prepared: Prepared) -> Iterator[str]:
                     characters += size
                 n = min(part.attack.budget, group.perturbations.allowed(item).size)
                 trials += seeds[part.label]
+                searches += 1
                 perturbed += seeds[part.label] * n
                 characters += seeds[part.label] * n * size
     checks = trials if settings.flip_check else 0
-    total = n_victims * (baseline + perturbed + checks)
+    analysis = prepared.experiment.analysis
+    carried = trials * (n_victims - 1) if analysis.transfer else 0
+    universal = searches * max(analysis.universality, default=0)
+    total = n_victims * (baseline + perturbed + checks + carried + universal)
     tokens = n_victims * characters // CHARACTERS_PER_TOKEN
     yield f"queries: at most {total:,} (exact bound)"
     yield (
         f"  baseline {n_victims * baseline:,}, perturbed {n_victims * perturbed:,}, "
         f"flip checks {n_victims * checks:,}"
     )
+    if carried or universal:
+        yield (
+            f"  [analysis]: transfer {n_victims * carried:,}, "
+            f"universality {n_victims * universal:,}"
+        )
     yield (
         f"tokens: about {tokens:,} (estimate: {CHARACTERS_PER_TOKEN} characters a token, "
         "options listed, nothing shared)"

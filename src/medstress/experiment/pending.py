@@ -91,7 +91,7 @@ KEYS: dict[str, tuple[str, ...]] = {
 }
 """Keys that this version lacks altogether."""
 
-TABLES = ("role", "test", "analysis", "require", "tune", "train")
+TABLES = ("role", "test", "require", "tune", "train")
 """Tables that this version lacks."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from medstress.experiment.analyses import analyse, remarks
 from medstress.experiment.rows import trial_rows
 from medstress.metrics.summary import LEDGER_FIELDS, summarise
 from medstress.rows import TrialRow
@@ -29,7 +30,8 @@ def summarise_run(reader: RunReader) -> dict[str, Any]:
         "n_planned": manifest["n_planned"],
         "n_skipped_rows": sum(len(d["skipped"]) for d in manifest["datasets"].values()),
     }
-    return summarise(
+    budgets = {trial.attack: int(json.loads(trial.attack_spec)["budget"]) for trial in trials}
+    summary = summarise(
         trials,
         experiment,
         _ledgers(reader, trials),
@@ -41,8 +43,10 @@ def summarise_run(reader: RunReader) -> dict[str, Any]:
             "tokens_unique": None,
             "tokens_naive": performance.get("tokens_naive"),
         },
-        {trial.attack: int(json.loads(trial.attack_spec)["budget"]) for trial in trials},
+        budgets,
     )
+    summary["warnings"] += remarks(manifest)
+    return {**summary, "analysis": analyse(reader, trials, summary["pooled"], budgets)}
 
 
 def _ledgers(
