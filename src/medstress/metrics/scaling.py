@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from medstress.metrics.arms import Arms, Hits, Place, hits, items_of, place_fields
 from medstress.metrics.bootstrap import percentiles
-from medstress.metrics.estimates import Estimate, unknown
+from medstress.metrics.estimates import Estimate, unknown, wilson_ends
 from medstress.metrics.resampling import RESAMPLES, resampled_ratio
 from medstress.rows import TrialRow
 
@@ -175,6 +175,8 @@ def _gap(observed: NDArray[np.float64], drawn: NDArray[np.float64], n: int) -> d
     value = float(observed[at])
     # The largest of many differences is too large on average; a band over all budgets holds it.
     band = float(np.quantile(np.abs(drawn - observed).max(axis=1), 0.95))
+    if band == 0:  # every item looks alike: what n items leave open
+        band = wilson_ends(0, n)[1]
     gap = Estimate(
         value=value,
         n=n,

@@ -12,7 +12,7 @@ from scipy.stats import t as student
 
 from medstress.metrics.counts import is_answered, is_eligible, is_flipped
 from medstress.metrics.estimates import Estimate, unknown
-from medstress.metrics.resampling import ratio
+from medstress.metrics.resampling import clustered_wilson, ratio
 from medstress.rows import TrialRow
 
 GROUPS = ("all", "generalist", "specialist")
@@ -93,7 +93,9 @@ def r_cap(trials: Sequence[TrialRow]) -> Estimate:
             right[row.item_id] += is_eligible(row)
             lost[row.item_id] += is_flipped(row)
     items = sorted(right)
-    return ratio([lost[i] for i in items], [right[i] for i in items], "relative change in accuracy")
+    losses, counts = [lost[i] for i in items], [right[i] for i in items]
+    found = ratio(losses, counts, "relative change in accuracy")
+    return clustered_wilson(losses, counts) if found.low == found.high else found
 
 
 def r_cap_rows(trials: Iterable[TrialRow]) -> list[dict[str, Any]]:
