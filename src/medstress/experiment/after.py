@@ -49,7 +49,7 @@ def finish(
     try:
         rows = trial_rows(reader)
         asked = asked_trials(reader, rows, reader.items())
-        numbers = {one.trial_id: one.trial for one in reader.trials()}
+        numbers = {name: number for number, (name, _) in reader.trial_numbers().items()}
     finally:
         reader.close()
     _keep_distances(store, prepared, asked, numbers)

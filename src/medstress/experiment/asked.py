@@ -46,22 +46,24 @@ def asked_trials(
         items: its items by row.
     """
     by_id = {row.trial_id: row for row in rows if is_eligible(row)}
-    known = {stored.trial: stored for stored in reader.trials() if stored.trial_id in by_id}
+    known = {
+        number: (by_id[trial_id], items[item][1])
+        for number, (trial_id, item) in reader.trial_numbers().items()
+        if trial_id in by_id
+    }
     found: dict[int, AskedTrial] = {}
     for trial, query, text in reader.asked_edits():
-        stored = known.get(trial)
+        if trial not in known:
+            continue
         edits = decode_edits(text)
-        if stored is None or not edits or not all(edit.replacement for edit in edits):
+        if not edits or not all(edit.replacement for edit in edits):
             continue
         names = {edit.replacement.casefold() for edit in edits}
         asked = found.get(trial)
         if asked is None:
+            row, item = known[trial]
             found[trial] = AskedTrial(
-                row=by_id[stored.trial_id],
-                item=items[stored.item][1],
-                first=(query, edits),
-                last=edits,
-                names=names,
+                row=row, item=item, first=(query, edits), last=edits, names=names
             )
         else:
             asked.last = edits

@@ -10,7 +10,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import permutation_test
 
 from medstress.metrics.arms import Arms, Hits, Place, hits, items_of, place_fields, spec_of
 from medstress.metrics.bootstrap import percentiles
@@ -29,6 +28,7 @@ POINT_FIELDS = (
     "prompt_similarity",
 )
 PERMUTATIONS = 4_999
+"""Sign flips drawn where there are too many to go through."""
 REGIMES = ("near", "random", "far")
 """n < 0, n = 0 or plain random sampling, n > 0."""
 
@@ -158,19 +158,7 @@ def _test(
     """Test whether two regimes succeed equally often, on the same items."""
     difference = ours - theirs
     m = difference.shape[0]
-    p = 1.0
-    if m > 1 and difference.any():
-        p = float(
-            permutation_test(
-                (difference,),
-                lambda values, axis: values.mean(axis=axis),
-                permutation_type="samples",
-                n_resamples=PERMUTATIONS,
-                vectorized=True,
-                batch=256,
-                random_state=_SEED,
-            ).pvalue
-        )
+    p = sign_flip_p(difference)
     estimate = ratio(difference, np.ones(m), f"{first} less {second}, item by item")
     return {
         "comparison": first,
@@ -180,6 +168,32 @@ def _test(
         "p_adjusted": p,
         "method": _METHOD.format(m=m),
     }
+
+
+def sign_flip_p(difference: NDArray[np.float64]) -> float:
+    """Test whether paired differences are symmetric about 0, two-sided, by their mean.
+
+    All 2^m patterns of signs where that is fewer than 5,000, else (1 + c) / (1 + 4,999) with c
+    the drawn patterns at least as extreme. scipy's `permutation_test` gives the same p and takes
+    some fifty times as long, for it permutes pairs of general form.
+
+    Args:
+        difference: one value an item, shape (m,).
+
+    References:
+        Phipson and Smyth, "Permutation p-values should never be zero", 2010.
+    """
+    moved = difference[difference != 0]
+    m = moved.shape[0]
+    if m == 0:
+        return 1.0
+    observed = abs(float(moved.sum())) - 1e-9
+    if 2**m <= PERMUTATIONS:
+        signs = 1 - 2 * ((np.arange(2**m)[:, None] >> np.arange(m)) & 1)
+        return float((np.abs(signs @ moved) >= observed).mean())
+    rng = np.random.default_rng(_SEED)
+    signs = 1 - 2 * rng.integers(0, 2, size=(PERMUTATIONS, m), dtype=np.int8)
+    return float((1 + (np.abs(signs @ moved) >= observed).sum()) / (PERMUTATIONS + 1))
 
 
 def _adjust(rows: Sequence[Mapping[str, Any]]) -> None:

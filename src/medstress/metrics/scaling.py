@@ -125,8 +125,17 @@ def crossing(difference: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(crosses, _first(within) + 1.0, np.nan)
 
 
-def compare_curves(first: Hits, second: Hits) -> dict[str, Any]:
+def compare_curves(
+    first: Hits,
+    second: Hits,
+    known: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None,
+) -> dict[str, Any]:
     """Compare two methods over the items that both met.
+
+    Args:
+        first: successes of one method.
+        second: those of another, its rows for the same items.
+        known: the resampled curves of both, where at hand; used if both met the same items.
 
     Returns:
         `crossover` with `crossing_share` (of the resamples in which the same method overtakes),
@@ -142,10 +151,14 @@ def compare_curves(first: Hits, second: Hits) -> dict[str, Any]:
         empty = unknown("no item in common").as_json()
         return {**head, **dict.fromkeys(names, empty), "crossing_share": None, "leads_after": None}
     observed, drawn = np.zeros(budget), np.zeros((RESAMPLES, budget))
-    for arm, sign in ((first, 1), (second, -1)):
+    same = bool(((first.counts > 0) == (second.counts > 0)).all())
+    for i, (arm, sign) in enumerate(((first, 1), (second, -1))):
         above, below = arm.successes[both, :budget], arm.counts[both]
         observed += sign * above.sum(axis=0) / below.sum()
-        drawn += sign * resampled_ratio(above, below)
+        if same and known is not None:
+            drawn += sign * known[i][:, :budget]
+        else:
+            drawn += sign * resampled_ratio(above, below)
     drawn = drawn[np.isfinite(drawn).all(axis=1)]
     return {**head, **_crossover(observed, drawn, n), **_gap(observed, drawn, n)}
 
@@ -205,8 +218,10 @@ def pair_rows(arms: Arms, budgets: Mapping[str, int]) -> list[dict[str, Any]]:
         by_place.setdefault(place, []).append((attack, arm))
     rows = []
     for place, found in by_place.items():
-        for (first, ours), (second, theirs) in combinations(found, 2):
-            row = compare_curves(ours, theirs)
+        drawn = [resampled_ratio(arm.successes, arm.counts) for _, arm in found]
+        for i, j in combinations(range(len(found)), 2):
+            (first, ours), (second, theirs) = found[i], found[j]
+            row = compare_curves(ours, theirs, (drawn[i], drawn[j]))
             leads = {"attack": first, "against": second}.get(row["leads_after"] or "")
             head = {**place_fields(place), "attack": first, "against": second}
             rows.append({**head, **row, "leads_after": leads})

@@ -187,6 +187,13 @@ class RunReader:
                 note=found.get("note"),
             )
 
+    def trial_numbers(self) -> dict[int, tuple[str, int]]:
+        """Row -> (trial id, row of its item) of finished trials."""
+        rows = self._db.execute(
+            f"SELECT id, trial_id, item FROM trials WHERE verdict NOT IN {_INQUIRIES}"
+        )
+        return {row: (trial_id, item) for row, trial_id, item in rows}
+
     def asked_edits(self) -> Iterator[tuple[int, int, str]]:
         """(trial, query, edits) of every perturbed query that attacks consumed, in order."""
         yield from self._db.execute(

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import permutation_test
 
 from medstress.metrics.arms import Hits, arrange
-from medstress.metrics.exponents import compare_regimes, exponent_rows, peak
+from medstress.metrics.exponents import compare_regimes, exponent_rows, peak, sign_flip_p
 from medstress.outcomes import Verdict
 from medstress.rows import TrialRow
 
@@ -31,7 +32,7 @@ def test_a_planted_difference_of_regimes_is_found_with_its_size() -> None:
     row = compare_regimes(found, {"a": -20, "b": -10, "c": 10, "d": 20}, "r")
     tests = {(test["comparison"], test["against"]): test for test in row["tests"]}
     near = tests["near", "far"]
-    assert near["p"] == pytest.approx(2 / 5000)  # the least of 4,999 sign flips, two-sided
+    assert near["p"] == pytest.approx(1 / 5000)  # the least of 4,999 sign flips
     assert near["difference"]["value"] == pytest.approx(0.2, abs=0.06)  # three standard errors
     assert tests["random", "far"]["p"] > 0.01
     assert row["regimes"]["near"]["value"] == pytest.approx(0.4, abs=0.05)
@@ -65,6 +66,22 @@ def test_the_exact_sign_flip_p_value_of_a_small_sample_is_reproduced() -> None:
     }
     (test,) = compare_regimes(arms, {"a": -5, "c": 5}, None)["tests"]
     assert test["p"] == 2 / 32
+
+
+def test_the_sign_flip_test_agrees_with_scipys() -> None:
+    rng = np.random.default_rng(4)
+    for m, tolerance in ((9, 1e-12), (60, 0.03)):
+        values = rng.normal(0.25, 1, m)
+        expected = permutation_test(
+            (values,),
+            lambda x, axis: x.mean(axis=axis),
+            permutation_type="samples",
+            n_resamples=4_999,
+            vectorized=True,
+            random_state=2,
+        ).pvalue
+        assert sign_flip_p(values) == pytest.approx(expected, abs=tolerance)
+    assert sign_flip_p(np.zeros(4)) == 1
 
 
 def test_without_a_random_attack_n_0_stands_for_it() -> None:
