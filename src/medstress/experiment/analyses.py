@@ -58,15 +58,22 @@ def analyse(
     }
 
 
-def remarks(manifest: Mapping[str, Any]) -> list[str]:
-    """What a reader must know of the settings of `[analysis]`."""
+def remarks(reader: RunReader) -> list[str]:
+    """What a reader must know of what `[analysis]` asked."""
+    manifest, found = reader.manifest, []
     settings = manifest["config"].get("analysis", {})
     if settings.get("transfer") and len(manifest["victims"]) == 1:
-        return [
+        found.append(
             "[analysis] transfer with one victim is only the diagonal, the flip check: "
             "there is nobody to transfer to."
-        ]
-    return []
+        )
+    unanswered = sum(one.note is not None for one in reader.inquiries())
+    if unanswered:
+        found.append(
+            f"{unanswered} questions of the analyses were not answered and count as not wrong: "
+            "run again with --retry-failed."
+        )
+    return found
 
 
 def _universality(

@@ -45,7 +45,7 @@ def summarise_run(reader: RunReader) -> dict[str, Any]:
         },
         budgets,
     )
-    summary["warnings"] += remarks(manifest)
+    summary["warnings"] += remarks(reader)
     return {**summary, "analysis": analyse(reader, trials, summary["pooled"], budgets)}
 
 

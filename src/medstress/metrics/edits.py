@@ -90,7 +90,7 @@ def _cells(
         tally[1] += 1
     rows = []
     for (place, attack, cell), by_item in sorted(cells.items()):
-        tallies = list(by_item.values())
+        tallies = [by_item[item] for item in sorted(by_item)]
         estimate: Estimate = clustered_wilson([k for k, _ in tallies], [n for _, n in tallies])
         head = {**place_fields(place), "attack": attack}
         rows.append((head, cell, {"n_items": len(tallies), "asr_at_1": estimate.as_json()}))

@@ -37,7 +37,12 @@ def test_words_are_cut_only_where_one_alone_is_too_long() -> None:
 def test_prompts_of_the_model_free_embedding_have_unit_vectors_and_order() -> None:
     encoder = PromptEncoder("ngram")
     first, same, near, far = encoder.encode(
-        ["What treats it? A: aspirin", "What treats it? A: aspirin", "What treats it? A: zinc", "?!x"]
+        [
+            "What treats it? A: aspirin",
+            "What treats it? A: aspirin",
+            "What treats it? A: zinc",
+            "?!x",
+        ]
     )
     assert np.linalg.norm(first) == pytest.approx(1)
     assert first @ same == pytest.approx(1)

@@ -56,7 +56,8 @@ def two(bench):
 def test_transfer_of_planted_victims_is_what_their_weaknesses_say(two):
     rows = run(two.write(), two.out).rows()
     table = {
-        (row["attack"], row["from"], row["to"]): row for row in two.summary()["analysis"]["transfer"]
+        (row["attack"], row["from"], row["to"]): row
+        for row in two.summary()["analysis"]["transfer"]
     }
     for attack in ("random", "nearest"):
         flipped = [r for r in rows if (r.attack, r.victim, r.verdict) == (attack, "one", "flipped")]
@@ -149,9 +150,10 @@ def test_an_unanswered_question_is_counted_and_asked_again_on_demand(two, monkey
     run(two.write(), two.out)
     two.tables["analysis"] = {"universality": [4]}
     monkeypatch.setenv("VICTIM_FAILS", "1")
-    # Every call fails: the back end is given up, nothing stored is lost.
-    with pytest.raises(Exception, match="answered nothing"):
-        run(two.write(), two.out)
+    summary = run(two.write(), two.out).summary()
+    failed = [row["n_unanswered"] for row in summary["analysis"]["universality"]]
+    assert all(0 < n <= 11 for n in failed)  # some questions the attack had asked before
+    assert f"{sum(failed)} questions of the analyses were not answered" in summary["warnings"][-1]
     monkeypatch.delenv("VICTIM_FAILS")
     two.tables["analysis"] = analysis
     (row, *_) = run(two.write(), two.out, retry_failed=True).summary()["analysis"]["universality"]
@@ -185,7 +187,10 @@ def test_prompt_similarity_is_computed_once_a_trial_and_kept(two, monkeypatch):
     assert all(0 < row.prompt_similarity < 1 for row in rows)
     for row in first.summary()["pooled"]:
         n = row["n_flipped"]
-        assert (row["prompt_similarity"]["n"], row["prompt_similarity"]["value"] is None) == (n, not n)
+        assert (row["prompt_similarity"]["n"], row["prompt_similarity"]["value"] is None) == (
+            n,
+            not n,
+        )
 
     def never(self, prompts):
         raise AssertionError("embedded again")
@@ -218,9 +223,7 @@ def test_coverage_and_edits_are_read_off_what_was_asked(two):
     analysis = run(two.write(), two.out).summary()["analysis"]
     rows = [row for row in Run(two.out).rows() if row.attack == "nearest" and row.victim == "one"]
     n = sum(row.n_asked for row in rows)
-    (row,) = [
-        r for r in analysis["coverage"] if (r["attack"], r["victim"]) == ("nearest", "one")
-    ]
+    (row,) = [r for r in analysis["coverage"] if (r["attack"], r["victim"]) == ("nearest", "one")]
     assert (row["n_tried"], row["n_names"]) == (n, 40)
     cells = [r for r in analysis["words"] if (r["attack"], r["victim"]) == ("nearest", "one")]
     eligible = [row for row in rows if row.verdict in ("flipped", "held")]
