@@ -71,6 +71,7 @@ def schema_page() -> str:
         "VictimTable": "[[victim]]",
         "AttackTable": "[[attack]]",
         "TuneTable": "[tune]",
+        "AnalysisTable": "[analysis]",
     }
     parts = [f"{HEAD}# Schema\n", "## The experiment file\n"]
     for name, title in titles.items():

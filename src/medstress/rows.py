@@ -122,3 +122,5 @@ class TrialRow:
     """The perturbed prompt with the options listed (successes only)."""
     error: str | None
     """Why a failed trial failed."""
+    prompt_similarity: float | None
+    """Cosine of the embedded prompts before and after (successes, where `[analysis]` asks)."""

@@ -214,6 +214,30 @@ class TuneTable(Table):
         return tuple(sorted(grid))
 
 
+class AnalysisTable(Table):
+    """`[analysis]`: what `run` asks after the trials; no part of the fingerprint."""
+
+    transfer: bool = False
+    """Ask every success of the other victims too."""
+    universality: tuple[Count, ...] = ()
+    """Ask the m names that succeed most on other items of every item; a list of m."""
+    prompt_similarity: bool = False
+    """Embed the prompts of successes before and after; their mean cosine is the result."""
+    embedder: NonEmpty = "minilm"
+    """prompt_similarity: `minilm`, `ngram`, or a transformers encoder."""
+    pooling: Literal["cls", "mean", "first_token"] | None = None
+    """prompt_similarity: default what suits the model."""
+
+    @field_validator("universality", mode="before")
+    @classmethod
+    def _universality(cls, value: Any) -> Any:
+        if isinstance(value, list):
+            if len(set(map(str, value))) != len(value):
+                raise ValueError("values repeat")
+            return tuple(value)
+        return value
+
+
 class Experiment(Table):
     """A whole experiment file."""
 
@@ -229,6 +253,8 @@ class Experiment(Table):
     """Attacks."""
     tune: TuneTable | None = None
     """Settings of `medstress tune`; other commands do not read them."""
+    analysis: AnalysisTable = AnalysisTable()
+    """Asked after the trials."""
 
     @field_validator("dataset", "entities", "victim", "attack", mode="before")
     @classmethod

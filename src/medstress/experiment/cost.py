@@ -29,7 +29,7 @@ def estimate(prepared: Prepared) -> Iterator[str]:
         for part in prepared.attacks
     }
     template = load_template(prepared.experiment.victim[0].prompt, prepared.base)
-    baseline, perturbed, checks, characters = 0, 0, 0, 0
+    baseline, perturbed, checks, trials, searches, characters = 0, 0, 0, 0, 0, 0
     for dataset in prepared.datasets:
         asked: set[str] = set()
         for group, part in product(prepared.groups, prepared.attacks):
@@ -42,17 +42,27 @@ def estimate(prepared: Prepared) -> Iterator[str]:
                     baseline += 1
                     characters += size
                 n = _most_queries(part.attack, item, group)
+                trials += seeds[part.label]
+                searches += 1
                 checks += seeds[part.label] * _most_checks(part.attack, n)
                 perturbed += seeds[part.label] * n
                 characters += seeds[part.label] * n * size
     checks = checks if settings.flip_check else 0
-    total = n_victims * (baseline + perturbed + checks)
+    analysis = prepared.experiment.analysis
+    carried = trials * (n_victims - 1) if analysis.transfer else 0
+    universal = searches * max(analysis.universality, default=0)
+    total = n_victims * (baseline + perturbed + checks + carried + universal)
     tokens = n_victims * characters // CHARACTERS_PER_TOKEN
     yield f"queries: at most {total:,} (exact bound)"
     yield (
         f"  baseline {n_victims * baseline:,}, perturbed {n_victims * perturbed:,}, "
         f"flip checks {n_victims * checks:,}"
     )
+    if carried or universal:
+        yield (
+            f"  [analysis]: transfer {n_victims * carried:,}, "
+            f"universality {n_victims * universal:,}"
+        )
     yield (
         f"tokens: about {tokens:,} (estimate: {CHARACTERS_PER_TOKEN} characters a token, "
         "options listed, nothing shared)"

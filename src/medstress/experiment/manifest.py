@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from medstress.errors import StoreError
+from medstress.experiment.config import VictimTable
 from medstress.experiment.parts import DatasetPart, GroupPart, used_tables
 from medstress.experiment.prepared import Prepared
 from medstress.hashing import content_hash
@@ -104,7 +105,10 @@ def describe(prepared: Prepared, parts: Mapping[str, Any]) -> dict[str, Any]:
         "git_commit": git_commit(prepared.base),
         "datasets": {part.label: _dataset(part) for part in prepared.datasets},
         "groups": {part.label: _group(part) for part in prepared.groups},
-        "victims": {victim.label: _victim(victim) for victim in prepared.victims},
+        "victims": {
+            victim.label: {**_victim(victim), **_size(table)}
+            for victim, table in zip(prepared.victims, prepared.experiment.victim, strict=True)
+        },
         "attacks": {part.label: part.attack.spec() for part in prepared.attacks},
         "endpoints": [],
         **prepared.portion.notes,
@@ -138,6 +142,11 @@ def _victim(victim: Victim) -> dict[str, Any]:
         "task": victim.task.spec(),
         "prompt": {"name": template.name, "source": template.source},
     }
+
+
+def _size(table: VictimTable) -> dict[str, Any]:
+    """What figures by size need; no part of the fingerprint."""
+    return {"parameters": table.parameters, "family": table.family, "group": table.group}
 
 
 def versions() -> dict[str, str]:

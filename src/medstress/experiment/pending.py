@@ -75,7 +75,7 @@ KEYS: dict[str, tuple[str, ...]] = {
 }
 """Keys that this version lacks altogether."""
 
-TABLES = ("role", "test", "analysis", "require", "train")
+TABLES = ("role", "test", "require", "train")
 """Tables that this version lacks."""
 
 

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 from medstress import registry
 from medstress.errors import UsageError, did_you_mean
 from medstress.experiment.config import (
+    AnalysisTable,
     AttackTable,
     DatasetTable,
     EntitiesTable,
@@ -31,6 +32,7 @@ TABLES_BUILT: dict[str, type[Table]] = {
     "victim": VictimTable,
     "attack": AttackTable,
     "tune": TuneTable,
+    "analysis": AnalysisTable,
 }
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from rapidfuzz.distance import Levenshtein
 
-from medstress.calls import Call
+from medstress.calls import Answer, Call
 from medstress.items import Candidate, Question
-from medstress.outcomes import Verdict
+from medstress.outcomes import Outcome, Verdict
 from medstress.rows import TrialRow
 from medstress.store.codec import decode_edits
 from medstress.store.reader import RunReader, StoredTrial
@@ -32,6 +33,18 @@ class Prompts:
         """The number-th call of a query about a candidate."""
         return next(self._tasks[victim].flow(candidate))[number].call
 
+    def outcome(self, victim: str, candidate: Candidate, answers: Sequence[Answer]) -> Outcome:
+        """What a victim's stored answers about a candidate are worth."""
+        flow, given = self._tasks[victim].flow(candidate), list(answers)
+        requests = next(flow)
+        while True:
+            taken, given = given[: len(requests)], given[len(requests) :]
+            try:
+                requests = flow.send(tuple(taken))
+            except StopIteration as stop:
+                outcome: Outcome = stop.value.outcome
+                return outcome
+
     def listing(self, victim: str, candidate: Candidate) -> str:
         """The prompt with the options listed."""
         return listing(self._tasks[victim].template, candidate)
@@ -42,7 +55,13 @@ def trial_rows(reader: RunReader) -> list[TrialRow]:
     manifest = reader.manifest
     prompts, items = Prompts(manifest), reader.items()
     run = manifest["config"]["experiment"]["name"]
-    return [_row(run, trial, items[trial.item][1], prompts) for trial in reader.trials()]
+    embedder = manifest.get("similarity", {}).get("hash")
+    rows = []
+    for trial in reader.trials():
+        row = _row(run, trial, items[trial.item][1], prompts)
+        known, value = trial.result.get("prompt_similarity", (None, None))
+        rows.append(replace(row, prompt_similarity=value) if known and known == embedder else row)
+    return rows
 
 
 def _row(run: str, trial: StoredTrial, item: Question, prompts: Prompts) -> TrialRow:
@@ -99,6 +118,7 @@ def _row(run: str, trial: StoredTrial, item: Question, prompts: Prompts) -> Tria
         prompt_before=prompts.listing(trial.victim, Candidate(item=item)) if flipped else None,
         prompt_after=prompts.listing(trial.victim, candidate) if flipped else None,
         error=result.get("note") if trial.verdict == Verdict.FAILED.value else None,
+        prompt_similarity=None,
     )
 
 

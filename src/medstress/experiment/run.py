@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from medstress.errors import StoreError, UsageError
 from medstress.experiment import manifest as manifests
+from medstress.experiment.after import finish
 from medstress.experiment.config import Experiment
 from medstress.experiment.parts import (
     check_budgets,
@@ -23,6 +24,7 @@ from medstress.experiment.parts import (
 )
 from medstress.experiment.prepared import Prepared
 from medstress.experiment.reading import apply_overrides, check_experiment, read_experiment
+from medstress.experiment.similarity import prompt_encoder
 from medstress.hashing import content_hash
 from medstress.scheduler.progress import Limits, Progress
 from medstress.scheduler.ready_queue import Scheduler
@@ -148,6 +150,7 @@ def prepare(
         checked = check_experiment(raw)
     attacks = make_attacks(checked.attack)
     check_scores(attacks, checked.victim)
+    prompt_encoder(checked.analysis, base)  # refused now, not after the last query
     watcher.note("data")
     datasets = load_datasets(checked.dataset, base, limit)
     groups = load_groups(checked.entities, base, datasets, watcher.note, watcher.vectors)
@@ -272,15 +275,19 @@ def _drive(store: RunStore, prepared: Prepared, watcher: Watcher) -> None:
         n_queries=n_queries + prepared.portion.n_queries,
         n_tokens=n_tokens + prepared.portion.n_tokens,
     )
+    encoder = prompt_encoder(prepared.experiment.analysis, prepared.base)
     scheduler = Scheduler(store, limits=limits, on_progress=watcher.progress)
     n_planned = prepared.n_trials(len(prepared.victims))
     before = [dict(getattr(victim.backend, "counters", {})) for victim in prepared.victims]
     started = time.perf_counter()
     try:
         progress = scheduler.run(prepared.trials(), n_planned)
+        done = progress.n_done + progress.n_skipped == n_planned and finish(
+            store, prepared, encoder, watcher.note, watcher.progress
+        )
     finally:
         _account(store, prepared, time.perf_counter() - started, before)
-    if progress.n_done + progress.n_skipped == n_planned:
+    if done:
         store.write_manifest({"complete": True, "finished": manifests.now()})
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from medstress.experiment.analyses import analyse, remarks
 from medstress.experiment.rows import trial_rows
 from medstress.experiment.tuning_summary import cautions, describe_tuning
 from medstress.metrics.summary import LEDGER_FIELDS, summarise
@@ -30,6 +31,7 @@ def summarise_run(reader: RunReader) -> dict[str, Any]:
         "n_planned": manifest["n_planned"],
         "n_skipped_rows": sum(len(d["skipped"]) for d in manifest["datasets"].values()),
     }
+    budgets = _budgets(trials)
     found = summarise(
         trials,
         experiment,
@@ -42,13 +44,14 @@ def summarise_run(reader: RunReader) -> dict[str, Any]:
             "tokens_unique": None,
             "tokens_naive": performance.get("tokens_naive"),
         },
-        _budgets(trials),
+        budgets,
     )
     tuning = describe_tuning(reader, trials)
     if tuning is not None:
         found["tuning"] = tuning
         found["warnings"] += cautions(tuning)
-    return found
+    found["warnings"] += remarks(reader)
+    return {**found, "analysis": analyse(reader, trials, found["pooled"], budgets)}
 
 
 def _budgets(trials: list[TrialRow]) -> dict[str, int]:

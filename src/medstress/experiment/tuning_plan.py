@@ -89,7 +89,13 @@ class TuningPlan:
                 each = replace(each, attack=replace(attack, budget=self.table.budget))
             found.setdefault((self.template(attack), attack.n), each)
         attacks = [*found.values(), *others]
-        return replace(self.prepared, attacks=attacks, portion=self.portion(part))
+        experiment = self.prepared.experiment
+        if not self.same_items:
+            # [analysis] is about what is reported, not about the choice of n.
+            experiment = experiment.model_copy(update={"analysis": AnalysisTable()})
+        return replace(
+            self.prepared, experiment=experiment, attacks=attacks, portion=self.portion(part)
+        )
 
 
 def tune_every_n(raw: dict[str, Any]) -> None:

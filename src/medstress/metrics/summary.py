@@ -12,8 +12,8 @@ from medstress.metrics.cautions import cautions
 from medstress.metrics.chance import above_chance, chance_of
 from medstress.metrics.counts import check_trial, count_verdicts, seed_order
 from medstress.metrics.diversity import replacement_diversity
-from medstress.metrics.estimates import unknown
 from medstress.metrics.pairs import sampler_tests
+from medstress.metrics.similarity import prompt_similarity
 from medstress.metrics.success import (
     asr,
     asr_at,
@@ -142,7 +142,7 @@ def _row(key: RowKey, trials: Sequence[TrialRow], ledger: Ledger, budget: int) -
         "queries_to_success": queries_to_success(trials),
         "diversity": replacement_diversity(trials).as_json(),
         "diversity_unbiased": replacement_diversity(trials, unbiased=True).as_json(),
-        "prompt_similarity": unknown("not computed").as_json(),
+        "prompt_similarity": prompt_similarity(trials).as_json(),
     }
 
 

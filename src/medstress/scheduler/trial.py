@@ -38,6 +38,8 @@ class Purpose(StrEnum):
     ATTACK = "attack"
     AHEAD = "ahead"
     FLIP_CHECK = "flip_check"
+    TRANSFER = "transfer"
+    UNIVERSALITY = "universality"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -266,7 +266,7 @@ def test_the_only_value_that_is_built_may_be_written(tmp_path: Path) -> None:
     assert "wrap" not in experiment.victim[0].model_dump()
 
 
-@pytest.mark.parametrize("table", ["role.judge", "test", "analysis", "[require]", "train"])
+@pytest.mark.parametrize("table", ["role.judge", "test", "[require]", "train"])
 def test_a_table_that_is_not_built_yet_is_refused(tmp_path: Path, table: str) -> None:
     name = table.strip("[]").partition(".")[0]
     expected = f"e.toml, line 14: the table [{name}] is not built yet"
