@@ -10,7 +10,7 @@ import textwrap
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from medstress.metrics.estimates import Estimate
 from medstress.report.formats import clean, shorten
@@ -40,7 +40,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 SMALL, NORMAL = 7.5, 8.5
 _DPI = 200
-_CHARACTERS_PER_INCH = 19
+_CHARACTERS_PER_INCH = 21
 _LINE_INCHES = 0.125
 
 Point: TypeAlias = tuple[float, Estimate]
@@ -85,8 +85,18 @@ def draw(
         return {name: _save(figure, name) for name in formats}
 
 
-def band(axes: Axes, points: Sequence[Point], scale: float = 1.0, **line: Any) -> None:
-    """Draw estimates as a line with their intervals as a band; gaps where there is no value."""
+def band(
+    axes: Axes, points: Sequence[Point], scale: float = 1.0, shade: float = 0.14, **line: Any
+) -> None:
+    """Draw estimates as a line with their intervals as a band; what has no value is left out.
+
+    Args:
+        axes: where.
+        points: by ascending place.
+        scale: 100 draws shares in per cent.
+        shade: opacity of the band.
+        line: how the line looks; `color` is needed.
+    """
     known = [(x, e) for x, e in points if e.value is not None]
     xs = [x for x, _ in known]
     axes.plot(xs, [scale * (e.value or 0.0) for _, e in known], **line)
@@ -94,10 +104,10 @@ def band(axes: Axes, points: Sequence[Point], scale: float = 1.0, **line: Any) -
     highs = [
         scale * (e.value if e.high is None else e.high) for _, e in known if e.value is not None
     ]
-    axes.fill_between(xs, lows, highs, color=line["color"], alpha=0.14, linewidth=0)
+    axes.fill_between(xs, lows, highs, color=line["color"], alpha=shade, linewidth=0)
 
 
-def calm(axes: Axes, grid: str = "y") -> None:
+def calm(axes: Axes, grid: Literal["x", "y"] = "y") -> None:
     """Quiet axes: faint grid, no box."""
     for side, spine in axes.spines.items():
         spine.set_visible(side in ("bottom", "left"))

@@ -163,10 +163,11 @@ def _case(arm: Arm, trial: TrialRow, items: Items) -> Case:
 
 def _facts(trial: TrialRow) -> str:
     valid = {True: "valid by rule", False: "not valid", None: "validity unknown"}[trial.valid]
-    variant = trial.variant_class
-    if variant not in (None, "different"):
-        valid += f" ({str(variant).replace('_', ' ')})"
-    parts = [f"item {trial.item_id}", f"query {trial.first_success}", valid]
+    # An invalid pick is the first success, whose class this is.
+    if trial.valid is False and trial.variant_class not in (None, "different"):
+        valid += f" ({str(trial.variant_class).replace('_', ' ')} of the key)"
+    query = trial.first_valid_success or trial.first_success
+    parts = [f"item {trial.item_id}", f"query {query}", valid]
     if trial.seed is not None:
         parts.insert(1, f"seed {trial.seed}")
     if trial.score_before is not None:

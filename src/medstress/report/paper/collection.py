@@ -10,7 +10,7 @@ from medstress.report.paper import cases, changes, curves, notes, regimes, sizes
 from medstress.report.paper.arms import Arm, arms_of
 from medstress.report.paper.change_table import advantage_rows, advantage_summary, change_table
 from medstress.report.paper.latex import latex_table
-from medstress.report.paper.layout import PaperTable, as_csv
+from medstress.report.paper.layout import PaperTable, as_csv, flatten
 from medstress.report.paper.plot_advantages import plot_advantages
 from medstress.report.paper.plot_curves import plot_curves
 from medstress.report.paper.plot_regimes import plot_regimes
@@ -59,6 +59,10 @@ class _Run:
     arms: Sequence[Arm]
     items: cases.Items
     formats: Sequence[str]
+
+    def analysis(self, key: str) -> Sequence[Mapping[str, Any]]:
+        """Rows of the summary's `analysis`; empty where the run has none."""
+        return (self.summary.get("analysis") or {}).get(key) or ()
 
 
 def make_all(
@@ -173,7 +177,11 @@ def _figure_3(run: _Run, name: str, title: str) -> Iterator[Made]:
 
 
 def _figure_4(run: _Run, name: str, title: str) -> Iterator[Made]:
-    bands = [curves.panels_of(run.arms, m) for m in (curves.SEARCH, curves.DETERMINISTIC)]
+    inflections = run.analysis("curves")
+    bands = [
+        curves.with_inflections(curves.panels_of(run.arms, methods), inflections)
+        for methods in (curves.SEARCH, curves.DETERMINISTIC)
+    ]
     panels = [panel for band in bands for panel in band]
     if not panels:
         raise _Lacks(f"needs an attack with a budget of {curves.SMALLEST_BUDGET} or more")
@@ -181,6 +189,8 @@ def _figure_4(run: _Run, name: str, title: str) -> Iterator[Made]:
     said = notes.of_arms(used, run.summary)
     if any(panel.without for panel in panels):
         said.append(notes.TUNED.replace("the whole line is", "all curves are"))
+    if any(curve.inflection is not None for panel in panels for curve in panel.curves):
+        said.append("Circles: where the slope changes most (intervals: analysis-curves.csv).")
     files = plot_curves([band for band in bands if band], said, run.formats)
     yield _figure(name, title, files, said, as_csv(curves.csv_rows(panels)))
 
@@ -208,7 +218,7 @@ def _appendix_e(run: _Run, name: str, title: str) -> Iterator[Made]:
 
 
 def _appendix_m(run: _Run, name: str, title: str) -> Iterator[Made]:
-    panels = curves.growth_panels(run.arms)
+    panels = curves.with_inflections(curves.growth_panels(run.arms), run.analysis("curves"))
     if not panels:
         raise _Lacks("needs DiscreteZOO with two numbers of candidates or more")
     said = notes.of_arms([c.arm for panel in panels for c in panel.curves], run.summary)
@@ -231,6 +241,17 @@ def _variants(run: _Run, name: str, title: str) -> Iterator[Made]:
     yield _figure(name, title, files, said, as_csv(advantage_rows(found)))
 
 
+def _analyses(run: _Run, name: str, title: str) -> Iterator[Made]:
+    files = {
+        f"{name}-{key.replace('_', '-')}.csv": as_csv(flat, list(flat[0])).encode()
+        for key in run.summary.get("analysis") or {}
+        if (flat := flatten(run.analysis(key)))
+    }
+    if not files:
+        raise _Lacks("the run holds no analyses")
+    yield Made(name=name, title=title, files=files, notes=tuple(notes.state(run.summary)))
+
+
 _Maker = Callable[[_Run, str, str], Iterator[Made]]
 
 _MAKERS: tuple[tuple[str, str, _Maker], ...] = (
@@ -245,6 +266,7 @@ _MAKERS: tuple[tuple[str, str, _Maker], ...] = (
     ("appendix-e", "Appendix E, cases", _appendix_e),
     ("appendix-m", "Growth with the number of candidates M", _appendix_m),
     ("variants", "What is left of the near regime without variants of the key", _variants),
+    ("analysis", "Analyses, as numbers", _analyses),
 )
 
 

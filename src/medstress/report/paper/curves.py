@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from medstress.metrics.estimates import Estimate
@@ -33,6 +33,8 @@ class Curve:
     """What was run."""
     points: tuple[tuple[int, Estimate], ...]
     """(budget, success), for 1, 2, ... queries."""
+    inflection: float | None = None
+    """The budget where the slope changes most; None where the run's analyses do not say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +96,29 @@ def growth_panels(arms: Sequence[Arm]) -> list[CurvePanel]:
             )
         )
     return found
+
+
+def with_inflections(
+    panels: Iterable[CurvePanel], rows: Iterable[Mapping[str, Any]]
+) -> list[CurvePanel]:
+    """Panels with the inflection of every curve, as the summary's `analysis.curves` holds it."""
+    known: dict[tuple[Any, ...], float | None] = {
+        (row.get("dataset"), row.get("group"), row.get("victim"), row.get("attack")): (
+            row.get("inflection") or {}
+        ).get("value")
+        for row in rows
+    }
+    return [
+        replace(
+            panel,
+            curves=tuple(replace(c, inflection=known.get(_key(c.arm))) for c in panel.curves),
+        )
+        for panel in panels
+    ]
+
+
+def _key(arm: Arm) -> tuple[str, ...]:
+    return (arm.place.dataset, arm.group, arm.place.victim.label, arm.attack)
 
 
 def csv_rows(panels: Iterable[CurvePanel]) -> list[dict[str, Any]]:

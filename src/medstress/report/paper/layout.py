@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -86,6 +87,30 @@ def as_csv(rows: Sequence[Mapping[str, Any]], fields: Sequence[str] = CSV_FIELDS
     writer.writeheader()
     writer.writerows(rows)
     return stream.getvalue()
+
+
+def flatten(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of JSON values as lines of CSV: estimates become columns, lists JSON.
+
+    >>> flatten([{"a": {"value": 0.5, "n": 2}}, {"b": [1]}])
+    [{'a': 0.5, 'a_n': 2, 'b': None}, {'a': None, 'a_n': None, 'b': '[1]'}]
+    """
+    found: list[dict[str, Any]] = []
+    for row in rows:
+        line: dict[str, Any] = {}
+        for key, value in row.items():
+            if isinstance(value, Mapping) and "value" in value:
+                line |= {
+                    key if part == "value" else f"{key}_{part}": each
+                    for part, each in value.items()
+                }
+            elif isinstance(value, Mapping | list | tuple):
+                line[key] = json.dumps(value, ensure_ascii=False)
+            else:
+                line[key] = value
+        found.append(line)
+    names = dict.fromkeys(name for line in found for name in line)
+    return [{name: line.get(name) for name in names} for line in found]
 
 
 def csv_row(estimate: Estimate | None, **labels: Any) -> dict[str, Any]:

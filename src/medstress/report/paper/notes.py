@@ -18,8 +18,8 @@ OPTIMISTIC = (
     "optimistic."
 )
 TUNED = (
-    f"n was chosen on {SHARE:.0%} of the items (drawn by a hash of the item), and the whole line "
-    "is about the others."
+    f"n was chosen on {100 * SHARE:.0f} % of the items (drawn by a hash of the item), and the "
+    "whole line is about the others."
 )
 GIVEN = "n was given, not chosen."
 PUBLISHED = (
@@ -46,7 +46,7 @@ def of_rates(rates: Sequence[Rates], summary: Mapping[str, Any], source: str | N
         seeds_note({seed for r in rates for seed in r.seeds}),
         INTERVALS,
         *choice_notes(rates),
-        *chance_notes((r.place, r.baseline) for r in rates),
+        *chance_notes(((r.place, r.baseline) for r in rates), mark="† "),
         *state(summary),
     ]
     if source:
@@ -79,8 +79,8 @@ def choice_notes(rates: Iterable[Rates]) -> list[str]:
     return [told[rule] for rule in sorted(rules)]
 
 
-def chance_notes(places: Iterable[tuple[Place, Baseline]]) -> list[str]:
-    """Name the victims whose accuracy is not above chance."""
+def chance_notes(places: Iterable[tuple[Place, Baseline]], mark: str = "") -> list[str]:
+    """Name the victims whose accuracy is not above chance; `mark` is what marks them."""
     named: dict[str, None] = {}
     for place, clean in places:
         if clean.accuracy.n and not clean.above_chance:
@@ -89,7 +89,7 @@ def chance_notes(places: Iterable[tuple[Place, Baseline]]) -> list[str]:
     if not named:
         return []
     return [
-        f"† Not above chance: {'; '.join(named)}. There success measures the instability of "
+        f"{mark}Not above chance: {'; '.join(named)}. There success measures the instability of "
         "guesses, not lost knowledge."
     ]
 

@@ -25,6 +25,8 @@ def plot_curves(
         notes: sentences below.
         formats: of the files.
     """
+    if all(len(band) == 1 for band in bands):
+        bands = [[band[0] for band in bands]]
     rows = [band[i : i + COLUMNS] for band in bands for i in range(0, len(band), COLUMNS)]
     panels = [panel for row in rows for panel in row]
     n_columns = max(len(row) for row in rows)
@@ -58,7 +60,9 @@ def _panel(axes: Axes, panel: CurvePanel, embeddings: Sequence[str]) -> None:
             axes, curve.points, 100.0, color=_colour(curve, panel, k), linewidth=1.4,
             linestyle=_dash(curve, embeddings), marker=_marker(curve), markersize=3.2,
             markevery=max(1, budgets // 8), label=curve.label,
+            shade=0.14 if len(panel.curves) < 4 else 0.06,
         )  # fmt: skip
+        _inflection(axes, curve)
     canvas.budget_axis(axes, panel.largest)
     axes.set_xlabel("budget (perturbed queries per item)")
     axes.set_ylim(bottom=0)
@@ -70,6 +74,19 @@ def _panel(axes: Axes, panel: CurvePanel, embeddings: Sequence[str]) -> None:
     for text in made.get_texts():
         text.set_parse_math(False)
         text.set_color(canvas.INK)
+
+
+def _inflection(axes: Axes, curve: Curve) -> None:
+    """An open circle where the slope changes most, as far as the run's analyses say."""
+    if curve.inflection is None:
+        return
+    budget = min(max(1, round(curve.inflection)), len(curve.points))
+    value = curve.points[budget - 1][1].value
+    if value is not None:
+        axes.plot(
+            [curve.inflection], [100 * value], "o", markersize=8, markerfacecolor="none",
+            markeredgecolor=axes.lines[-1].get_color(), markeredgewidth=1.1,
+        )  # fmt: skip
 
 
 def _colour(curve: Curve, panel: CurvePanel, k: int) -> str:

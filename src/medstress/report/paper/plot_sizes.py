@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from medstress.report.formats import shorten
 from medstress.report.paper import canvas
 from medstress.report.paper.arms import METHODS
+from medstress.report.paper.rates import Rates
 from medstress.report.paper.sizes import GROUPS, SizePanel
 
 if TYPE_CHECKING:
@@ -44,6 +45,9 @@ def plot_sizes(
             canvas.title(axes, panels[i].label, i, limit=44)
             if i % n_columns == 0:
                 axes.set_ylabel("ASR@1 (%)")
+        # All panels share it; only now does it know all bars. Room for the names of the groups.
+        grid[0][0].margins(y=0.14)
+        grid[0][0].set_ylim(bottom=0)
         canvas.legend(figure, list(handles.values()), list(handles), 4)
 
     return canvas.draw(
@@ -75,10 +79,11 @@ def _panel(axes: Axes, panel: SizePanel, handles: dict[str, Any]) -> None:
         )  # fmt: skip
         handles.setdefault(METHODS[method], bars)
     _theirs(axes, panel, places, handles)
-    labels = [f"{shorten(bar.place.victim.label, 18)}\n{_size(bar)}" for bar in panel.bars]
+    labels = [
+        f"{shorten(bar.place.victim.label, 18)}{_mark(bar)}\n{_size(bar)}" for bar in panel.bars
+    ]
     axes.set_xticks(places, labels, parse_math=False, rotation=30, ha="right")
     _groups(axes, panel, places)
-    axes.set_ylim(bottom=0)
     axes.set_xlim(places[0] - 0.7, places[-1] + 0.7)
     canvas.calm(axes)
 
@@ -124,6 +129,10 @@ def _groups(axes: Axes, panel: SizePanel, places: Sequence[float]) -> None:
         )
 
 
-def _size(bar: Any) -> str:
+def _mark(bar: Rates) -> str:
+    return "" if bar.baseline.above_chance else " †"
+
+
+def _size(bar: Rates) -> str:
     parameters = bar.place.victim.parameters or 0.0
     return f"{parameters / 1e9:g}B" if parameters >= 1e9 else f"{parameters / 1e6:g}M"
