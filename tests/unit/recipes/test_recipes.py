@@ -60,9 +60,6 @@ def small(tmp_path, monkeypatch):
         for group in raw["entities"]:
             if group["embedding"] == "minilm":
                 changes.append(f"entities.{group['name']}.embedding='ngram'")
-            if group["embedding"] == "ngram":
-                # Two groups of one embedding differ by their distance's anchor list: the synonyms.
-                changes.append(f"entities.{group['name']}.synonyms='none'")
         return changes
 
     return options
