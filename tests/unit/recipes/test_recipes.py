@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -80,7 +81,7 @@ def test_a_recipe_is_complete(name):
     assert len(raw["victim"]) > 1
     assert all("/" in v["model"] for v in raw["victim"] if v is not victim)
     assert [d["name"] for d in raw["dataset"] if d.get("use", True)] == ["sample"]
-    checked = read_experiment(find_source(name).base / name)
+    checked = read_experiment(Path(name))
     assert checked.experiment.name == name
 
 
@@ -115,7 +116,7 @@ def test_victims_and_data_are_exchanged_by_set():
         "dataset.medmcqa.use=true",
         "dataset.medmcqa.path=q.parquet",
     ]
-    found = read_experiment(find_source("xian2025-table1").base / "xian2025-table1", changes)
+    found = read_experiment(Path("xian2025-table1"), changes)
     assert [v.model for v in found.victim] == ["johnsnowlabs/JSL-MedLlama-3-8B-v2.0"]
     assert [(d.name, d.path) for d in found.dataset] == [("medmcqa", "q.parquet")]
 
