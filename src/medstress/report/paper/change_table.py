@@ -73,9 +73,10 @@ def advantage_summary(found: Sequence[Advantage]) -> list[str]:
     """One sentence a line of the figure: the share of the advantage that is left."""
     sentences = []
     for each in found:
-        both, valid = each.gain[0].value, each.gain[1].value
-        if both is None or valid is None or both <= 0:
-            sentences.append(f"{label_of(each)}: no advantage over random to begin with.")
+        both, valid, low = each.gain[0].value, each.gain[1].value, each.gain[0].low
+        if both is None or valid is None or low is None or low <= 0:
+            # A share of what may be nothing would mean nothing.
+            sentences.append(f"{label_of(each)}: no clear advantage over random to begin with.")
         else:
             left = f"{100 * valid / both:.0f} %".replace("-", "−")
             sentences.append(f"{label_of(each)}: {left} of the advantage is left.")

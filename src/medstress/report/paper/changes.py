@@ -92,29 +92,34 @@ class Advantage:
 
 
 def advantages_of(arms: Sequence[Arm]) -> list[Advantage]:
-    """Compare near arms that ask variants of the key, and mark them, with random sampling."""
+    """Compare near arms that ask variants of the key, and mark them, with random sampling.
+
+    At one query and at the largest budget of both.
+    """
     found = []
     for near in arms:
         if near.method != "near" or not _marks(near):
             continue
         rivals = [a for a in arms if a.place == near.place and a.method == "random" and _marks(a)]
         for rival in rivals[:1]:
-            budget = min(near.budget, rival.budget)
-            scores = (_within(budget), _valid_within(budget))
-            found.append(
-                Advantage(
-                    place=near.place,
-                    n=near.n or 0.0,
-                    budget=budget,
-                    near=_pair(near.trials, scores),
-                    random=_pair(rival.trials, scores),
-                    gain=(
-                        paired_change(rival.trials, near.trials, scores[0]),
-                        paired_change(rival.trials, near.trials, scores[1]),
-                    ),
-                )
-            )
+            for budget in sorted({1, min(near.budget, rival.budget)}):
+                found.append(_advantage(near, rival, budget))
     return found
+
+
+def _advantage(near: Arm, rival: Arm, budget: int) -> Advantage:
+    scores = (_within(budget), _valid_within(budget))
+    return Advantage(
+        place=near.place,
+        n=near.n or 0.0,
+        budget=budget,
+        near=_pair(near.trials, scores),
+        random=_pair(rival.trials, scores),
+        gain=(
+            paired_change(rival.trials, near.trials, scores[0]),
+            paired_change(rival.trials, near.trials, scores[1]),
+        ),
+    )
 
 
 def mean_over_items(trials: Iterable[TrialRow], score: Score) -> Estimate:

@@ -56,7 +56,8 @@ def label_of(advantage: Advantage) -> str:
     place = advantage.place
     n = f"{advantage.n:g}".replace("-", "−")
     parts = (
-        place.victim.label, place.dataset, place.entity, f"n = {n}", f"B = {advantage.budget}",
+        place.victim.label, place.dataset, place.entity, place.embedding, f"n = {n}",
+        f"B = {advantage.budget}",
     )  # fmt: skip
     return " · ".join(parts)
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLUMNS = 2
+_OTHERS = tuple(canvas.SERIES[i] for i in (1, 3, 7, 2, 4))
 
 
 def plot_curves(
@@ -54,10 +55,10 @@ def plot_curves(
 
 
 def _panel(axes: Axes, panel: CurvePanel, embeddings: Sequence[str]) -> None:
-    for k, curve in enumerate(panel.curves):
+    for curve in panel.curves:
         budgets = len(curve.points)
         canvas.band(
-            axes, curve.points, 100.0, color=_colour(curve, panel, k), linewidth=1.4,
+            axes, curve.points, 100.0, color=_colour(curve, panel), linewidth=1.4,
             linestyle=_dash(curve, embeddings), marker=_marker(curve), markersize=3.2,
             markevery=max(1, budgets // 8), label=curve.label,
             shade=0.14 if len(panel.curves) < 4 else 0.06,
@@ -89,11 +90,12 @@ def _inflection(axes: Axes, curve: Curve) -> None:
         )  # fmt: skip
 
 
-def _colour(curve: Curve, panel: CurvePanel, k: int) -> str:
+def _colour(curve: Curve, panel: CurvePanel) -> str:
+    """The method's colour; several attacks of one method share out the other colours."""
     same = [c for c in panel.curves if c.method == curve.method and c.embedding == curve.embedding]
     if len(same) == 1 and curve.method in canvas.METHOD_COLOURS:
         return canvas.METHOD_COLOURS[curve.method]
-    return canvas.SERIES[k % len(canvas.SERIES)]
+    return _OTHERS[same.index(curve) % len(_OTHERS)]
 
 
 def _dash(curve: Curve, embeddings: Sequence[str]) -> Any:
