@@ -167,7 +167,7 @@ def test_looking_does_not_change_the_run(medstress, finished, summary):
     assert (finished.out / "run.sqlite").read_bytes() == before
 
 
-LOOKS = (["summary"], ["summary", "--json"], ["report"])
+LOOKS = (["summary"], ["summary", "--json"], ["report"], ["figures", "--out", "figures"])
 
 
 @pytest.mark.parametrize("look", [*LOOKS, ["export", "--table", "trials", "--to", "x.csv"]])

@@ -9,11 +9,14 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from medstress import recipes
 from medstress.cli.display import display, print_table
 from medstress.errors import UsageError
+from medstress.experiment.figures import INDEX
 from medstress.experiment.parts import open_victims
 from medstress.experiment.prepared import Prepared
 from medstress.experiment.run import Run, Watcher, prepare, run
+from medstress.report.paper.collection import Made, Skipped
 
 
 def demo_cli(args: argparse.Namespace) -> int:
@@ -106,6 +109,38 @@ def export_cli(args: argparse.Namespace) -> int:
         raise UsageError("--table reviews is not built yet: reviews come with `medstress review`")
     n = Run(args.folder).export(args.table, args.to)
     print(f"{n} rows: {args.to}")
+    return 0
+
+
+def figures_cli(args: argparse.Namespace) -> int:
+    """`medstress figures`."""
+    formats = [name.strip() for name in args.format.split(",") if name.strip()]
+    found = Run(args.folder).figures(args.out, formats)
+    for each in found:
+        if isinstance(each, Made):
+            print(f"{each.title}: {', '.join(sorted(each.files))}")
+    for each in found:
+        if isinstance(each, Skipped):
+            print(f"not made: {each.title}: {each.reason}", file=sys.stderr)
+    print(f"figures: {Path(args.out) / INDEX}")
+    return 0
+
+
+def recipe_cli(args: argparse.Namespace) -> int:
+    """`medstress recipe`."""
+    text = recipes.text_of(args.name)
+    if args.to is None:
+        print(text, end="")
+        return 0
+    path = Path(args.to)
+    if path.exists():
+        # Somebody may have edited it: a recipe is there to be changed.
+        raise UsageError(f"--to {path}: it is there already; give another name, or remove it")
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--to {path}: cannot write it: {error.strerror}") from error
+    print(f"recipe: {path}   next: medstress run {path}")
     return 0
 
 

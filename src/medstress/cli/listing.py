@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from medstress import registry
-from medstress.errors import UsageError
+from medstress import recipes, registry
 
 
 def listing(kind: str) -> list[tuple[str, str]]:
@@ -11,7 +10,7 @@ def listing(kind: str) -> list[tuple[str, str]]:
     if kind in registry.KINDS:
         return [(name, entry.summary) for name, entry in registry.installed(kind).items()]
     if kind == "recipes":
-        raise UsageError("recipes are not built yet")
+        return [(name, recipes.summary_of(name)) for name in recipes.names()]
     if kind == "samplers":
         from medstress.attacks.samplers import SUMMARIES
 

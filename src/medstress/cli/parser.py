@@ -20,7 +20,6 @@ KINDS = (
 )
 NOT_BUILT = (
     "watch",
-    "figures",
     "compare",
     "explain",
     "test",
@@ -29,7 +28,6 @@ NOT_BUILT = (
     "train",
     "review",
     "cache",
-    "recipe",
 )
 """Commands of the interface that this version lacks."""
 
@@ -92,7 +90,9 @@ def _run(commands: argparse._SubParsersAction[_Parser]) -> None:
         description="Run an experiment. On a folder that holds the same one it resumes; with "
         "more items, seeds, victims or attacks it extends; one that changes any is refused.",
     )
-    run.add_argument("experiment", metavar="EXPERIMENT.toml")
+    run.add_argument(
+        "experiment", metavar="EXPERIMENT.toml", help="a file, or the name of a shipped recipe"
+    )
     run.add_argument("--out", metavar="DIR", help="run folder (default: runs/<name>)")
     _running(run)
 
@@ -140,6 +140,20 @@ def _look(commands: argparse._SubParsersAction[_Parser]) -> None:
     report = commands.add_parser("report", help="one self-contained HTML file, readable offline")
     report.add_argument("folder", metavar="DIR")
     report.add_argument("--out", metavar="FILE", help="default: DIR/report.html")
+    figures = commands.add_parser(
+        "figures",
+        help="the tables and figures of the papers",
+        description="Write the tables (LaTeX, CSV) and figures of the papers that the run can "
+        "fill, with intervals, and index.md with their captions. Says which it cannot, and why.",
+    )
+    figures.add_argument("folder", metavar="DIR")
+    figures.add_argument("--out", required=True, metavar="DIR2", help="folder to write into")
+    figures.add_argument(
+        "--format",
+        default="pdf,svg,png",
+        metavar="FORMATS",
+        help="of figures: pdf, svg, png, parted by commas (default: all)",
+    )
     export = commands.add_parser("export", help="tidy rows of a run")
     export.add_argument("folder", metavar="DIR")
     export.add_argument(
@@ -156,3 +170,11 @@ def _look(commands: argparse._SubParsersAction[_Parser]) -> None:
 def _list(commands: argparse._SubParsersAction[_Parser]) -> None:
     listing = commands.add_parser("list", help="what is installed, plug-ins included")
     listing.add_argument("kind", metavar="KIND", choices=KINDS, help=", ".join(KINDS))
+    recipe = commands.add_parser(
+        "recipe",
+        help="a shipped experiment: a table or figure of a paper",
+        description="Print a shipped experiment, or write it to a file of yours. `medstress run "
+        "NAME` runs it as it is.",
+    )
+    recipe.add_argument("name", metavar="NAME", help="see: medstress list recipes")
+    recipe.add_argument("--to", metavar="FILE", help="write it to this file")

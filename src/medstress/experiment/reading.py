@@ -23,6 +23,7 @@ from medstress.experiment.config import (
     VictimTable,
 )
 from medstress.experiment.pending import TABLES, built_but_fixed, not_built, wrong_word
+from medstress.experiment.sources import find_source
 
 ARRAYS = ("dataset", "entities", "victim", "attack")
 TABLES_BUILT: dict[str, type[Table]] = {
@@ -44,26 +45,21 @@ def read_experiment(
     """Read, override and check an experiment file.
 
     Args:
-        path: the TOML file.
+        path: the TOML file, or the name of a shipped recipe.
         overrides: `table.key=value` or `table.NAME.key=value`, values as in TOML.
         complete: fills in what a command decides itself, before the check.
 
     Raises:
         UsageError: one sentence: what was expected, what came, in which line, what to do.
     """
+    source = find_source(path)
     try:
-        text = path.read_text("utf-8")
-        raw = tomllib.loads(text)
-    except FileNotFoundError:
-        near = did_you_mean(path.name, (p.name for p in path.parent.glob("*.toml")))
-        raise UsageError(f"there is no experiment file {path}{near}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read {path}: {error}") from error
+        raw = tomllib.loads(source.text)
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{path} is not valid TOML: {error}") from error
     apply_overrides(raw, overrides)
     complete(raw)
-    return check_experiment(raw, _Where(path.name, text))
+    return check_experiment(raw, _Where(source.name, source.text))
 
 
 def apply_overrides(raw: dict[str, Any], overrides: Sequence[str]) -> None:
@@ -107,17 +103,21 @@ def check_experiment(raw: Mapping[str, Any], where: _Where | None = None) -> Exp
             raise UsageError(f"{where.table(table)}: expected one [{table}], got {len(rows)}")
         if not all(isinstance(row, dict) for row in rows):
             raise UsageError(f"{where.table(table)}: {table} must be a table, got {value!r}")
-        kept = [_without_fixed(table, row, where, i) for i, row in enumerate(rows)]
-        used = [
-            i
-            for i, row in enumerate(kept)
-            if table not in ARRAYS or row.get("use", True) is not False
+        # An entry that is switched off may name what is not built or not installed.
+        kept = [
+            dict(row) if _is_off(table, row) else _without_fixed(table, row, where, i)
+            for i, row in enumerate(rows)
         ]
+        used = [i for i, row in enumerate(kept) if not _is_off(table, row)]
         where.used[table] = used
         if table in ARRAYS and kept and not used:
             raise UsageError(f"{where.table(table)}: every [[{table}]] entry has use = false")
         cleaned[table] = [kept[i] for i in used] if table in ARRAYS else kept[0]
     return _validate(cleaned, where)
+
+
+def _is_off(table: str, row: Mapping[str, Any]) -> bool:
+    return table in ARRAYS and row.get("use", True) is False
 
 
 def check_table(table: str, values: Mapping[str, Any]) -> Any:

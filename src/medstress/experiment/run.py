@@ -25,6 +25,7 @@ from medstress.experiment.parts import (
 from medstress.experiment.prepared import Prepared
 from medstress.experiment.reading import apply_overrides, check_experiment, read_experiment
 from medstress.experiment.similarity import prompt_encoder
+from medstress.experiment.sources import find_source
 from medstress.hashing import content_hash
 from medstress.scheduler.progress import Limits, Progress
 from medstress.scheduler.ready_queue import Scheduler
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     import polars
     from filelock import FileLock
 
+    from medstress.report.paper.collection import Made, Skipped
     from medstress.rows import TrialRow
 
 T = TypeVar("T")
@@ -96,6 +98,18 @@ class Run:
 
         return render_report(self.summary(), self.rows(), self.manifest())
 
+    def figures(
+        self, out: str | Path, formats: Sequence[str] = ("pdf", "svg", "png")
+    ) -> list[Made | Skipped]:
+        """Write the tables and figures of the papers that the run can fill; says which.
+
+        Raises:
+            UsageError: an unknown format, or a folder that cannot be written.
+        """
+        from medstress.experiment.figures import write_figures
+
+        return self._read(lambda reader: write_figures(reader, Path(out), formats))
+
     def export(self, table: str, to: str | Path) -> int:
         """Write one table as JSONL, CSV or parquet; returns the number of rows."""
         from medstress.experiment.export import export
@@ -134,9 +148,9 @@ def prepare(
     base = Path.cwd()
     given: Any = experiment
     if isinstance(experiment, str | Path):
-        base = Path(experiment).resolve().parent
+        source = find_source(experiment)
+        base, given = source.base, source.text
         checked = read_experiment(Path(experiment), overrides, complete)
-        given = Path(experiment).read_text("utf-8")
     elif isinstance(experiment, Experiment):
         checked, given = experiment, used_tables(experiment)
     elif not isinstance(experiment, Mapping):
@@ -178,7 +192,8 @@ def run(
     """Run, resume or extend an experiment.
 
     Args:
-        experiment: a TOML file, a dict of the same shape, or a checked `Experiment`.
+        experiment: a TOML file or the name of a shipped recipe, a dict of the same shape, or a
+            checked `Experiment`.
         out: the run folder; default ``runs/<name>``.
         fresh: throw away what the folder holds.
         retry_failed: run failed trials again.

@@ -10,7 +10,7 @@ from typing import Any
 from medstress import registry
 from medstress.attacks.protocol import Attack
 from medstress.errors import UsageError
-from medstress.experiment.config import TuneTable
+from medstress.experiment.config import AnalysisTable, TuneTable
 from medstress.experiment.parts import AttackPart
 from medstress.experiment.prepared import Portion, Prepared
 from medstress.experiment.reading import check_table
