@@ -93,6 +93,8 @@ class EntitySubstitution:
         """Why the item cannot be attacked, or None."""
         if not _distractor_spans(item, resources):
             return f"no distractor mentions an entity of type {resources.group}"
+        if reason := resources.perturbations.obstacle(item):
+            return reason
         if resources.perturbations.allowed(item).size == 0:
             return "no name of the vocabulary may replace it"
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from medstress.experiment.parts import select_items
+from medstress.experiment.parts import select_items, undefined_names
 from medstress.experiment.prepared import Prepared
 from medstress.items import Candidate
 from medstress.tasks.multiple_choice import listing
@@ -55,4 +55,7 @@ def estimate(prepared: Prepared) -> Iterator[str]:
         f"tokens: about {tokens:,} (estimate: {CHARACTERS_PER_TOKEN} characters a token, "
         "options listed, nothing shared)"
     )
+    for group in prepared.groups:
+        if told := undefined_names(group.label, group.perturbations):
+            yield told
     yield "money and time: unknown (no price or measured speed of these victims)"

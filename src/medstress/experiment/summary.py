@@ -29,7 +29,7 @@ def summarise_run(reader: RunReader) -> dict[str, Any]:
         "n_planned": manifest["n_planned"],
         "n_skipped_rows": sum(len(d["skipped"]) for d in manifest["datasets"].values()),
     }
-    return summarise(
+    summary = summarise(
         trials,
         experiment,
         _ledgers(reader, trials),
@@ -43,6 +43,9 @@ def summarise_run(reader: RunReader) -> dict[str, Any]:
         },
         {trial.attack: int(json.loads(trial.attack_spec)["budget"]) for trial in trials},
     )
+    groups = manifest.get("groups", {}).values()
+    summary["warnings"] += [group["undefined"] for group in groups if group.get("undefined")]
+    return summary
 
 
 def _ledgers(

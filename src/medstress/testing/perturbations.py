@@ -54,6 +54,9 @@ class PerturbationTable:
             return self._distances(anchor, text)
         return self._distances.get(text, nan)
 
+    def obstacle(self, item: Question) -> str | None:
+        """None: whether a name has a distance is for `allowed` to say."""
+
     def allowed(self, item: Question) -> IndexArray:
         """Indices of the names that equal no option and have a distance, ascending."""
         options = {option.strip().casefold() for option in item.options}
