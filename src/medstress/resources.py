@@ -44,6 +44,9 @@ class PerturbationSet(Protocol):
     def distance_to(self, anchor: str, text: str) -> float:
         """h(anchor, text) for one text that need not be in the vocabulary; nan where undefined."""
 
+    def obstacle(self, item: Question) -> str | None:
+        """Why no name has a distance from the item's key, or None."""
+
     def allowed(self, item: Question, rule: Exclusions = "exclude") -> IndexArray:
         """Indices of the names that may be drawn under a rule, ascending; by default those that
         cannot be a second right answer or repeat an option (METHODS 3.3)."""

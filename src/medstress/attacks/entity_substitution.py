@@ -210,6 +210,8 @@ class EntitySubstitution:
             return f"its key is {self.goal}, the target"
         if self.goal != "untargeted" and self.goal not in item.letters:
             return f"it has no option {self.goal}, the target"
+        if reason := resources.perturbations.obstacle(item):
+            return reason
         if resources.perturbations.allowed(item, self.rule).size == 0:
             return "no name of the vocabulary may replace it"
         if not self._spans(item, resources):

@@ -26,7 +26,14 @@ _PLAIN: dict[str, tuple[tuple[str, str], ...]] = {
     "embeddings": (
         ("minilm", "all-MiniLM-L6-v2, mean pooling; extra: medstress[minilm]"),
         ("ngram", "hashed character n-grams and words, TF-IDF; no model"),
-        ("PATH or hub id", "any transformers encoder; pooling cls, mean or first_token"),
+        ("PATH.txt, .vec, .gz", "word vectors in GloVe's text format; mean of a name's words"),
+        ("GanjinZero/UMLSBert_ENG", "CODER, a BERT trained on UMLS; pooling cls"),
+        ("thenlper/gte-base", "GTE; mean pooling"),
+        (
+            "PATH or hub id",
+            "any encoder for transformers or sentence-transformers; pooling cls, "
+            "mean or first_token",
+        ),
     ),
     "recognisers": (("given", "mentions that come with the rows"),),
     "vocabularies": (

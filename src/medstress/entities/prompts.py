@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from medstress.entities.embeddings import Embedder
-from medstress.entities.encoders import MAX_TOKENS, minilm_folder, model_folder
+from medstress.entities.encoders import MAX_TOKENS
 from medstress.hashing import content_hash
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class PromptEncoder:
     """Gives whole prompts their unit vectors.
 
     *Differs from the paper*, whose library cuts a prompt off where its model stops reading
-    (256 or 512 tokens; an edit of an option lies near the end of the prompt and would be lost):
+    (128 to 512 tokens; an edit of an option lies near the end of the prompt and would be lost):
     here a longer prompt is read in windows of whole words, and its vector is the mean of their
     unit vectors, weighted by their tokens, scaled to unit length. Shorter prompts are read whole.
 
@@ -48,15 +48,13 @@ class PromptEncoder:
         """Check the arguments; a model is loaded when the first prompt comes.
 
         Args:
-            embedding: `minilm`, `ngram`, or the path or hub id of a transformers encoder.
+            embedding: as for a group: see `Embedder`.
             pooling: how token states become a vector; None: the model's usual one.
             base: folder that a relative model path starts from.
 
         Raises:
             UsageError: an unknown pooling.
         """
-        self._embedding = embedding
-        self._base = base or Path()
         self._embedder = Embedder(embedding, pooling, base=base)
 
     @cached_property
@@ -72,7 +70,7 @@ class PromptEncoder:
         """Return unit vectors, shape (n_prompts, n_dimensions)."""
         counts = [[1]] * len(prompts)
         pieces = [[prompt] for prompt in prompts]
-        if self._embedding != "ngram":
+        if self._embedder.folder is not None:
             cut = [windows(prompt, self._limit, self._count) for prompt in prompts]
             pieces = [[text for text, _ in parts] for parts in cut]
             counts = [[n for _, n in parts] for parts in cut]
@@ -81,26 +79,25 @@ class PromptEncoder:
         weights = np.array([n for parts in counts for n in parts], dtype=np.float64)
         starts = np.cumsum([0, *(len(parts) for parts in pieces[:-1])])
         sums = np.add.reduceat(vectors * weights[:, None], starts, axis=0)
-        return np.asarray(sums / np.linalg.norm(sums, axis=1, keepdims=True))
+        lengths = np.linalg.norm(sums, axis=1, keepdims=True)
+        return np.asarray(sums / np.where(lengths > 0, lengths, 1))
 
     @cached_property
     def _tokenizer(self) -> Callable[..., dict[str, list[list[int]]]]:
         from transformers import AutoTokenizer
 
-        folder = (
-            minilm_folder()
-            if self._embedding == "minilm"
-            else model_folder(self._embedding, self._base)
-        )
+        assert self._embedder.folder is not None
         found: Callable[..., dict[str, list[list[int]]]] = AutoTokenizer.from_pretrained(
-            str(folder), local_files_only=True
+            str(self._embedder.folder.model), local_files_only=True
         )
         return found
 
     @cached_property
     def _limit(self) -> int:
         tokenizer: object = self._tokenizer
-        longest = min(MAX_TOKENS, int(getattr(tokenizer, "model_max_length", MAX_TOKENS)))
+        folder = self._embedder.folder
+        read = (folder.max_tokens if folder else None) or MAX_TOKENS
+        longest = min(MAX_TOKENS, read, int(getattr(tokenizer, "model_max_length", MAX_TOKENS)))
         return longest - len(self._tokenizer([""])["input_ids"][0]) - SLACK
 
     def _count(self, texts: list[str]) -> list[int]:

@@ -80,19 +80,30 @@ class EntitiesTable(Table):
     column: Annotated[int, Field(ge=0)] | None = None
     """Column of a table without header, from 0."""
     embedding: NonEmpty = "minilm"
-    """`minilm`, `ngram`, or a transformers model."""
+    """`minilm`, `ngram`, word vectors, or a transformers model."""
     pooling: Literal["cls", "mean", "first_token"] | None = None
     """Default: what suits the model."""
     limit: Count | None = None
     """Attackable items of this group, drawn after the data set's limit."""
-    distance: Literal["cosine"] = "cosine"
-    """h of the samplers."""
+    distance: NonEmpty = "cosine"
+    """h of the samplers: `cosine`, `euclidean`, `mondo`, `mesh`, or a function of the user's."""
     synonyms: NonEmpty = "default"
-    """Second right answers to exclude: `default`, `none`, or a table."""
-    choices: Literal["default"] = "default"
-    """Which defaults hold."""
+    """Second right answers to exclude: `default`, `none`, a table, MRCONSO.RRF, or OBO."""
+    choices: Literal["default", "as_published", "as_released"] = "default"
+    """Which defaults hold: `as_released` pools every model by `first_token`."""
     use: bool = True
     """False switches the entry off."""
+
+    @field_validator("distance")
+    @classmethod
+    def _distance(cls, value: str) -> str:
+        from pydantic_core import PydanticCustomError
+
+        from medstress.entities.distances import wrong_distance
+
+        if reason := wrong_distance(value):
+            raise PydanticCustomError("distance", "{reason}", {"reason": reason})
+        return value
 
     @field_validator("type", mode="before")
     @classmethod
@@ -224,7 +235,7 @@ class AnalysisTable(Table):
     prompt_similarity: bool = False
     """Embed the prompts of successes before and after; their mean cosine is the result."""
     embedder: NonEmpty = "minilm"
-    """prompt_similarity: `minilm`, `ngram`, or a transformers encoder."""
+    """prompt_similarity: as `embedding` of a group."""
     pooling: Literal["cls", "mean", "first_token"] | None = None
     """prompt_similarity: default what suits the model."""
 

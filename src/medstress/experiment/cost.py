@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import product
 
 from medstress.attacks.protocol import Attack, Bounded, SearchOn, search_on
-from medstress.experiment.parts import GroupPart
+from medstress.experiment.parts import GroupPart, undefined_names
 from medstress.experiment.prepared import Prepared
 from medstress.items import Candidate, Question
 from medstress.tasks.multiple_choice import listing
@@ -67,6 +67,9 @@ def estimate(prepared: Prepared) -> Iterator[str]:
         f"tokens: about {tokens:,} (estimate: {CHARACTERS_PER_TOKEN} characters a token, "
         "options listed, nothing shared)"
     )
+    for group in prepared.groups:
+        if told := undefined_names(group.label, group.perturbations):
+            yield told
     yield "money and time: unknown (no price or measured speed of these victims)"
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from medstress.errors import StoreError
 from medstress.experiment.config import VictimTable
-from medstress.experiment.parts import DatasetPart, GroupPart, used_tables
+from medstress.experiment.parts import DatasetPart, GroupPart, undefined_names, used_tables
 from medstress.experiment.prepared import Prepared
 from medstress.hashing import content_hash
 from medstress.version import __version__
@@ -130,6 +130,9 @@ def _group(part: GroupPart) -> dict[str, Any]:
         "n_names": len(part.perturbations.names),
         "vocabulary_hash": part.perturbations.vocabulary.hash,
         "embedding": part.table.embedding,
+        "distance": part.table.distance,
+        "n_undefined": len(part.perturbations.undefined),
+        "undefined": undefined_names(part.label, part.perturbations),
         "hash": part.perturbations.hash,
     }
 

@@ -108,6 +108,7 @@ def load_groups(
     Raises:
         UsageError: a part is missing or malformed, or the rows carry no mention at all.
     """
+    from medstress.entities.distances import check_types
     from medstress.entities.embeddings import Embedder
     from medstress.entities.perturbations import VectorPerturbationSet
     from medstress.entities.semantic_types import types_of
@@ -121,12 +122,24 @@ def load_groups(
     parts = []
     for table, label in zip(tables, labels, strict=True):
         types = types_of(table.type)
+        check_types(table.distance, types)
         vocabulary = load_vocabulary(table.vocabulary, base, table.column)
         note(f"vectors of {len(vocabulary.names):,} names ({label}, {table.embedding})")
-        embedder = Embedder(table.embedding, table.pooling, corpus=vocabulary.names, base=base)
-        synonyms = load_synonyms(table.synonyms, base)
-        perturbations = VectorPerturbationSet(vocabulary, embedder, synonyms, table.distance)
+        embedder = Embedder(
+            table.embedding,
+            table.pooling,
+            corpus=vocabulary.names,
+            base=base,
+            choices=table.choices,
+        )
+        needed = {*vocabulary.names, *_key_texts(datasets)}
+        synonyms = load_synonyms(table.synonyms, base, needed)
+        perturbations = VectorPerturbationSet(
+            vocabulary, embedder, synonyms, table.distance, base=base
+        )
         perturbations.prepare(*_texts_to_embed(datasets, types), progress=on_vectors)
+        if told := undefined_names(label, perturbations):
+            note(told)
         resources = Resources(group=label, types=types, perturbations=perturbations)
         parts.append(
             GroupPart(label=label, table=table, resources=resources, perturbations=perturbations)
@@ -217,15 +230,20 @@ def check_budgets(attacks: Sequence[AttackPart], groups: Sequence[GroupPart]) ->
         UsageError: an attack's budget is larger than a group's vocabulary.
     """
     for group in groups:
-        size = len(group.perturbations.names)
+        size = len(group.perturbations.names) - len(group.perturbations.undefined)
+        without = (
+            f" that are not {group.perturbations.lack}"
+            if len(group.perturbations.undefined)
+            else ""
+        )
         for part in attacks:
             # A search that nothing ends has the vocabulary as its budget.
             is_endless = search_on(part.attack) is SearchOn.ALWAYS
             if part.attack.budget > size and not is_endless:
                 raise UsageError(
                     f"attack {part.label!r}: budget {part.attack.budget} is larger than the "
-                    f"vocabulary of group {group.label!r} ({size} names); lower the budget or "
-                    "give a larger vocabulary"
+                    f"vocabulary of group {group.label!r} ({size} names{without}); lower the "
+                    "budget or give a larger vocabulary"
                 )
 
 
@@ -247,6 +265,14 @@ def check_scores(attacks: Sequence[AttackPart], victims: Sequence[VictimTable]) 
                 f'has none: use answer_by = "letter" or "text", or another '
                 f"{why.partition(' ')[0]}"
             )
+
+
+def undefined_names(label: str, perturbations: VectorPerturbationSet) -> str | None:
+    """Say how many names of a group have no distance, or None where all have."""
+    n, total = len(perturbations.undefined), len(perturbations.names)
+    if not n:
+        return None
+    return f"group {label!r}: {n:,} of {total:,} names are {perturbations.lack}: never drawn"
 
 
 def select_items(dataset: DatasetPart, group: GroupPart) -> tuple[Question, ...]:
@@ -283,6 +309,19 @@ def _require_mentions(datasets: Sequence[DatasetPart]) -> None:
                 "'given' needs: add mentions to the rows, or annotations = \"...\" (a gazetteer "
                 "that finds mentions is not built yet)"
             )
+
+
+def _key_texts(datasets: Sequence[DatasetPart]) -> set[str]:
+    """Key texts, and the entities in them: what synonyms are looked up for."""
+    return {
+        text
+        for dataset in datasets
+        for item in dataset.questions
+        for text in (
+            item.key_text,
+            *(item.key_text[m.start : m.end] for m in item.mentions if m.field == item.key),
+        )
+    }
 
 
 def _texts_to_embed(

@@ -9,8 +9,6 @@ from medstress.errors import did_you_mean
 ONLY: dict[tuple[str, str], tuple[Any, ...]] = {
     ("experiment", "controls"): (False,),
     ("entities", "recogniser"): ("given",),
-    ("entities", "distance"): ("cosine",),
-    ("entities", "choices"): ("default",),
     ("victim", "answer_by"): ("letter", "text", "generate"),
     ("victim", "wrap"): ([],),
 }
@@ -18,8 +16,6 @@ ONLY: dict[tuple[str, str], tuple[Any, ...]] = {
 
 WORDS: dict[tuple[str, str], tuple[str, ...]] = {
     ("entities", "recogniser"): ("gazetteer", "spacy"),
-    ("entities", "distance"): ("euclidean", "mondo", "mesh"),
-    ("entities", "choices"): ("as_published", "as_released"),
     ("victim", "answer_by"): ("head",),
     ("victim", "backend"): (
         "llama_cpp",
@@ -90,11 +86,8 @@ def not_built(table: str, key: str, value: Any) -> str | None:
     if key in KEYS.get(table, ()):
         return f"{key} is not built yet"
     allowed = ONLY.get((table, key))
-    is_function = (table, key) == ("entities", "distance") and ":" in str(value)
-    if (
-        is_function
-        or value in WORDS.get((table, key), ())
-        or (allowed is not None and value not in allowed and (table, key) not in WORDS)
+    if value in WORDS.get((table, key), ()) or (
+        allowed is not None and value not in allowed and (table, key) not in WORDS
     ):
         has = " or ".join(f"{key} = {shown!r}" for shown in allowed or ())
         return f"{key} = {value!r} is not built yet" + (

@@ -50,6 +50,8 @@ def summarise_run(reader: RunReader) -> dict[str, Any]:
     if tuning is not None:
         found["tuning"] = tuning
         found["warnings"] += cautions(tuning)
+    groups = manifest.get("groups", {}).values()
+    found["warnings"] += [group["undefined"] for group in groups if group.get("undefined")]
     found["warnings"] += remarks(reader)
     return {**found, "analysis": analyse(reader, trials, found["pooled"], budgets)}
 

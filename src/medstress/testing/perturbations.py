@@ -79,6 +79,9 @@ class PerturbationTable:
             return self._distances(anchor, text)
         return self._distances.get(text, nan)
 
+    def obstacle(self, item: Question) -> str | None:
+        """None: whether a name has a distance is for `allowed` to say."""
+
     def allowed(self, item: Question, rule: Exclusions = "exclude") -> IndexArray:
         """Indices of the names that the rule does not leave out, ascending."""
         kept = [i for i, name in enumerate(self.names) if self._reason(item, name, rule) is None]

@@ -219,8 +219,8 @@ def test_an_unknown_distance_is_refused(vocabulary):
     with pytest.raises(UsageError) as error:
         VectorPerturbationSet(vocabulary, Embedder("ngram"), TWINS, distance="cosin")
     assert str(error.value) == (
-        "entities, key 'distance': expected one of cosine, euclidean, got 'cosin'; "
-        "did you mean 'cosine'?"
+        "entities, key 'distance': expected one of cosine, euclidean, mondo, mesh, "
+        "\"module:function\" or \"file.py:function\", got 'cosin'; did you mean 'cosine'?"
     )
 
 

@@ -7,9 +7,12 @@ import pytest
 
 from medstress.errors import UsageError
 from medstress.experiment.config import AttackTable, VictimTable
+from medstress.experiment.cost import estimate
 from medstress.experiment.labels import unique_labels
-from medstress.experiment.parts import make_attacks, task_of
-from medstress.experiment.run import prepare, run
+from medstress.experiment.manifest import describe
+from medstress.experiment.parts import make_attacks, open_victims, task_of
+from medstress.experiment.run import Watcher, prepare, run
+from medstress.items import Mention, Question
 from medstress.tasks.multiple_choice import AnswerBy
 
 ALL = frozenset({"generate", "score", "choose"})
@@ -193,3 +196,65 @@ def test_an_attack_on_probabilities_refuses_a_victim_that_only_writes(tmp_path: 
 def test_with_hard_answers_it_may_write(tmp_path: Path) -> None:
     hard = ZOO | {"attack": {"name": "discrete_zoo", "budget": 4, "answers": "hard"}}
     assert run(hard, out=tmp_path / "run").summary()["experiment"]["complete"]
+
+
+def diseases(tmp_path: Path, **entities: Any) -> dict[str, Any]:
+    (tmp_path / "names.txt").write_text("asthma\ngout\nscurvy\nno disease at all\n", "utf-8")
+    table = {"type": "diseases", "vocabulary": str(tmp_path / "names.txt"), "embedding": "ngram"}
+    return {
+        "experiment": {"name": "x"},
+        "dataset": {"name": "sample"},
+        "entities": {**table, **entities},
+        "victim": {"backend": "mock"},
+        "attack": {"name": "entity_substitution", "sampler": "nearest", "budget": 2},
+    }
+
+
+def test_names_outside_an_ontology_are_told_recorded_and_not_counted_for_the_budget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
+    told: list[str] = []
+    prepared = prepare(diseases(tmp_path, distance="mondo"), watcher=Watcher(note=told.append))
+    sentence = "group 'diseases': 1 of 4 names are outside MONDO: never drawn"
+    assert sentence in told
+    assert sentence in list(estimate(prepared))
+    prepared.victims = open_victims(prepared.experiment.victim, prepared.base, told.append)
+    (recorded,) = describe(prepared, {})["groups"].values()
+    assert (recorded["distance"], recorded["n_undefined"]) == ("mondo", 1)
+    assert recorded["undefined"] == sentence
+    with pytest.raises(
+        UsageError, match=r"group 'diseases' \(3 names that are not outside MONDO\)"
+    ):
+        prepare(diseases(tmp_path, distance="mondo"), overrides=["attack.budget=4"])
+
+
+def test_a_key_outside_an_ontology_makes_the_item_not_attackable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
+    prepared = prepare(diseases(tmp_path, distance="mesh"))
+    (group,), (part,) = prepared.groups, prepared.attacks
+    mention = Mention(field="B", start=0, end=4, type="T047")
+    for key, reason in (
+        ("asthma", None),
+        ("Aspirin", "the key 'Aspirin' is outside MeSH, so no name has a distance from it"),
+    ):
+        item = Question(id="q", stem="?", options=(key, "gout"), key="A", mentions=(mention,))
+        assert part.attack.obstacle(item, group.resources) == reason
+
+
+def test_a_path_length_is_refused_for_drugs(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="'mondo' is a path length between diseases"):
+        prepare(diseases(tmp_path, type="drugs", distance="mondo"))
+
+
+def test_choices_of_a_group_change_its_pooling_only_where_models_pool(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
+    hashes = {
+        prepare(diseases(tmp_path, choices=choices)).groups[0].perturbations.hash
+        for choices in ("default", "as_published", "as_released")
+    }
+    assert len(hashes) == 1

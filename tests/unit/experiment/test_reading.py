@@ -165,17 +165,6 @@ def test_a_wrong_type_or_value_is_named_with_its_line(
             "line 9: recogniser = 'spacy' is not built yet; this version has only "
             "recogniser = 'given'",
         ),
-        (
-            "entities",
-            'distance = "mesh"',
-            "line 9: distance = 'mesh' is not built yet; this version has only distance = 'cosine'",
-        ),
-        (
-            "entities",
-            'choices = "as_released"',
-            "line 9: choices = 'as_released' is not built yet; this version has only "
-            "choices = 'default'",
-        ),
         ("victim", "price_in = 1.0", "line 11: price_in is not built yet"),
         (
             "victim",
@@ -242,6 +231,19 @@ def test_a_value_that_cannot_be_used_is_refused(
     tmp_path: Path, old: str, new: str, sentence: str
 ) -> None:
     assert refusal(tmp_path, LINES.replace(old, new, 1)) == f"e.toml, {sentence}"
+
+
+def test_a_word_that_names_no_distance_is_refused_with_its_line(tmp_path: Path) -> None:
+    assert refusal(tmp_path, with_line("entities", 'distance = "mondoo"')) == (
+        "e.toml, line 9: distance = 'mondoo': expected one of cosine, euclidean, mondo, mesh, "
+        "\"module:function\" or \"file.py:function\", got 'mondoo'; did you mean 'mondo'?"
+    )
+
+
+@pytest.mark.parametrize("distance", ["euclidean", "mondo", "mesh", "mine.py:h"])
+def test_every_distance_of_the_interface_may_be_written(tmp_path: Path, distance: str) -> None:
+    experiment = read(tmp_path, with_line("entities", f'distance = "{distance}"'))
+    assert experiment.entities[0].distance == distance
 
 
 @pytest.mark.parametrize(
