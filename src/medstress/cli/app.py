@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from medstress.cli.parser import NOT_BUILT, build_parser
 from medstress.errors import MedstressError, UsageError, did_you_mean
 
-COMMANDS = ("demo", "run", "summary", "report", "export", "list", "doctor")
+COMMANDS = ("demo", "run", "summary", "report", "export", "annotate", "list", "doctor")
 
 
 def medstress_cli(arguments: Sequence[str]) -> int:

@@ -20,6 +20,10 @@ def listing(kind: str) -> list[tuple[str, str]]:
         from medstress.tasks.templates import load_template, shipped_prompts
 
         return [(name, load_template(name).summary) for name in shipped_prompts()]
+    if kind == "recognisers":
+        from medstress.entities.recognisers import SUMMARIES as RECOGNISERS
+
+        return list(RECOGNISERS.items())
     return list(_PLAIN[kind])
 
 
@@ -29,7 +33,6 @@ _PLAIN: dict[str, tuple[tuple[str, str], ...]] = {
         ("ngram", "hashed character n-grams and words, TF-IDF; no model"),
         ("PATH or hub id", "any transformers encoder; pooling cls, mean or first_token"),
     ),
-    "recognisers": (("given", "mentions that come with the rows"),),
     "vocabularies": (
         ("drugs", "substances approved in the United States, from the FDA UNII list"),
         ("diseases", "diseases from MeSH and MONDO"),

@@ -8,7 +8,6 @@ from medstress.errors import did_you_mean
 
 ONLY: dict[tuple[str, str], tuple[Any, ...]] = {
     ("experiment", "controls"): (False,),
-    ("entities", "recogniser"): ("given",),
     ("entities", "distance"): ("cosine",),
     ("entities", "choices"): ("default",),
     ("victim", "answer_by"): ("letter", "text", "generate"),
@@ -24,7 +23,6 @@ ONLY: dict[tuple[str, str], tuple[Any, ...]] = {
 """Keys of which only some values work so far. Values outside are looked up in `WORDS`."""
 
 WORDS: dict[tuple[str, str], tuple[str, ...]] = {
-    ("entities", "recogniser"): ("gazetteer", "spacy"),
     ("entities", "distance"): ("euclidean", "mondo", "mesh"),
     ("entities", "choices"): ("as_published", "as_released"),
     ("victim", "answer_by"): ("head",),

@@ -21,7 +21,14 @@ from medstress.experiment.parts import (
     used_tables,
 )
 from medstress.experiment.prepared import Prepared
-from medstress.experiment.reading import apply_overrides, check_experiment, read_experiment
+from medstress.experiment.reading import (
+    NEEDS,
+    apply_overrides,
+    check_experiment,
+    read_experiment,
+    require_tables,
+)
+from medstress.experiment.recognising import recognise_mentions
 from medstress.hashing import content_hash
 from medstress.scheduler.progress import Limits, Progress
 from medstress.scheduler.ready_queue import Scheduler
@@ -112,25 +119,12 @@ def prepare(
         UsageError, DataError: one sentence.
     """
     watcher = watcher or Watcher()
-    base = Path.cwd()
-    given: Any = experiment
-    if isinstance(experiment, str | Path):
-        base = Path(experiment).resolve().parent
-        checked = read_experiment(Path(experiment), overrides)
-        given = Path(experiment).read_text("utf-8")
-    elif isinstance(experiment, Experiment):
-        checked, given = experiment, used_tables(experiment)
-    elif not isinstance(experiment, Mapping):
-        raise UsageError(
-            f"experiment: expected a TOML file, a dict or an Experiment, got {experiment!r}"
-        )
-    else:
-        raw = copy.deepcopy(dict(experiment))
-        apply_overrides(raw, overrides)
-        checked = check_experiment(raw)
+    checked, given, base = resolve(experiment, overrides)
     attacks = make_attacks(checked.attack)
     watcher.note("data")
-    datasets = load_datasets(checked.dataset, base, limit)
+    loaded = load_datasets(checked.dataset, base, limit)
+    recognised = recognise_mentions(checked.entities, base, loaded, watcher.note)
+    datasets = recognised.datasets
     groups = load_groups(checked.entities, base, datasets, watcher.note, watcher.vectors)
     check_budgets(attacks, groups)
     return Prepared(
@@ -140,7 +134,43 @@ def prepare(
         datasets=datasets,
         groups=groups,
         attacks=attacks,
+        recognisers=recognised.recognisers,
     )
+
+
+def resolve(
+    experiment: str | Path | Mapping[str, Any] | Experiment,
+    overrides: Sequence[str] = (),
+    needs: Sequence[str] = NEEDS,
+) -> tuple[Experiment, Any, Path]:
+    """Read and check an experiment in any of its forms.
+
+    Args:
+        experiment: a TOML file, a dict of the same shape, or a checked `Experiment`.
+        overrides: as the command line's --set.
+        needs: the tables that what is to be done with it cannot do without.
+
+    Returns:
+        The experiment; as it came, for the manifest; the folder that paths start from.
+
+    Raises:
+        UsageError: one sentence.
+    """
+    if isinstance(experiment, str | Path):
+        path = Path(experiment)
+        checked = read_experiment(path, overrides, needs)
+        return checked, path.read_text("utf-8"), path.resolve().parent
+    base = Path.cwd()
+    if isinstance(experiment, Experiment):
+        require_tables(used_tables(experiment), needs)
+        return experiment, used_tables(experiment), base
+    if not isinstance(experiment, Mapping):
+        raise UsageError(
+            f"experiment: expected a TOML file, a dict or an Experiment, got {experiment!r}"
+        )
+    raw = copy.deepcopy(dict(experiment))
+    apply_overrides(raw, overrides)
+    return check_experiment(raw, needs=needs), experiment, base
 
 
 def run(
