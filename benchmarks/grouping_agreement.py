@@ -70,9 +70,7 @@ def annotate(published: tuple[Question, ...], gazetteer: Gazetteer) -> tuple[Que
     return recognise(bare, gazetteer, types_of(list(GROUPS)))
 
 
-def table(
-    label: str, published: tuple[Question, ...], ours: tuple[Question, ...]
-) -> Iterator[str]:
+def table(label: str, published: tuple[Question, ...], ours: tuple[Question, ...]) -> Iterator[str]:
     """Two rows a group: questions, wrong options."""
     for group in GROUPS:
         types = types_of(group)

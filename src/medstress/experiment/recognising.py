@@ -118,7 +118,7 @@ def _key(table: EntitiesTable) -> str:
     """Equal for groups that one recogniser serves."""
     if table.recogniser != "spacy":
         return table.recogniser
-    return repr([table.model, sorted((table.labels or {}).items()), table.labels, table.linker])
+    return repr([table.model, sorted((table.labels or {}).items()), table.linker])
 
 
 def _check_types(tables: Sequence[EntitiesTable], labels: Sequence[str]) -> None:

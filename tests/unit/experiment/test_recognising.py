@@ -151,8 +151,8 @@ def test_one_question_is_attacked_with_recognised_mentions() -> None:
         ),
         (
             [{**DRUGS, "recogniser": "spacy", "model": "no_such_pipeline"}],
-            "recogniser 'spacy': there is no pipeline 'no_such_pipeline' (installed: none); give "
-            "the name of an installed one, or the folder of a saved one",
+            "recogniser 'spacy': there is no pipeline 'no_such_pipeline'; give the name of an "
+            "installed one (installed: none), or the folder of a saved one",
         ),
     ],
 )

@@ -104,7 +104,9 @@ class Gazetteer:
             ends[position] = word.end
         # All matches, not the library's own leftmost-longest ones: a long name that is not
         # written as it must be would hide a shorter one that is.
-        matches = self._automaton.find_matches_as_indexes(_encode(word.form for word in words), overlapping=True)
+        matches = self._automaton.find_matches_as_indexes(
+            _encode(word.form for word in words), overlapping=True
+        )
         after = 0
         for number, first, last in sorted(matches, key=lambda match: (match[1], -match[2])):
             start, end = starts[first], ends[last]

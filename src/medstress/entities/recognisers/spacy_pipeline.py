@@ -146,10 +146,10 @@ def _load(model: str, base: Path) -> Language:
     folder = base / Path(model).expanduser()
     installed = spacy.util.get_installed_models()
     if model not in installed and not folder.is_dir():
-        hint = did_you_mean(model, installed) or f" (installed: {', '.join(installed) or 'none'})"
         raise UsageError(
-            f"recogniser 'spacy': there is no pipeline {model!r}{hint}; give the name of an "
-            "installed one, or the folder of a saved one"
+            f"recogniser 'spacy': there is no pipeline {model!r}; give the name of an installed "
+            f"one (installed: {', '.join(installed) or 'none'}), or the folder of a saved one"
+            f"{did_you_mean(model, installed)}"
         )
     try:
         return spacy.load(model if model in installed else folder)

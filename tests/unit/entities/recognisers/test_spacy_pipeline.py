@@ -118,8 +118,9 @@ def test_an_unknown_pipeline_is_refused_with_what_is_installed(
     with pytest.raises(UsageError) as caught:
         SpacyPipeline("en_core_web_md", Path())
     assert str(caught.value) == (
-        "recogniser 'spacy': there is no pipeline 'en_core_web_md'; did you mean "
-        "'en_core_web_sm'?; give the name of an installed one, or the folder of a saved one"
+        "recogniser 'spacy': there is no pipeline 'en_core_web_md'; give the name of an installed "
+        "one (installed: en_core_web_sm), or the folder of a saved one; did you mean "
+        "'en_core_web_sm'?"
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -49,7 +50,7 @@ def test_words_lie_in_the_text_in_order_whatever_it_holds(text: str) -> None:
     words = split(text)
     assert [word.form for word in words] == forms(text)
     assert all(0 <= word.start < word.end <= len(text) for word in words)
-    assert all(a.start <= b.start for a, b in zip(words, words[1:], strict=False))
+    assert all(a.start <= b.start for a, b in pairwise(words))
 
 
 @given(st.lists(st.sampled_from(["naïve", "Ménière", "ß-cell", "½", "aspirin"]), min_size=1))
