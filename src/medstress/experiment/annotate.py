@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,6 @@ from medstress.items import LETTERS, Question
 
 NEEDS = ("experiment", "dataset", "entities")
 """No victim and no attack: nothing is asked."""
-
-FORMATS = ("jsonl", "parquet")
 
 Row = dict[str, Any]
 
@@ -60,15 +58,10 @@ def annotate(
     """
     watcher = watcher or Watcher()
     to = Path(to)
-    form = to.suffix.removeprefix(".")
-    if form not in FORMATS:
+    if to.suffix not in WRITERS:
         raise UsageError(f"--to {to}: the name must end in .jsonl or .parquet")
     checked, _, base = resolve(experiment, overrides, NEEDS)
-    for table in checked.dataset:
-        if table.path is not None and (base / Path(table.path).expanduser()).resolve() == (
-            to.resolve()
-        ):
-            raise UsageError(f"--to {to}: this file is read as well; give another name")
+    _check_target(to, [base / Path(t.path).expanduser() for t in checked.dataset if t.path])
     watcher.note("data")
     loaded = load_datasets(checked.dataset, base, limit)
     datasets = recognise_mentions(checked.entities, base, loaded, watcher.note).datasets
@@ -83,7 +76,7 @@ def annotate(
         for item in part.questions
     ]
     try:
-        (_write_jsonl if form == "jsonl" else _write_parquet)(rows, to, list(groups))
+        WRITERS[to.suffix](rows, to, list(groups))
     except OSError as error:
         raise UsageError(f"cannot write {to}: {error}") from error
     return Annotated(
@@ -111,6 +104,11 @@ def annotated_row(item: Question, groups: Mapping[str, frozenset[str]]) -> Row:
         "groups": [label for label, letters in options.items() if letters],
         "group_options": options,
     }
+
+
+def _check_target(to: Path, read: Sequence[Path]) -> None:
+    if to.resolve() in [path.resolve() for path in read]:
+        raise UsageError(f"--to {to}: this file is read as well; give another name")
 
 
 def _check_ids(datasets: Sequence[DatasetPart]) -> None:
@@ -151,3 +149,10 @@ def _write_parquet(rows: Sequence[Row], to: Path, groups: Sequence[str]) -> None
             f"--to {to}: a column of parquet holds one kind of values, and further fields of the "
             f"rows hold several ({reason}); write .jsonl"
         ) from error
+
+
+WRITERS: dict[str, Callable[[Sequence[Row], Path, Sequence[str]], None]] = {
+    ".jsonl": _write_jsonl,
+    ".parquet": _write_parquet,
+}
+"""By the ending of the file's name."""
