@@ -20,6 +20,8 @@ from medstress.items import LETTERS, Question
 NEEDS = ("experiment", "dataset", "entities")
 """No victim and no attack: nothing is asked."""
 
+OTHERWISE = "write .jsonl, or leave the field out"
+
 Row = dict[str, Any]
 
 
@@ -142,13 +144,37 @@ def _write_parquet(rows: Sequence[Row], to: Path, groups: Sequence[str]) -> None
     }
     try:
         frame = polars.DataFrame(rows, schema_overrides=known, infer_schema_length=None)
+        _check_kept(rows, frame.to_dicts(), to)
         frame.write_parquet(to)
     except polars.exceptions.PolarsError as error:
         reason = str(error).partition("\n")[0]
         raise UsageError(
-            f"--to {to}: a column of parquet holds one kind of values, and further fields of the "
-            f"rows hold several ({reason}); write .jsonl"
+            f"--to {to}: parquet cannot hold these rows ({reason}); {OTHERWISE}"
         ) from error
+
+
+def _check_kept(rows: Sequence[Row], written: Sequence[Row], to: Path) -> None:
+    # polars drops what does not fit a column's kind without a word.
+    for row, read in zip(rows, written, strict=True):
+        for field, value in row.items():
+            if not _survives(value, read[field]):
+                raise UsageError(
+                    f"--to {to}: a column of parquet holds one kind of values, and the field "
+                    f"{field!r} of item {row['id']!r} would be lost among others; {OTHERWISE}"
+                )
+
+
+def _survives(value: Any, read: Any) -> bool:
+    """Whether a value is what was written; a struct may have gained empty fields."""
+    if isinstance(value, dict):
+        return isinstance(read, dict) and all(_survives(v, read.get(k)) for k, v in value.items())
+    if isinstance(value, list):
+        return (
+            isinstance(read, list) and len(value) == len(read) and all(map(_survives, value, read))
+        )
+    if value is None:
+        return read is None or (isinstance(read, dict) and not any(read.values()))
+    return bool(value == read) and isinstance(value, bool) is isinstance(read, bool)
 
 
 WRITERS: dict[str, Callable[[Sequence[Row], Path, Sequence[str]], None]] = {

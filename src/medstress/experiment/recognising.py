@@ -89,17 +89,22 @@ def _open(tables: Sequence[EntitiesTable], base: Path) -> Recogniser:
 
         assert table.model is not None  # checked by the table
         return SpacyPipeline(table.model, base, table.labels, table.linker)
-    from medstress.entities.recognisers.gazetteer import Gazetteer, Source, shipped_sources
+    from medstress.entities.recognisers.gazetteer import (
+        Gazetteer,
+        Source,
+        shipped_gazetteer,
+        shipped_sources,
+    )
     from medstress.entities.tables import SHIPPED
     from medstress.entities.vocabularies import load_vocabulary
 
-    sources = list(shipped_sources())
+    own = []
     for each in tables:
         if each.vocabulary in SHIPPED and each.type == each.vocabulary:
             continue
         names = load_vocabulary(each.vocabulary, base, each.column).names
-        sources.append(Source(names=names, type=_one_type(each)))
-    return Gazetteer(sources)
+        own.append(Source(names=names, type=_one_type(each)))
+    return Gazetteer([*shipped_sources(), *own]) if own else shipped_gazetteer()
 
 
 def _one_type(table: EntitiesTable) -> str:

@@ -11,7 +11,7 @@ from medstress.entities.recognisers.gazetteer import (
     Gazetteer,
     Source,
     is_initials,
-    shipped_sources,
+    shipped_gazetteer,
 )
 from medstress.errors import UsageError
 
@@ -151,11 +151,6 @@ def test_initials_are_told_from_words(name: str, other: str, it_is: bool) -> Non
     assert is_initials(name, other) is it_is
 
 
-@pytest.fixture(scope="module")
-def shipped() -> Gazetteer:
-    return Gazetteer(shipped_sources())
-
-
 @pytest.mark.parametrize(
     ("text", "found"),
     [
@@ -168,6 +163,6 @@ def shipped() -> Gazetteer:
     ],
 )
 def test_brands_are_capitalised_and_abbreviations_in_capitals(
-    shipped: Gazetteer, text: str, found: list[tuple[str, str]]
+    text: str, found: list[tuple[str, str]]
 ) -> None:
-    assert told(shipped, text) == found
+    assert told(shipped_gazetteer(), text) == found
