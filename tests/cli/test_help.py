@@ -110,7 +110,7 @@ def test_every_kind_is_listed_with_one_line_each(medstress, kind):
         ("attacks", {"entity_substitution"}),
         ("embeddings", {"minilm", "ngram"}),
         ("vocabularies", {"drugs", "diseases"}),
-        ("recognisers", {"given"}),
+        ("recognisers", {"given", "gazetteer", "spacy"}),
         ("recipes", {"xian2025-table1", "xian2025-figure4", "xian2024-table2"}),
     ],
 )

@@ -96,7 +96,11 @@ def replace(table, old, new):
         (replace("victim", None, {"backend": "vllm"}), "backend", "backend = 'vllm' is not built"),
         (replace("dataset", None, {"hub": "a/b"}), "hub", "hub is not built yet"),
         (replace("experiment", None, {"max_usd": 3}), "max_usd", "max_usd is not built yet"),
-        (replace("entities", None, {"recogniser": "spacy"}), "recogniser", "recogniser = 'spacy'"),
+        (
+            replace("entities", None, {"recogniser": "gazeteer"}),
+            "recogniser",
+            "recogniser = 'gazeteer': input should be 'given', 'gazetteer' or 'spacy'",
+        ),
         (replace("experiment", None, {"seeds": [1, 1]}), "seeds", "seeds = [1, 1]: "),
         (replace("experiment", None, {"seeds": "1"}), "seeds", "seeds = '1': "),
         (replace("experiment", None, {"name": "a/b"}), "name", "name = 'a/b': "),

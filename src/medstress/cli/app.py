@@ -16,6 +16,7 @@ COMMANDS = (
     "report",
     "figures",
     "export",
+    "annotate",
     "list",
     "recipe",
     "doctor",

@@ -144,6 +144,21 @@ def recipe_cli(args: argparse.Namespace) -> int:
     return 0
 
 
+def annotate_cli(args: argparse.Namespace) -> int:
+    """`medstress annotate`."""
+    from medstress.experiment.annotate import annotate
+
+    _check_limit(args)
+    with display(quiet=args.quiet) as watcher:
+        told = annotate(
+            Path(args.experiment), args.to, limit=args.limit, overrides=args.set, watcher=watcher
+        )
+    for label, n in told.groups.items():
+        print(f"{label}: {n:,} of {told.n_rows:,} questions")
+    print(f"{told.n_rows} rows, {told.n_mentions} mentions: {args.to}")
+    return 0
+
+
 def list_cli(args: argparse.Namespace) -> int:
     """`medstress list`."""
     from medstress.cli.listing import listing
@@ -164,6 +179,11 @@ def doctor_cli(_: argparse.Namespace) -> int:
     return 0
 
 
+def _check_limit(args: argparse.Namespace) -> None:
+    if args.limit is not None and args.limit < 1:
+        raise UsageError(f"--limit: expected at least 1, got {args.limit}")
+
+
 def _dry_run(args: argparse.Namespace) -> int:
     from medstress.experiment.cost import estimate
 
@@ -175,11 +195,6 @@ def _dry_run(args: argparse.Namespace) -> int:
     for line in estimate(prepared):
         print(line)
     return 0
-
-
-def _check_limit(args: argparse.Namespace) -> None:
-    if args.limit is not None and args.limit < 1:
-        raise UsageError(f"--limit: expected at least 1, got {args.limit}")
 
 
 def _check_victims(prepared: Prepared, watcher: Watcher) -> None:

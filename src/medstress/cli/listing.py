@@ -19,6 +19,10 @@ def listing(kind: str) -> list[tuple[str, str]]:
         from medstress.tasks.templates import load_template, shipped_prompts
 
         return [(name, load_template(name).summary) for name in shipped_prompts()]
+    if kind == "recognisers":
+        from medstress.entities.recognisers import SUMMARIES as RECOGNISERS
+
+        return list(RECOGNISERS.items())
     return list(_PLAIN[kind])
 
 
@@ -35,7 +39,6 @@ _PLAIN: dict[str, tuple[tuple[str, str], ...]] = {
             "mean or first_token",
         ),
     ),
-    "recognisers": (("given", "mentions that come with the rows"),),
     "vocabularies": (
         ("drugs", "substances approved in the United States, from the FDA UNII list"),
         ("diseases", "diseases from MeSH and MONDO"),

@@ -24,7 +24,6 @@ NOT_BUILT = (
     "explain",
     "test",
     "perturb",
-    "annotate",
     "train",
     "review",
     "cache",
@@ -62,6 +61,7 @@ def build_parser() -> argparse.ArgumentParser:
     _run(commands)
     _tune(commands)
     _look(commands)
+    _annotate(commands)
     _list(commands)
     commands.add_parser(
         "doctor",
@@ -119,18 +119,36 @@ def _running(run: _Parser) -> None:
     """The options of commands that ask a victim."""
     run.add_argument("--fresh", action="store_true", help="throw away what the folder holds")
     run.add_argument("--retry-failed", action="store_true", help="run failed trials again")
-    run.add_argument("--limit", type=int, metavar="N", help="at most N items of each data set")
+    _experiment_flags(run)
     run.add_argument(
+        "--dry-run", action="store_true", help="check everything and print what it would cost"
+    )
+    run.add_argument("--quiet", action="store_true", help="no progress display")
+
+
+def _experiment_flags(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--limit", type=int, metavar="N", help="at most N items of each data set")
+    command.add_argument(
         "--set",
         action="append",
         default=[],
         metavar="TABLE.KEY=VALUE",
         help="change a key: table.key=v for every entry, table.NAME.key=v for one (repeatable)",
     )
-    run.add_argument(
-        "--dry-run", action="store_true", help="check everything and print what it would cost"
+
+
+def _annotate(commands: argparse._SubParsersAction[_Parser]) -> None:
+    annotate = commands.add_parser(
+        "annotate",
+        help="write the questions with typed mentions and group labels",
+        description="Find the mentions of an experiment's groups and write its questions with "
+        "them, with the groups each question belongs to, and with the options that make it so. "
+        "medstress reads the file back as jsonl or parquet. No victim or attack is needed.",
     )
-    run.add_argument("--quiet", action="store_true", help="no progress display")
+    annotate.add_argument("experiment", metavar="EXPERIMENT.toml")
+    annotate.add_argument("--to", required=True, metavar="FILE", help="FILE.jsonl or FILE.parquet")
+    _experiment_flags(annotate)
+    annotate.add_argument("--quiet", action="store_true", help="no progress display")
 
 
 def _look(commands: argparse._SubParsersAction[_Parser]) -> None:

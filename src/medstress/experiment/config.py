@@ -73,8 +73,14 @@ class EntitiesTable(Table):
     """The group in results; default: the type."""
     type: str | tuple[str, ...]
     """`drugs`, `diseases`, or a list of UMLS semantic type identifiers."""
-    recogniser: Literal["given"] = "given"
-    """Mentions come with the rows."""
+    recogniser: Literal["given", "gazetteer", "spacy"] = "given"
+    """Where mentions of the type come from: the rows, the tables of names, or a spaCy pipeline."""
+    model: NonEmpty | None = None
+    """spacy: an installed pipeline, or the folder of a saved one."""
+    labels: Annotated[dict[str, str], Field(min_length=1)] | None = None
+    """spacy: label -> type, such as `{CHEMICAL = "drugs"}`; default: the usual names."""
+    linker: Literal["umls"] | None = None
+    """spacy: types of the concept that scispaCy's linker finds, instead of labels."""
     vocabulary: NonEmpty
     """`drugs`, `diseases`, or a file."""
     column: Annotated[int, Field(ge=0)] | None = None
@@ -109,6 +115,17 @@ class EntitiesTable(Table):
     @classmethod
     def _type(cls, value: Any) -> Any:
         return tuple(value) if isinstance(value, list) else value
+
+    @model_validator(mode="after")
+    def _spacy_keys(self) -> EntitiesTable:
+        if self.recogniser == "spacy" and self.model is None:
+            raise ValueError("recogniser = 'spacy' needs the key 'model', a pipeline")
+        for key in ("model", "labels", "linker"):
+            if self.recogniser != "spacy" and getattr(self, key) is not None:
+                raise ValueError(f"the key {key!r} is for recogniser = 'spacy'")
+        if self.labels is not None and self.linker is not None:
+            raise ValueError("give labels or linker: a linker's types take the place of labels")
+        return self
 
 
 class VictimTable(Table):
@@ -258,10 +275,10 @@ class Experiment(Table):
     """Where the questions come from."""
     entities: Annotated[tuple[EntitiesTable, ...], Field(min_length=1)]
     """Entity groups."""
-    victim: Annotated[tuple[VictimTable, ...], Field(min_length=1)]
-    """Models under attack."""
-    attack: Annotated[tuple[AttackTable, ...], Field(min_length=1)]
-    """Attacks."""
+    victim: tuple[VictimTable, ...] = ()
+    """Models under attack; what asks none does without (`reading.NEEDS`)."""
+    attack: tuple[AttackTable, ...] = ()
+    """Attacks; likewise."""
     tune: TuneTable | None = None
     """Settings of `medstress tune`; other commands do not read them."""
     analysis: AnalysisTable = AnalysisTable()

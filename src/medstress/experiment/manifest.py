@@ -104,7 +104,10 @@ def describe(prepared: Prepared, parts: Mapping[str, Any]) -> dict[str, Any]:
         "versions": versions(),
         "git_commit": git_commit(prepared.base),
         "datasets": {part.label: _dataset(part) for part in prepared.datasets},
-        "groups": {part.label: _group(part) for part in prepared.groups},
+        "groups": {
+            part.label: {**_group(part), "recogniser": found}
+            for part, found in zip(prepared.groups, prepared.recognisers, strict=True)
+        },
         "victims": {
             victim.label: {**_victim(victim), **_size(table)}
             for victim, table in zip(prepared.victims, prepared.experiment.victim, strict=True)

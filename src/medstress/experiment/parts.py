@@ -13,6 +13,7 @@ from medstress.backends.options import BackendOptions
 from medstress.calls import Backend, Decoding
 from medstress.datasets.draw import draw
 from medstress.datasets.source import DatasetOptions, Loaded
+from medstress.entities.grouping import typed_options
 from medstress.errors import UsageError
 from medstress.experiment.config import (
     AttackTable,
@@ -22,6 +23,7 @@ from medstress.experiment.config import (
     VictimTable,
 )
 from medstress.experiment.labels import unique_labels
+from medstress.experiment.recognising import group_labels
 from medstress.items import Question
 from medstress.resources import Resources
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, TextScore
@@ -106,7 +108,7 @@ def load_groups(
     """Build every entity group: vocabulary, synonyms, vectors of names, keys and spans.
 
     Raises:
-        UsageError: a part is missing or malformed, or the rows carry no mention at all.
+        UsageError: a part is missing or malformed.
     """
     from medstress.entities.distances import check_types
     from medstress.entities.embeddings import Embedder
@@ -115,10 +117,7 @@ def load_groups(
     from medstress.entities.synonyms import load_synonyms
     from medstress.entities.vocabularies import load_vocabulary
 
-    labels = unique_labels(
-        "entities", [(t.name, _type_label(t), t.model_dump(exclude={"use"})) for t in tables]
-    )
-    _require_mentions(datasets)
+    labels = group_labels(tables)
     parts = []
     for table, label in zip(tables, labels, strict=True):
         types = types_of(table.type)
@@ -296,19 +295,7 @@ def used_tables(experiment: Experiment) -> dict[str, Any]:
 
 
 def _has_span(item: Question, types: frozenset[str]) -> bool:
-    return any(
-        m.type in types and m.field in item.letters and m.field != item.key for m in item.mentions
-    )
-
-
-def _require_mentions(datasets: Sequence[DatasetPart]) -> None:
-    for dataset in datasets:
-        if not any(item.mentions for item in dataset.loaded.questions):
-            raise UsageError(
-                f"dataset {dataset.label!r} carries no mentions at all, which recogniser = "
-                "'given' needs: add mentions to the rows, or annotations = \"...\" (a gazetteer "
-                "that finds mentions is not built yet)"
-            )
+    return bool(typed_options(item, types))
 
 
 def _key_texts(datasets: Sequence[DatasetPart]) -> set[str]:
@@ -342,10 +329,6 @@ def _texts_to_embed(
 
 def _path(base: Path, given: str | None) -> Path | None:
     return None if given is None else base / Path(given).expanduser()
-
-
-def _type_label(table: EntitiesTable) -> str:
-    return table.type if isinstance(table.type, str) else "+".join(table.type)
 
 
 def _victim_name(table: VictimTable) -> str:

@@ -8,14 +8,12 @@ from medstress.errors import did_you_mean
 
 ONLY: dict[tuple[str, str], tuple[Any, ...]] = {
     ("experiment", "controls"): (False,),
-    ("entities", "recogniser"): ("given",),
     ("victim", "answer_by"): ("letter", "text", "generate"),
     ("victim", "wrap"): ([],),
 }
 """Keys of which only some values work so far. Values outside are looked up in `WORDS`."""
 
 WORDS: dict[tuple[str, str], tuple[str, ...]] = {
-    ("entities", "recogniser"): ("gazetteer", "spacy"),
     ("victim", "answer_by"): ("head",),
     ("victim", "backend"): (
         "llama_cpp",

@@ -50,6 +50,8 @@ class Prepared:
     """With their vectors."""
     attacks: list[AttackPart]
     """Under their labels."""
+    recognisers: list[dict[str, Any]] = field(default_factory=list)
+    """What found the mentions of each group, in their order."""
     victims: list[Victim] = field(default_factory=list)
     """Opened last."""
     portion: Portion = Portion()

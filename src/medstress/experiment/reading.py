@@ -37,9 +37,14 @@ TABLES_BUILT: dict[str, type[Table]] = {
 }
 
 
+NEEDS = ("experiment", *ARRAYS)
+"""The tables that a run cannot do without."""
+
+
 def read_experiment(
     path: Path,
     overrides: Sequence[str] = (),
+    needs: Sequence[str] = NEEDS,
     complete: Callable[[dict[str, Any]], None] = lambda _: None,
 ) -> Experiment:
     """Read, override and check an experiment file.
@@ -47,6 +52,7 @@ def read_experiment(
     Args:
         path: the TOML file, or the name of a shipped recipe.
         overrides: `table.key=value` or `table.NAME.key=value`, values as in TOML.
+        needs: the tables that must be there.
         complete: fills in what a command decides itself, before the check.
 
     Raises:
@@ -59,7 +65,7 @@ def read_experiment(
         raise UsageError(f"{path} is not valid TOML: {error}") from error
     apply_overrides(raw, overrides)
     complete(raw)
-    return check_experiment(raw, _Where(source.name, source.text))
+    return check_experiment(raw, _Where(source.name, source.text), needs)
 
 
 def apply_overrides(raw: dict[str, Any], overrides: Sequence[str]) -> None:
@@ -84,7 +90,9 @@ def apply_overrides(raw: dict[str, Any], overrides: Sequence[str]) -> None:
             entry[key] = value
 
 
-def check_experiment(raw: Mapping[str, Any], where: _Where | None = None) -> Experiment:
+def check_experiment(
+    raw: Mapping[str, Any], where: _Where | None = None, needs: Sequence[str] = NEEDS
+) -> Experiment:
     """Check a parsed file (or a dict of the same shape).
 
     Raises:
@@ -113,11 +121,26 @@ def check_experiment(raw: Mapping[str, Any], where: _Where | None = None) -> Exp
         if table in ARRAYS and kept and not used:
             raise UsageError(f"{where.table(table)}: every [[{table}]] entry has use = false")
         cleaned[table] = [kept[i] for i in used] if table in ARRAYS else kept[0]
+    require_tables(cleaned, needs, where.file)
     return _validate(cleaned, where)
 
 
 def _is_off(table: str, row: Mapping[str, Any]) -> bool:
     return table in ARRAYS and row.get("use", True) is False
+
+
+def require_tables(
+    raw: Mapping[str, Any], needs: Sequence[str] = NEEDS, file: str = "experiment"
+) -> None:
+    """Refuse an experiment without one of the tables it needs.
+
+    Raises:
+        UsageError: naming the table.
+    """
+    for table in needs:
+        if table not in raw or (table in ARRAYS and not raw[table]):
+            shown = f"[[{table}]]" if table in ARRAYS else f"[{table}]"
+            raise UsageError(f"{file}: the table {shown} is missing")
 
 
 def check_table(table: str, values: Mapping[str, Any]) -> Any:
@@ -157,11 +180,7 @@ def _without_fixed(table: str, row: Mapping[str, Any], where: _Where, index: int
 def _validate(raw: Mapping[str, Any], where: _Where) -> Experiment:
     from pydantic import ValidationError
 
-    for table in ("experiment", *ARRAYS):
-        if table not in raw:
-            shown = f"[{table}]" if table == "experiment" else f"[[{table}]]"
-            raise UsageError(f"{where.file}: the table {shown} is missing")
-    for index, row in enumerate(raw["attack"]):
+    for index, row in enumerate(raw.get("attack", ())):
         _check_attack(row, where, index)
     try:
         return Experiment.model_validate(raw)
@@ -216,6 +235,8 @@ def _sentence(error: Any, where: _Where) -> str:
     if error["type"] == "missing":
         return f"{place}: the key {key!r} is missing"
     message = str(error["msg"])
+    if not key:  # a check over several keys of the table
+        return f"{place}: {message.removeprefix('Value error, ')}"
     return f"{place}: {key} = {error['input']!r}: {message[0].lower()}{message[1:]}"
 
 

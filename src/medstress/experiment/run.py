@@ -23,7 +23,14 @@ from medstress.experiment.parts import (
     used_tables,
 )
 from medstress.experiment.prepared import Prepared
-from medstress.experiment.reading import apply_overrides, check_experiment, read_experiment
+from medstress.experiment.reading import (
+    NEEDS,
+    apply_overrides,
+    check_experiment,
+    read_experiment,
+    require_tables,
+)
+from medstress.experiment.recognising import recognise_mentions
 from medstress.experiment.similarity import prompt_encoder
 from medstress.experiment.sources import find_source
 from medstress.hashing import content_hash
@@ -145,28 +152,14 @@ def prepare(
         UsageError, DataError: one sentence.
     """
     watcher = watcher or Watcher()
-    base = Path.cwd()
-    given: Any = experiment
-    if isinstance(experiment, str | Path):
-        source = find_source(experiment)
-        base, given = source.base, source.text
-        checked = read_experiment(Path(experiment), overrides, complete)
-    elif isinstance(experiment, Experiment):
-        checked, given = experiment, used_tables(experiment)
-    elif not isinstance(experiment, Mapping):
-        raise UsageError(
-            f"experiment: expected a TOML file, a dict or an Experiment, got {experiment!r}"
-        )
-    else:
-        raw = copy.deepcopy(dict(experiment))
-        apply_overrides(raw, overrides)
-        complete(raw)
-        checked = check_experiment(raw)
+    checked, given, base = resolve(experiment, overrides, complete=complete)
     attacks = make_attacks(checked.attack)
     check_scores(attacks, checked.victim)
     prompt_encoder(checked.analysis, base)  # refused now, not after the last query
     watcher.note("data")
-    datasets = load_datasets(checked.dataset, base, limit)
+    loaded = load_datasets(checked.dataset, base, limit)
+    recognised = recognise_mentions(checked.entities, base, loaded, watcher.note)
+    datasets = recognised.datasets
     groups = load_groups(checked.entities, base, datasets, watcher.note, watcher.vectors)
     check_budgets(attacks, groups)
     return Prepared(
@@ -176,7 +169,46 @@ def prepare(
         datasets=datasets,
         groups=groups,
         attacks=attacks,
+        recognisers=recognised.recognisers,
     )
+
+
+def resolve(
+    experiment: str | Path | Mapping[str, Any] | Experiment,
+    overrides: Sequence[str] = (),
+    needs: Sequence[str] = NEEDS,
+    complete: Callable[[dict[str, Any]], None] = lambda _: None,
+) -> tuple[Experiment, Any, Path]:
+    """Read and check an experiment in any of its forms.
+
+    Args:
+        experiment: a TOML file, a dict of the same shape, or a checked `Experiment`.
+        overrides: as the command line's --set.
+        needs: the tables that what is to be done with it cannot do without.
+        complete: as in `prepare`.
+
+    Returns:
+        The experiment; as it came, for the manifest; the folder that paths start from.
+
+    Raises:
+        UsageError: one sentence.
+    """
+    if isinstance(experiment, str | Path):
+        source = find_source(experiment)
+        checked = read_experiment(Path(experiment), overrides, needs, complete)
+        return checked, source.text, source.base
+    base = Path.cwd()
+    if isinstance(experiment, Experiment):
+        require_tables(used_tables(experiment), needs)
+        return experiment, used_tables(experiment), base
+    if not isinstance(experiment, Mapping):
+        raise UsageError(
+            f"experiment: expected a TOML file, a dict or an Experiment, got {experiment!r}"
+        )
+    raw = copy.deepcopy(dict(experiment))
+    apply_overrides(raw, overrides)
+    complete(raw)
+    return check_experiment(raw, needs=needs), experiment, base
 
 
 def run(

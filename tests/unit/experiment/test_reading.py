@@ -162,8 +162,7 @@ def test_a_wrong_type_or_value_is_named_with_its_line(
         (
             "entities",
             'recogniser = "spacy"',
-            "line 9: recogniser = 'spacy' is not built yet; this version has only "
-            "recogniser = 'given'",
+            "line 6: recogniser = 'spacy' needs the key 'model', a pipeline",
         ),
         ("victim", "price_in = 1.0", "line 11: price_in is not built yet"),
         (
