@@ -11,7 +11,6 @@ ONLY: dict[tuple[str, str], tuple[Any, ...]] = {
     ("entities", "recogniser"): ("given",),
     ("entities", "distance"): ("cosine",),
     ("entities", "choices"): ("default",),
-    ("victim", "answer_by"): ("letter", "text", "generate"),
     ("victim", "wrap"): ([],),
     ("attack", "victim_span"): ("nearest",),
     ("attack", "goal"): ("untargeted",),
@@ -27,7 +26,6 @@ WORDS: dict[tuple[str, str], tuple[str, ...]] = {
     ("entities", "recogniser"): ("gazetteer", "spacy"),
     ("entities", "distance"): ("euclidean", "mondo", "mesh"),
     ("entities", "choices"): ("as_published", "as_released"),
-    ("victim", "answer_by"): ("head",),
     ("victim", "backend"): (
         "llama_cpp",
         "vllm",

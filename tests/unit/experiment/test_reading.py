@@ -181,12 +181,6 @@ def test_a_wrong_type_or_value_is_named_with_its_line(
             "line 11: wrap = ['instructed'] is not built yet; this version has only wrap = []",
         ),
         (
-            "victim",
-            'answer_by = "head"',
-            "line 11: answer_by = 'head' is not built yet; this version has only "
-            "answer_by = 'letter' or answer_by = 'text' or answer_by = 'generate'",
-        ),
-        (
             "attack",
             'goal = "B"',
             "line 14: goal = 'B' is not built yet; this version has only goal = 'untargeted'",

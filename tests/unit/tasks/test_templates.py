@@ -51,7 +51,7 @@ C: Heparin"""
 
 
 def test_these_templates_are_shipped() -> None:
-    assert shipped_prompts() == ["chat", "cloze", "medmcqa", "qstab"]
+    assert shipped_prompts() == ["chat", "cloze", "medmcqa", "qstab", "question"]
 
 
 @pytest.mark.parametrize(
