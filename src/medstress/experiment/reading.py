@@ -97,7 +97,13 @@ def check_experiment(raw: Mapping[str, Any], where: _Where | None = None) -> Exp
             raise UsageError(f"{where.table(table)}: expected one [{table}], got {len(rows)}")
         if not all(isinstance(row, dict) for row in rows):
             raise UsageError(f"{where.table(table)}: {table} must be a table, got {value!r}")
-        kept = [_without_fixed(table, row, where, i) for i, row in enumerate(rows)]
+        kept = [
+            # What is switched off may wait for a later version.
+            dict(row)
+            if table in ARRAYS and row.get("use", True) is False
+            else _without_fixed(table, row, where, i)
+            for i, row in enumerate(rows)
+        ]
         used = [
             i
             for i, row in enumerate(kept)
