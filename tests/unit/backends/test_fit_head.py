@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -68,6 +69,15 @@ def tiny(seed: int) -> tuple[Any, Any]:
         attention_probs_dropout_prob=0.0,
     )
     return transformers.BertForMultipleChoice(config), tokenizer
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    # So small a model is slowed down by threads, much so where other work shares the cores.
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 @pytest.fixture
