@@ -12,7 +12,7 @@ from medstress.attacks import DiscreteZoo, EntitySubstitution
 from medstress.attacks.samplers import SAMPLERS
 from medstress.backends.mock import MockBackend
 from medstress.backends.options import BackendOptions
-from medstress.calls import Call, Choose, Decoding, Generate, Message, Score
+from medstress.calls import Call, Choose, Decoding, Generate, Message, Rank, Score
 from medstress.resources import PerturbationSet
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, TextScore
 from medstress.tasks.parsers import PARSERS
@@ -88,6 +88,7 @@ CALLS: list[Call] = [
     *(Choose(f"prompt {i}", "ABCD") for i in range(7)),
     Score("p", (" A", " B", " C")),
     Score("p", (" A",), first_token=True),
+    Rank("p", ("one", "two", "three")),
     Generate("p"),
     Generate((Message("user", "p"),), Decoding(temperature=1.0)),
 ]
@@ -145,6 +146,7 @@ TASKS = [
     ),
     *((AnswerBy.GENERATE, "qstab", {"parser": parser}) for parser in PARSERS),
     *((AnswerBy.CHOICE, prompt, {}) for prompt in ("qstab", "medmcqa", "chat", "cloze")),
+    *((AnswerBy.HEAD, prompt, {}) for prompt in ("question", "cloze")),
 ]
 
 

@@ -137,7 +137,7 @@ class VictimTable(Table):
     """`transformers`, `python`, `mock`, or a plug-in's."""
     model: str | None = None
     """A path, a hub id, or `smollm2`."""
-    answer_by: Literal["letter", "text", "generate"] | None = None
+    answer_by: Literal["letter", "text", "generate", "head"] | None = None
     """Default `letter`; not for functions, which answer as they like."""
     text_score: Literal["sum", "per_token", "unconditional"] = "sum"
     """text answering: how a likelihood becomes a score."""

@@ -33,6 +33,14 @@ from medstress.victim import Victim
 if TYPE_CHECKING:
     from medstress.entities.perturbations import VectorPerturbationSet
 
+_CALLS = {
+    AnswerBy.LETTER: "score",
+    AnswerBy.TEXT: "score",
+    AnswerBy.GENERATE: "generate",
+    AnswerBy.HEAD: "rank",
+}
+"""The kind of call each way of answering makes."""
+
 Note = Callable[[str], None]
 """Told what is being prepared, for displays."""
 
@@ -177,15 +185,20 @@ def task_of(table: VictimTable, base: Path, kinds: frozenset[str], label: str) -
             )
         return MultipleChoice(template=template, answer_by=AnswerBy.CHOICE, parser=table.parser)
     answer_by = AnswerBy(table.answer_by or "letter")
-    needed = "generate" if answer_by is AnswerBy.GENERATE else "score"
-    if needed not in kinds:
+    if _CALLS[answer_by] not in kinds:
         raise UsageError(
             f"victim {label!r}: backend {table.backend!r} cannot answer by {answer_by.value}"
         )
-    if answer_by is not AnswerBy.TEXT and not template.lists_options:
+    if answer_by is AnswerBy.HEAD and (template.lists_options or template.chat):
+        raise UsageError(
+            f"victim {label!r}: a head reads the question and one option at a time, and prompt "
+            f"{table.prompt!r} {'lists the options' if template.lists_options else 'is a chat'}; "
+            'use prompt = "question" or a plain template with lists_options = false'
+        )
+    if answer_by not in (AnswerBy.TEXT, AnswerBy.HEAD) and not template.lists_options:
         raise UsageError(
             f"victim {label!r}: prompt {table.prompt!r} does not list the options, so only "
-            'answer_by = "text" makes sense with it'
+            'answer_by = "text" or "head" makes sense with it'
         )
     return MultipleChoice(
         template=template,

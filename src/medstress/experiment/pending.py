@@ -8,13 +8,11 @@ from medstress.errors import did_you_mean
 
 ONLY: dict[tuple[str, str], tuple[Any, ...]] = {
     ("experiment", "controls"): (False,),
-    ("victim", "answer_by"): ("letter", "text", "generate"),
     ("victim", "wrap"): ([],),
 }
 """Keys of which only some values work so far. Values outside are looked up in `WORDS`."""
 
 WORDS: dict[tuple[str, str], tuple[str, ...]] = {
-    ("victim", "answer_by"): ("head",),
     ("victim", "backend"): (
         "llama_cpp",
         "vllm",

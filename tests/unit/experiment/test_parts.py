@@ -29,6 +29,7 @@ def task(kinds: frozenset[str], **given: Any) -> Any:
         (MODEL, {}, AnswerBy.LETTER),
         (MODEL, {"answer_by": "text", "prompt": "cloze"}, AnswerBy.TEXT),
         (MODEL, {"answer_by": "generate"}, AnswerBy.GENERATE),
+        (frozenset({"rank"}), {"answer_by": "head", "prompt": "question"}, AnswerBy.HEAD),
         (frozenset({"choose"}), {"prompt": "cloze"}, AnswerBy.CHOICE),
         (ALL, {}, AnswerBy.CHOICE),
         (ALL, {"answer_by": "letter"}, AnswerBy.LETTER),
@@ -63,7 +64,19 @@ def test_a_victim_answers_as_its_table_and_its_back_end_say(
             MODEL,
             {"prompt": "cloze"},
             "victim 'v': prompt 'cloze' does not list the options, so only answer_by = \"text\" "
-            "makes sense with it",
+            'or "head" makes sense with it',
+        ),
+        (
+            MODEL,
+            {"answer_by": "head", "prompt": "question"},
+            "victim 'v': backend 'b' cannot answer by head",
+        ),
+        (
+            frozenset({"rank"}),
+            {"answer_by": "head"},
+            "victim 'v': a head reads the question and one option at a time, and prompt 'qstab' "
+            'lists the options; use prompt = "question" or a plain template with '
+            "lists_options = false",
         ),
     ],
 )

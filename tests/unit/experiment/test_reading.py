@@ -171,12 +171,10 @@ def test_a_wrong_type_or_value_is_named_with_its_line(
             "line 11: wrap = ['instructed'] is not built yet; this version has only wrap = []",
         ),
         (
-            "victim",
-            'answer_by = "head"',
-            "line 11: answer_by = 'head' is not built yet; this version has only "
-            "answer_by = 'letter' or answer_by = 'text' or answer_by = 'generate'",
+            "attack",
+            "attempts = 5",
+            "line 14: attempts is not built yet",
         ),
-        ("attack", "attempts = 5", "line 14: attempts is not built yet"),
     ],
 )
 def test_what_is_not_built_yet_is_refused(
@@ -494,6 +492,19 @@ def test_a_dict_is_checked_like_a_file() -> None:
         )
     expected = "experiment, [experiment]: unknown key 'sedes'; did you mean 'seeds'?"
     assert str(caught.value) == expected
+
+
+def test_an_entry_that_is_switched_off_may_wait_for_a_later_version(tmp_path: Path) -> None:
+    path = tmp_path / "e.toml"
+    path.write_text(LINES + '\n[[attack]]\nname = "medfuzz"\nruns = 3\nuse = false\n')
+    assert [attack.name for attack in read_experiment(path).attack] == ["entity_substitution"]
+    assert "is not built yet" in refusal(tmp_path, path.read_text(), "attack.medfuzz.use=true")
+
+
+def test_the_experiment_of_the_real_run_is_read() -> None:
+    found = read_experiment(Path(__file__).parents[3] / "benchmarks" / "xian" / "medmcqa.toml")
+    assert [victim.answer_by for victim in found.victim] == ["letter", "text", "head"]
+    assert {group.limit for group in found.entities} == {500}
 
 
 class TestKnownGaps:
