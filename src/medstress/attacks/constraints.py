@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from rapidfuzz.distance import Levenshtein
 
+from medstress.attacks.protocol import Validity
 from medstress.errors import UsageError
+from medstress.items import Candidate, Mention, Question
+from medstress.resources import Exclusions, Resources
 
 if TYPE_CHECKING:
     import numpy as np
@@ -90,3 +93,50 @@ def within(
         return allowed
     kept = [i for i in allowed.tolist() if limit.allows(original, copy_case(names[i], original))]
     return np.array(kept, dtype=np.int64)
+
+
+def goal_obstacle(goal: str, item: Question) -> str | None:
+    """Why a targeted attack cannot reach its option on this item, or None."""
+    if goal == item.key:
+        return f"its key is {goal}, the target"
+    if goal != "untargeted" and goal not in item.letters:
+        return f"it has no option {goal}, the target"
+    return None
+
+
+def rule_validity(candidate: Candidate, resources: Resources) -> Validity:
+    """Valid by rule: a name that the default exclusions would have left out is not."""
+    (edit,) = candidate.edits
+    names, item = resources.perturbations, candidate.item
+    objection = names.objection(item, edit.replacement)
+    return Validity(
+        valid=objection is None,
+        reason=objection or "rule",
+        variant_class=names.variant_class(item, edit.replacement),
+    )
+
+
+def count_excluded(
+    candidate: Candidate,
+    resources: Resources,
+    rule: Exclusions,
+    names_for: Callable[[Mention], NDArray[np.int64]] | None,
+) -> dict[str, int]:
+    """Names that are never drawn, by reason; `edit_distance` counts those beyond the limit.
+
+    Args:
+        candidate: one that was asked, or the clean item.
+        resources: what the attack may read.
+        rule: which names are left out.
+        names_for: the names that may replace a span; None where no edit limit is set.
+    """
+    item = candidate.item
+    found = dict(resources.perturbations.n_excluded(item, rule))
+    if names_for is not None and candidate.edits:
+        (edit,) = candidate.edits
+        span = Mention(field=edit.field, start=edit.start, end=edit.end, type="")
+        n_allowed = resources.perturbations.allowed(item, rule).size
+        beyond = n_allowed - names_for(span).size
+        if beyond:
+            found["edit_distance"] = beyond
+    return found

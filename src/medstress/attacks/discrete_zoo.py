@@ -9,16 +9,24 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from medstress.attacks.protocol import Validity
-from medstress.attacks.spans import distractor_spans, span_text
+from medstress.attacks.choices import exclusions
+from medstress.attacks.constraints import (
+    CaseCopy,
+    count_excluded,
+    goal_obstacle,
+    parse_edit_limit,
+    rule_validity,
+    within,
+)
+from medstress.attacks.protocol import SearchOn, Validity
+from medstress.attacks.spans import distractor_spans, key_kept, span_text
 from medstress.attacks.zeroth_order import (
-    Floats,
     Indices,
     cosines,
     estimate_gradient,
@@ -26,19 +34,24 @@ from medstress.attacks.zeroth_order import (
     margin_score,
     most_similar,
 )
-from medstress.attacks.zoo_settings import LEAST_STEP, by_choices, check, settle
+from medstress.attacks.zoo_places import Place, Purse, spans_with_vectors
+from medstress.attacks.zoo_settings import (
+    LEAST_STEP,
+    NAME,
+    by_choices,
+    check,
+    followed,
+    settle,
+)
 from medstress.errors import TrialError
 from medstress.items import Candidate, Mention, Question
-from medstress.outcomes import Goal, Prediction, Untargeted
-from medstress.queries import Predict, Replies, Step, Steps, ask, clean_answer
-from medstress.resources import Resources
-from medstress.text import copy_case
+from medstress.outcomes import Prediction
+from medstress.queries import Predict, Replies, Step, Steps, clean_answer
+from medstress.resources import Exclusions, Resources
+from medstress.text import copy_case, copy_case_as_released
 
 if TYPE_CHECKING:
     from numpy.random import Generator as Rng
-
-SAME_VECTOR = 1e-6
-"""A name closer than this to the span in the embedding gives no direction and is not asked."""
 
 _Part: TypeAlias = Generator[Step, Replies, Candidate | None]
 
@@ -96,6 +109,15 @@ class DiscreteZoo:
     """`gradient`; `none`: the step is left out, which leaves draws from a neighbourhood."""
     variants: str = by_choices("exclude", as_published="mark", as_released="mark")
     """`exclude`: variants and synonyms of the key are never asked; `mark`: they are asked."""
+    goal: str = "untargeted"
+    """`untargeted`, or the option letter that the victim shall answer."""
+    continue_on_invalid: bool = by_choices(None)
+    """Whether the search goes on for a valid success after an invalid one. Default: true where
+    variants is `mark`."""
+    unreadable_is_success: bool = by_choices(False, as_released=True)
+    """Whether an unreadable answer is a success."""
+    max_edit_distance: int | Mapping[str, int] = 0
+    """Largest edit distance of entity and name: characters, or `{tokens = 3}`; 0 = no limit."""
     count_baseline: bool = by_choices(False, as_released=True)
     """Whether the question on the clean item uses up one query of the budget."""
 
@@ -107,7 +129,7 @@ class DiscreteZoo:
     @property
     def stream(self) -> str:
         """The random stream, the same for all parameters."""
-        return "discrete_zoo"
+        return NAME
 
     @property
     def deterministic(self) -> bool:
@@ -120,43 +142,85 @@ class DiscreteZoo:
         return "answers = 'soft'" if self.answers == "soft" else None
 
     @property
-    def goal(self) -> Goal:
-        """Any readable wrong answer."""
-        return Untargeted()
+    def search_on(self) -> SearchOn:
+        """After which success the search goes on."""
+        return SearchOn.INVALID if self.continue_on_invalid else SearchOn.NEVER
+
+    @property
+    def rule(self) -> Exclusions:
+        """Which names are never drawn."""
+        return exclusions(self.choices, self.variants)
 
     def spec(self) -> dict[str, Any]:
         """The parameters, as JSON values."""
-        return {"name": "discrete_zoo", **asdict(self)}
+        return {"name": NAME, **asdict(self)}
+
+    def label_parameters(self) -> dict[str, Any]:
+        """What may name the attack in a label: `spec` without what follows from other keys."""
+        follows = followed(self)
+        return {
+            key: None if key in follows and value == follows[key] else value
+            for key, value in self.spec().items()
+        }
 
     def obstacle(self, item: Question, resources: Resources) -> str | None:
         """Why the item cannot be attacked, or None."""
         if not distractor_spans(item, resources):
             return f"no distractor mentions an entity of type {resources.group}"
-        if not spans_with_vectors(item, resources):
+        if reason := goal_obstacle(self.goal, item) or resources.perturbations.obstacle(item):
+            return reason
+        spans = spans_with_vectors(item, resources)
+        if not spans:
             return f"no entity of type {resources.group} in a distractor has a vector"
-        if self._allowed(item, resources).size == 0:
+        if resources.perturbations.allowed(item, self.rule).size == 0:
             return "no name of the vocabulary may replace it"
+        if self.max_edit_distance and not self._spans(item, resources):
+            return "no name of the vocabulary lies within max_edit_distance"
         return None
 
     def validity(self, candidate: Candidate, resources: Resources) -> Validity:
-        """Valid by rule where the name does not vary the key's wording."""
-        (edit,) = candidate.edits
-        found = resources.perturbations.variant_class(candidate.item, edit.replacement)
-        return Validity(valid=found == "different", reason="rule", variant_class=found)
+        """Valid by rule: see `rule_validity`."""
+        return rule_validity(candidate, resources)
+
+    def n_excluded(self, candidate: Candidate, resources: Resources) -> dict[str, int]:
+        """Names never asked, by reason; `edit_distance` counts those beyond the limit."""
+        item, limited = candidate.item, bool(self.max_edit_distance)
+        return count_excluded(
+            candidate,
+            resources,
+            self.rule,
+            (lambda span: self._names(item, span, resources)) if limited else None,
+        )
+
+    def most_queries(self, item: Question, resources: Resources) -> int:
+        """Probes, and what every entity can be asked with, as far as the budget goes."""
+        spans = self._spans(item, resources)
+        sizes = [self._names(item, span, resources).size for span in spans]
+        if self.rounds == "one_pass":
+            sizes = [min(size, self.candidates + 1) for size in sizes]
+        n_probes = len(spans) if self.word_ranking == "importance" else 0
+        return int(min(self.budget - self.count_baseline, n_probes + sum(sizes)))
 
     def run(self, item: Question, rng: Rng, resources: Resources) -> Steps[Candidate | None]:
         """Attack one item; see `Attack.run`."""
-        purse = _Purse(self.budget - self.count_baseline)
+        purse = Purse(self.budget - self.count_baseline)
         clean = self._score((yield from clean_answer()), item)
         if clean is None:
             raise TrialError(
                 "discrete_zoo: the victim gives no option probabilities, which its gradient is "
                 'estimated from; let it answer by letter or text, or set answers = "hard"'
             )
-        spans = yield from self._ranked(item, spans_with_vectors(item, resources), rng, purse)
-        allowed = self._allowed(item, resources)
+        spans = yield from self._ranked(item, self._spans(item, resources), rng, purse)
         places = [
-            _Place(item, span, resources, allowed, self.similarity_threshold) for span in spans
+            Place(
+                item,
+                span,
+                resources,
+                self._names(item, span, resources),
+                self.similarity_threshold,
+                self._copy_case,
+            )
+            for span in spans
         ]
         while places and purse.left:
             for place in places:
@@ -168,7 +232,7 @@ class DiscreteZoo:
             places = [place for place in places if place.open.any()]
         return None
 
-    def _attack(self, place: _Place, rng: Rng, purse: _Purse, clean: float) -> _Part:
+    def _attack(self, place: Place, rng: Rng, purse: Purse, clean: float) -> _Part:
         """One estimate and one step at one entity."""
         pool = place.pool(self.multiplier * self.candidates)
         # The whole pool is shuffled: a budget that ends early asks a prefix of a longer search.
@@ -196,7 +260,7 @@ class DiscreteZoo:
         return query.candidate if answer.reached_goal else None
 
     def _step(
-        self, place: _Place, drawn: Indices, scores: Sequence[float | None], clean: float
+        self, place: Place, drawn: Indices, scores: Sequence[float | None], clean: float
     ) -> int | None:
         """The open name nearest to e0 + lambda g (Eqs. 4 and 6); None where g = 0."""
         # An unreadable answer has no score and is left out of the estimate.
@@ -219,7 +283,7 @@ class DiscreteZoo:
         return int(most_similar(cosines(place.vectors, target), open_names, 1)[0])
 
     def _ranked(
-        self, item: Question, spans: Sequence[Mention], rng: Rng, purse: _Purse
+        self, item: Question, spans: Sequence[Mention], rng: Rng, purse: Purse
     ) -> Generator[Step, Replies, Sequence[Mention]]:
         """The entities in the order in which they are attacked."""
         if self.word_ranking == "given":
@@ -229,14 +293,10 @@ class DiscreteZoo:
         n_probed = min(len(spans), purse.left - LEAST_STEP)
         if self.word_ranking == "random" or n_probed < 2:
             return spans
-        clean = Candidate(item=item)
-        probes = [Predict(clean.edit(span, ""), probe=True) for span in spans[:n_probed]]
-        key, kept = item.letters.index(item.key), {}
-        for i, probe in enumerate(probes):
-            answer = yield from purse.ask(probe, probes[i + 1 :])
-            kept[i] = answer.scores[key] if answer.scores else np.inf
+        purse.left -= n_probed
+        kept = yield from key_kept(item, spans[:n_probed], "word_ranking = 'importance'")
         # The drop is the clean log probability, which all share, minus what is kept.
-        order = sorted(kept, key=kept.__getitem__)
+        order = sorted(range(n_probed), key=kept.__getitem__)
         return [*(spans[i] for i in order), *spans[n_probed:]]
 
     def _score(self, answer: Prediction, item: Question) -> float | None:
@@ -248,78 +308,27 @@ class DiscreteZoo:
             scores = hard_log_probs(len(item.letters), item.letters.index(answer.answer))
         if scores is None:
             return None
-        aim = getattr(self.goal, "letter", None)
-        sought = None if aim is None else item.letters.index(aim)
+        sought = None if self.goal == "untargeted" else item.letters.index(self.goal)
         return margin_score(scores, item.letters.index(item.key), sought=sought, kappa=self.kappa)
 
-    def _allowed(self, item: Question, resources: Resources) -> Indices:
-        mark = self.variants == "mark"
-        return resources.perturbations.allowed(item, "mark" if mark else "exclude")
+    def _spans(self, item: Question, resources: Resources) -> list[Mention]:
+        """The entities that some name may replace."""
+        spans = spans_with_vectors(item, resources)
+        if not self.max_edit_distance:
+            return spans
+        return [span for span in spans if self._names(item, span, resources).size]
 
+    def _names(self, item: Question, span: Mention, resources: Resources) -> Indices:
+        """Indices of the names that may replace an entity, ascending."""
+        return within(
+            parse_edit_limit(self.max_edit_distance, NAME),
+            span_text(item, span),
+            resources.perturbations.names,
+            resources.perturbations.allowed(item, self.rule),
+            self._copy_case,
+        )
 
-class _Purse:
-    """What is left of the budget of one trial."""
-
-    def __init__(self, left: int) -> None:
-        self.left = left
-
-    def ask(
-        self, query: Predict, then: Sequence[Predict] = ()
-    ) -> Generator[Step, Replies, Prediction]:
-        """Ask one query and pay for it."""
-        self.left -= 1
-        (answer,) = yield from ask([query], then=then)
-        return answer
-
-
-class _Place:
-    """One entity under attack, and the names that may still be asked there."""
-
-    def __init__(
-        self,
-        item: Question,
-        span: Mention,
-        resources: Resources,
-        allowed: Indices,
-        threshold: float | str,
-    ) -> None:
-        names = resources.perturbations
-        self.item = item
-        self.span = span
-        self.text = span_text(item, span)
-        self.names = names.names
-        self.vectors = names.vectors
-        self.origin = _unit(names.vector(self.text))
-        self.similarity = cosines(self.vectors, self.origin)
-        self.open = np.zeros(len(self.names), dtype=np.bool_)
-        self.open[allowed] = True
-        if not isinstance(threshold, str):
-            self.open &= self.similarity >= threshold
-        # e0 itself under another spelling. In float64, among those that float32 cannot tell.
-        near = np.flatnonzero(self.open & (self.similarity > 1 - 1e-5))
-        lengths = np.linalg.norm(self.vectors_of(near) - self.origin, axis=1)
-        self.open[near[lengths < SAME_VECTOR]] = False
-
-    def pool(self, size: int) -> Indices:
-        """The open names most similar to the entity, shape (<= size,)."""
-        return most_similar(self.similarity, np.flatnonzero(self.open), size)
-
-    def vectors_of(self, names: Indices) -> Floats:
-        """Their vectors, shape (n, n_dimensions)."""
-        return np.asarray(self.vectors[names], dtype=np.float64)
-
-    def candidate(self, name: int) -> Candidate:
-        """The item with this name in the entity's place."""
-        replacement = copy_case(self.names[name], self.text)
-        return Candidate(item=self.item).edit(self.span, replacement)
-
-
-def spans_with_vectors(item: Question, resources: Resources) -> list[Mention]:
-    """Of these, the ones that have a place in the embedding."""
-    spans = distractor_spans(item, resources)
-    return [span for span in spans if resources.perturbations.vector(span_text(item, span)).any()]
-
-
-def _unit(vector: Floats) -> Floats:
-    unit: Floats = vector / np.linalg.norm(vector)
-    return unit
+    @property
+    def _copy_case(self) -> CaseCopy:
+        # The released code lower-cases all but the first character (METHODS 3.4).
+        return copy_case_as_released if self.choices == "as_released" else copy_case

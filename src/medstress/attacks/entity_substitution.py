@@ -25,7 +25,14 @@ from medstress.attacks.choices import (
     default_victim_span,
     exclusions,
 )
-from medstress.attacks.constraints import CaseCopy, parse_edit_limit, within
+from medstress.attacks.constraints import (
+    CaseCopy,
+    count_excluded,
+    goal_obstacle,
+    parse_edit_limit,
+    rule_validity,
+    within,
+)
 from medstress.attacks.protocol import SearchOn, Validity
 from medstress.attacks.spans import (
     RANKERS,
@@ -206,11 +213,7 @@ class EntitySubstitution:
         """Why the item cannot be attacked, or None."""
         if not distractor_spans(item, resources):
             return f"no distractor mentions an entity of type {resources.group}"
-        if self.goal == item.key:
-            return f"its key is {self.goal}, the target"
-        if self.goal != "untargeted" and self.goal not in item.letters:
-            return f"it has no option {self.goal}, the target"
-        if reason := resources.perturbations.obstacle(item):
+        if reason := goal_obstacle(self.goal, item) or resources.perturbations.obstacle(item):
             return reason
         if resources.perturbations.allowed(item, self.rule).size == 0:
             return "no name of the vocabulary may replace it"
@@ -219,28 +222,18 @@ class EntitySubstitution:
         return None
 
     def validity(self, candidate: Candidate, resources: Resources) -> Validity:
-        """Valid by rule: a name that the default exclusions would have left out is not."""
-        (edit,) = candidate.edits
-        names, item = resources.perturbations, candidate.item
-        objection = names.objection(item, edit.replacement)
-        return Validity(
-            valid=objection is None,
-            reason=objection or "rule",
-            variant_class=names.variant_class(item, edit.replacement),
-        )
+        """Valid by rule: see `rule_validity`."""
+        return rule_validity(candidate, resources)
 
     def n_excluded(self, candidate: Candidate, resources: Resources) -> dict[str, int]:
         """Names never drawn, by reason; `edit_distance` counts those beyond the limit."""
-        item = candidate.item
-        found = dict(resources.perturbations.n_excluded(item, self.rule))
-        if self.max_edit_distance and candidate.edits:
-            (edit,) = candidate.edits
-            span = Mention(field=edit.field, start=edit.start, end=edit.end, type="")
-            n_allowed = resources.perturbations.allowed(item, self.rule).size
-            beyond = n_allowed - self._names(item, span, resources).size
-            if beyond:
-                found["edit_distance"] = beyond
-        return found
+        item, limited = candidate.item, bool(self.max_edit_distance)
+        return count_excluded(
+            candidate,
+            resources,
+            self.rule,
+            (lambda span: self._names(item, span, resources)) if limited else None,
+        )
 
     def most_queries(self, item: Question, resources: Resources) -> int:
         """Probes of the spans, and every name once, as far as the budget goes."""

@@ -92,19 +92,36 @@ def most_salient(item: Question, resources: Resources, spans: Sequence[Mention])
     ranked = by_distance(item, resources, spans)
     if len(ranked) == 1:
         return ranked[0]
+    left = yield from key_kept(item, ranked, "victim_span = 'saliency'")
+    return ranked[left.index(min(left))]
+
+
+def key_kept(item: Question, spans: Sequence[Mention], setting: str) -> Steps[list[float]]:
+    """What is left of the key's log probability without each span, in their order.
+
+    Each span is deleted once, in a probe. Of an unreadable answer nothing is known: infinity, so
+    that its span is not preferred.
+
+    Args:
+        item: the question.
+        spans: the spans.
+        setting: what needs the scores, for the message.
+
+    Raises:
+        TrialError: the victim gives no scores.
+    """
     base, left = Candidate(item=item), []
-    probes = [Predict(base.edit(span, ""), probe=True) for span in ranked]
+    probes = [Predict(base.edit(span, ""), probe=True) for span in spans]
     for i, probe in enumerate(probes):
         (answer,) = yield from ask([probe], then=probes[i + 1 :])
         if answer.scores is None and answer.outcome is not Outcome.UNREADABLE:
             raise TrialError(
-                "victim_span = 'saliency' needs the victim's scores, and it gave none: use a "
-                "victim that answers with scores, or another victim_span"
+                f"{setting} needs the victim's scores, and it gave none: use a victim that "
+                f"answers with scores, or another {setting.partition(' ')[0]}"
             )
-        # Of an unreadable answer nothing is known: its span is not preferred.
         scores = answer.scores
         left.append(float("inf") if scores is None else scores[item.letters.index(item.key)])
-    return ranked[left.index(min(left))]
+    return left
 
 
 def n_probes(victim_span: str, spans: Sequence[Mention]) -> int:

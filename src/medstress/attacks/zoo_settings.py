@@ -6,11 +6,14 @@ from dataclasses import field, fields
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
+from medstress.attacks.constraints import parse_edit_limit
 from medstress.errors import UsageError, did_you_mean
+from medstress.outcomes import parse_goal
 
 if TYPE_CHECKING:
     from medstress.attacks.discrete_zoo import DiscreteZoo
 
+NAME = "discrete_zoo"
 LEAST_STEP = 3
 """Queries of the smallest step: two names for the estimate and one update."""
 MAX_BUDGET = 1000
@@ -31,7 +34,13 @@ _COUNTS = {
     "candidates": (2, MAX_BUDGET, "an estimate takes two points"),
     "multiplier": (1, MAX_BUDGET, ""),
 }
-_FLAGS = ("normalise_displacements", "normalise_differences", "count_baseline")
+_FLAGS = (
+    "normalise_displacements",
+    "normalise_differences",
+    "count_baseline",
+    "continue_on_invalid",
+    "unreadable_is_success",
+)
 
 
 def by_choices(default: Any, **others: Any) -> Any:
@@ -39,13 +48,21 @@ def by_choices(default: Any, **others: Any) -> Any:
     return field(default=None, metadata={"default": default, **others})
 
 
-def settle(attack: DiscreteZoo) -> dict[str, Any]:
-    """Return the values of all fields that were not set."""
-    return {
+def followed(attack: DiscreteZoo) -> dict[str, Any]:
+    """Return what the fields that follow from others are where they are not written."""
+    found = {
         each.name: each.metadata.get(str(attack.choices), each.metadata["default"])
         for each in fields(attack)
-        if each.metadata and getattr(attack, each.name) is None
+        if each.metadata
     }
+    found["continue_on_invalid"] = (attack.variants or found["variants"]) == "mark"
+    return found
+
+
+def settle(attack: DiscreteZoo) -> dict[str, Any]:
+    """Return the values of all fields that were not set."""
+    found = followed(attack)
+    return {key: value for key, value in found.items() if getattr(attack, key) is None}
 
 
 def check(attack: DiscreteZoo) -> None:
@@ -75,6 +92,11 @@ def check(attack: DiscreteZoo) -> None:
                 f"discrete_zoo: {key} must be true or false, got {getattr(attack, key)!r}"
             )
     _check_numbers(attack)
+    parse_edit_limit(attack.max_edit_distance, NAME)
+    try:
+        parse_goal(attack.goal)
+    except UsageError as error:
+        raise UsageError(f"{NAME}: {error}") from None
     if attack.word_ranking == "importance" and attack.answers == "hard":
         raise UsageError(
             "discrete_zoo: word_ranking = 'importance' reads the probability of the key, which "

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medstress.attacks import DiscreteZoo
+from medstress.attacks.protocol import SearchOn
 from medstress.attacks.zeroth_order import cosines
 from medstress.errors import TrialError, UsageError
 from medstress.items import Candidate, Mention, Question
@@ -475,3 +476,93 @@ def test_a_smaller_budget_asks_a_prefix(parameters: dict[str, Any], seed: int, b
     short, _ = drive(DiscreteZoo(**{**parameters, "budget": budget}), noisy, seed=seed)
     n = min(len(long), len(short))
     assert long[:n] == short[:n]
+
+
+# -- the parts that it shares with entity substitution ---------------------------------------------
+
+
+def test_the_search_goes_on_after_a_success_that_does_not_count() -> None:
+    invalid = Prediction(outcome=Outcome.WRONG, answer="B", scores=(-1.0,) * 4, is_success=True)
+    asked, pick = drive(DiscreteZoo(variants="mark"), lambda c: invalid if c.edits else held(c))
+    assert (len(asked), pick) == (8, None)
+
+
+def test_where_variants_are_asked_it_goes_on_unless_told_otherwise() -> None:
+    found = {
+        attack.search_on
+        for attack in (DiscreteZoo(variants="mark"), DiscreteZoo(choices="as_published"))
+    }
+    assert found == {SearchOn.INVALID}
+    assert DiscreteZoo().search_on is SearchOn.NEVER
+    told = DiscreteZoo(variants="mark", continue_on_invalid=False)
+    assert told.search_on is SearchOn.NEVER
+
+
+def test_names_beyond_the_edit_limit_are_never_asked_and_are_counted() -> None:
+    names = ("beto", "bexa", "betas", "something else", "another long name")
+    resources = tiny_resources(PerturbationTable(names, lambda anchor, text: 0.5))
+    attack = DiscreteZoo(budget=8, max_edit_distance=2)
+    asked, _ = drive(attack, two_options, ONE_SPAN, resources)
+    assert {name for _, name in edits(asked)} == {"beto", "bexa", "betas"}
+    assert attack.n_excluded(asked[0].candidate, resources)["edit_distance"] == 2
+    assert attack.most_queries(ONE_SPAN, resources) == 3
+    tokens = DiscreteZoo(max_edit_distance={"tokens": 1})
+    assert tokens.most_queries(ONE_SPAN, resources) == 3
+    far = tiny_resources(PerturbationTable(["quite another"], lambda anchor, text: 0.5))
+    assert (
+        attack.obstacle(ONE_SPAN, far) == "no name of the vocabulary lies within max_edit_distance"
+    )
+
+
+@pytest.mark.parametrize(
+    ("goal", "reason"),
+    [
+        ("A", "its key is A, the target"),
+        ("J", "it has no option J, the target"),
+        ("B", None),
+        ("untargeted", None),
+    ],
+)
+def test_an_item_without_the_target_is_not_attackable(goal: str, reason: str | None) -> None:
+    assert DiscreteZoo(goal=goal).obstacle(ITEM, RESOURCES) == reason
+
+
+def test_a_targeted_search_follows_the_probability_of_its_target() -> None:
+    """Only option D moves with w: the estimate exists for goal D, and is zero for goal C."""
+    w = np.arange(8.0) - 3.5
+
+    def tell(candidate: Candidate) -> Prediction:
+        text = candidate.edits[0].replacement.lower() if candidate.edits else "Beta"
+        d = -30 + float(w @ TABLE.vector(text))
+        return Prediction(outcome=Outcome.RIGHT, answer="A", scores=(0.0, -9.0, -9.0, d))
+
+    found = {
+        goal: edits(drive(DiscreteZoo(budget=4, goal=goal, word_ranking="given"), tell)[0])
+        for goal in ("C", "D")
+    }
+    assert found["C"][:3] == found["D"][:3]
+    assert found["C"][3] != found["D"][3]
+
+
+def test_as_released_the_case_is_copied_as_the_released_code_does() -> None:
+    resources = tiny_resources(PerturbationTable(["DNA repair"], lambda anchor, text: 0.5))
+    for choices, expected in (("default", "DNA repair"), ("as_released", "Dna repair")):
+        asked, _ = drive(DiscreteZoo(choices=choices), two_options, ONE_SPAN, resources)
+        assert asked[0].candidate.options[1] == expected
+
+
+def test_a_label_names_what_was_written() -> None:
+    named = DiscreteZoo(choices="as_released", candidates=4).label_parameters()
+    assert {key for key, value in named.items() if value is not None} == {
+        "name",
+        "budget",
+        "choices",
+        "candidates",
+        "similarity_threshold",
+        "multiplier",
+        "kappa",
+        "normalise_displacements",
+        "normalise_differences",
+        "goal",
+        "max_edit_distance",
+    }
