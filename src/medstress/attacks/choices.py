@@ -18,6 +18,7 @@ BY_CHOICES: Any = None
 CHOICES = ("default", "as_published", "as_released")
 VARIANTS = ("exclude", "mark")
 BUDGET = 8
+MAX_EXPONENT = 200
 
 
 def default_budget(choices: str) -> int:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from medstress.attacks.choices import (
     BY_CHOICES,
     CHOICES,
+    MAX_EXPONENT,
     VARIANTS,
     check_flag,
     check_word,
@@ -59,7 +60,6 @@ __all__ = ["EntitySubstitution", "nearest_span"]
 
 NAME = "entity_substitution"
 MAX_BUDGET = 1000
-MAX_EXPONENT = 200
 UNBOUNDED = 1_000_000_000
 """Budget of `exhaustive`: more than any vocabulary holds."""
 ANNOUNCED = 128

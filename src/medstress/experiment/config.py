@@ -190,7 +190,6 @@ class AttackTable(Table):
 GRID = (-50.0, -40.0, -30.0, -20.0, -10.0, -5.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0)
 """Step 10 over the paper's range, and its +/-5; 0 is random sampling."""
 RELEASED_GRID = (*GRID, 60.0)
-LARGEST_EXPONENT = 200
 
 
 class TuneTable(Table):
@@ -233,10 +232,12 @@ class TuneTable(Table):
     @field_validator("grid")
     @classmethod
     def _usable(cls, grid: tuple[float, ...]) -> tuple[float, ...]:
+        from medstress.attacks.choices import MAX_EXPONENT
+
         if len(set(grid)) != len(grid):
             raise ValueError("values repeat")
-        if any(abs(n) > LARGEST_EXPONENT for n in grid):
-            raise ValueError(f"every n must lie between -{LARGEST_EXPONENT} and {LARGEST_EXPONENT}")
+        if any(abs(n) > MAX_EXPONENT for n in grid):
+            raise ValueError(f"every n must lie between -{MAX_EXPONENT} and {MAX_EXPONENT}")
         if not any(grid):
             raise ValueError("expected at least one n other than 0")
         return tuple(sorted(grid))

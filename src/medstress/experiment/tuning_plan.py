@@ -15,9 +15,8 @@ from medstress.experiment.parts import AttackPart
 from medstress.experiment.prepared import Portion, Prepared
 from medstress.experiment.reading import check_table
 from medstress.experiment.tuning_summary import SAME_ITEMS, TUNING
-from medstress.hashing import digest
 from medstress.items import Question
-from medstress.metrics.tuning import RULE, is_pdws, template_of
+from medstress.metrics.tuning import RULE, is_pdws, split_position, template_of
 
 MIN_ITEMS = 5
 """Attackable items on either side of the split; with fewer one item moves a rate by over .2."""
@@ -44,8 +43,8 @@ class TuningPlan:
         of `limit` agree, a larger share contains a smaller one, and a question that occurs
         twice, perhaps with its options in another order, lies on one side only.
         """
-        text = ["tune", self.table.sample_seed, item.context, item.stem, sorted(item.options)]
-        return int.from_bytes(digest(text)[:8], "big") < self.table.share * 2**64
+        text = [self.table.sample_seed, item.context, item.stem, sorted(item.options)]
+        return split_position(text) < self.table.share
 
     def template(self, attack: Attack) -> str:
         """What the values of n of an attack share, at the budget of tuning."""

@@ -207,6 +207,9 @@ def _held_out(
 def _within(row: TrialRow, budget: int) -> TrialRow:
     """The trial as it would have ended with the budget that n was chosen at."""
     first, valid = row.first_success, row.first_valid_success
+    if valid is not None and valid > budget and row.valid:
+        # With this budget the search would have ended with the invalid success before it.
+        row = replace(row, valid=False)
     if is_flipped(row) and first is not None and first > budget:
         row = replace(row, verdict=Verdict.HELD, first_success=None, valid=None)
     if valid is not None and valid > budget:

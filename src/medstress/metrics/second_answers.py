@@ -4,16 +4,14 @@ count: a variant may be a second right answer, and then the victim was not wrong
 from __future__ import annotations
 
 import json
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-import numpy as np
-
-from medstress.metrics.bootstrap import RESAMPLES, percentiles, resample
-from medstress.metrics.counts import is_eligible, is_flipped, is_valid_success
-from medstress.metrics.estimates import Estimate, unknown
+from medstress.metrics.counts import is_flipped, is_valid_success
+from medstress.metrics.estimates import Estimate
+from medstress.metrics.item_means import paired_change
 from medstress.metrics.success import asr, asr_valid
 from medstress.rows import TrialRow
 
@@ -76,47 +74,13 @@ def _arms(by_attack: dict[str, list[TrialRow]]) -> list[Arm]:
                 attack=label,
                 asr=asr(trials),
                 asr_valid=asr_valid(trials),
-                advantage=_difference(trials, against, valid=False) if compared else None,
-                advantage_valid=_difference(trials, against, valid=True) if compared else None,
+                advantage=paired_change(against, trials, is_flipped) if compared else None,
+                advantage_valid=paired_change(against, trials, is_valid_success)
+                if compared
+                else None,
             )
         )
     return found
-
-
-def _difference(
-    trials: Sequence[TrialRow], against: Sequence[TrialRow], *, valid: bool
-) -> Estimate:
-    """Rate of one arm minus that of another, over the items eligible under both."""
-    ours, theirs = _by_item(trials, valid), _by_item(against, valid)
-    items = sorted(ours.keys() & theirs.keys())
-    if not items:
-        return unknown("no item is eligible under both")
-    kinds, drawn = resample(Counter((*ours[item], *theirs[item]) for item in items))
-    counts = np.array(kinds, dtype=np.float64)
-    once = sum(np.array([*ours[item], *theirs[item]], dtype=np.float64) for item in items)
-    low, high = percentiles(_gap(drawn @ counts))
-    return Estimate(
-        value=float(_gap(np.asarray(once))),
-        n=len(items),
-        low=low,
-        high=high,
-        method=f"paired bootstrap over {len(items)} items, {RESAMPLES} resamples, percentile 95 %",
-    )
-
-
-def _gap(totals: Any) -> Any:
-    """hits / trials of the first arm minus those of the second, from (..., 4) sums."""
-    return totals[..., 0] / totals[..., 1] - totals[..., 2] / totals[..., 3]
-
-
-def _by_item(trials: Sequence[TrialRow], valid: bool) -> dict[str, tuple[int, int]]:
-    """(hits, eligible trials) of every item."""
-    hits: Counter[str] = Counter()
-    counted: Counter[str] = Counter()
-    for trial in filter(is_eligible, trials):
-        counted[trial.item_id] += 1
-        hits[trial.item_id] += is_valid_success(trial) if valid else is_flipped(trial)
-    return {item: (hits[item], counted[item]) for item in counted}
 
 
 def _draws_at_random(trial: TrialRow) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from medstress.hashing import canonical_json
+from medstress.hashing import canonical_json, digest
 from medstress.metrics.counts import is_answered, is_eligible
 from medstress.metrics.estimates import Estimate
 from medstress.metrics.success import asr, asr_valid
@@ -17,6 +17,16 @@ from medstress.rows import TrialRow
 NEAR, FAR = "n < 0", "n > 0"
 REGIMES = (NEAR, FAR)
 RULE = "largest {metric} over the grid, within each regime; ties: the smaller |n|"
+
+
+def split_position(key: Sequence[object]) -> float:
+    """Where a question lies in [0, 1), as good as random: below the share, n is chosen on it.
+
+    Args:
+        key: JSON values that tell the question from others.
+    """
+    return int.from_bytes(digest(["tune", *key])[:8], "big") / 2**64
+
 
 _METRICS = {"asr": asr, "asr_valid": asr_valid}
 

@@ -256,6 +256,7 @@ def trial(i: int = 0, **changes: Any) -> TrialRow:
         "prompt_before": prompt(question, options),
         "prompt_after": prompt(question, new),
         "error": None,
+        "prompt_similarity": None,
     }
     return TrialRow(**fields | changes)
 

@@ -7,10 +7,10 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from medstress.hashing import digest
 from medstress.metrics.counts import is_answered
 from medstress.metrics.estimates import Estimate
 from medstress.metrics.success import asr_at
+from medstress.metrics.tuning import split_position
 from medstress.report.paper.arms import estimate_of
 from medstress.rows import TrialRow
 
@@ -47,7 +47,7 @@ def tuning_items(rows: Iterable[TrialRow], share: float = SHARE) -> frozenset[st
         Hashes of items.
     """
     items = {row.item_hash for row in rows if is_answered(row)}
-    ranked = sorted(items, key=lambda item: digest(["tuning split", item]))
+    ranked = sorted(items, key=lambda item: split_position([item]))
     n = max(1, round(share * len(ranked))) if len(ranked) > 1 else 0
     return frozenset(ranked[:n])
 
