@@ -81,9 +81,9 @@ def test_it_knows_some_textbook_answers(backend: TransformersBackend) -> None:
     assert right >= len(calls) // 2
 
 
-def test_trees_and_plain_rows_agree(backend: TransformersBackend, loaded: LoadedModel) -> None:
+def test_trees_and_plain_rows_agree(loaded: LoadedModel) -> None:
     calls = prompts()
-    plain = TransformersBackend(loaded, sharing=False)
+    backend, plain = (TransformersBackend(loaded, sharing=sharing) for sharing in (True, False))
     assert (backend.path, plain.path) == ("tree", "plain")
     for one, other in zip(backend.answer(calls), plain.answer(calls), strict=True):
         assert isinstance(one, Scored)

@@ -13,6 +13,7 @@ from medstress.calls import Message, Prompt
 from medstress.errors import UsageError, did_you_mean
 from medstress.hashing import content_hash
 from medstress.items import LETTERS, Candidate, Question
+from medstress.text import apply_edits
 
 SUFFIX = ".jinja"
 _MARK = "\x00"
@@ -49,6 +50,12 @@ class Template:
 
     def render(self, candidate: Candidate) -> Prompt:
         """Render a candidate, without trailing white space (METHODS 1.2)."""
+        item, edits = candidate.item, candidate.edits
+        if self.plain and len(edits) == 1 and edits[0].field in item.letters:
+            frame = _frame(self, item).get(edits[0].field)
+            if frame is not None:
+                text = apply_edits(item.option(edits[0].field), edits)
+                return self._prompt(f"{frame.before}{text}{frame.after}".strip(), frame.system)
         context, stem = candidate.context, candidate.stem
         values = {"context": context, "stem": stem}
         values["question"] = f"{context} {stem}" if context else stem
@@ -95,6 +102,34 @@ def _shape(template: Template, letters: str, has_context: bool) -> _Shape:
     body = prompt if isinstance(prompt, str) else prompt[1].content
     system = "" if isinstance(prompt, str) else prompt[0].content
     return _Shape(tuple(body.split(_MARK)), system)
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """The prompt of an item around one of its options."""
+
+    before: str
+    """What comes before the option."""
+    after: str
+    """What comes after it."""
+    system: str
+    """The system turn of a conversation."""
+
+
+@lru_cache(maxsize=4096)
+def _frame(template: Template, item: Question) -> dict[str, _Frame]:
+    """Frames of the options that the template shows exactly once."""
+    values = {"context": item.context, "stem": item.stem, "question": item.question}
+    values.update(zip(item.letters, item.options, strict=True))
+    shape = _shape(template, item.letters, bool(item.context))
+    texts = [values[piece] if i % 2 else piece for i, piece in enumerate(shape.pieces)]
+    frames = {}
+    for letter in item.letters:
+        places = [i for i in range(1, len(texts), 2) if shape.pieces[i] == letter]
+        if len(places) == 1:
+            before, after = "".join(texts[: places[0]]), "".join(texts[places[0] + 1 :])
+            frames[letter] = _Frame(before, after, shape.system)
+    return frames
 
 
 def _is_plain(compiler: Any, source: str) -> bool:

@@ -1,0 +1,124 @@
+"""What a query costs besides the victim: an instant function, everything recorded durably.
+
+Runs the real scheduler and store with a victim that answers at once and is never wrong, so that
+every attack uses its whole budget. Time is of the process (all threads), memory its largest
+resident size, at several numbers of queries to show that it does not grow:
+
+    python benchmarks/overhead.py --queries 20000 100000
+    python benchmarks/overhead.py --queries 250000 1000000
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+BUDGET = 50
+N_NAMES = 2000
+BATCH_SIZE = 512
+
+
+def always_a(prompts: list[str]) -> list[dict[str, str]]:
+    """The victim: the key of every made-up question is A."""
+    return [{"answer": "A"}] * len(prompts)
+
+
+def write_inputs(folder: Path, n_items: int) -> None:
+    """Questions of about the length of MedMCQA's, and a vocabulary."""
+    rows = []
+    for i in range(n_items):
+        options = [f"compound {i} {letter}" for letter in "abcd"]
+        mentions = [
+            {"field": letter, "start": 0, "end": len(option), "type": "T121"}
+            for letter, option in zip("ABCD", options, strict=True)
+        ]
+        rows.append(
+            {
+                "id": f"q{i}",
+                "question": f"Which compound is given first in condition number {i} of the list?",
+                "options": options,
+                "answer_idx": "A",
+                "mentions": mentions,
+            }
+        )
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    (folder / "items.jsonl").write_text(lines, "utf-8")
+    names = "".join(f"substance number {i}\n" for i in range(N_NAMES))
+    (folder / "names.txt").write_text(names, "utf-8")
+
+
+def experiment(folder: Path) -> dict[str, Any]:
+    """One attack with the random sampler."""
+    return {
+        "experiment": {"name": "overhead", "seeds": [0]},
+        "dataset": [{"name": "jsonl", "path": str(folder / "items.jsonl")}],
+        "entities": [
+            {"type": "drugs", "vocabulary": str(folder / "names.txt"), "embedding": "ngram"}
+        ],
+        "victim": [
+            {
+                "backend": "python",
+                "target": f"{Path(__file__).resolve()}:always_a",
+                "version": "1",
+                "batch_size": BATCH_SIZE,
+            }
+        ],
+        "attack": [{"name": "entity_substitution", "sampler": "random", "budget": BUDGET}],
+    }
+
+
+def measure(n_queries: int) -> dict[str, Any]:
+    """One run in this process."""
+    from medstress.experiment.run import prepare, run
+
+    n_items = max(n_queries // BUDGET, 1)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_inputs(folder, n_items)
+        given = experiment(folder)
+        started = time.process_time()
+        prepare(given)
+        preparing = time.process_time() - started
+        wall, started = time.perf_counter(), time.process_time()
+        run(given, folder / "run")
+        seconds = time.process_time() - started - preparing
+        wall = time.perf_counter() - wall
+        db = sqlite3.connect(folder / "run" / "run.sqlite")
+        asked = db.execute("SELECT COUNT(*) FROM exchanges WHERE purpose = 'attack'").fetchone()[0]
+        db.close()
+        size = sum(file.stat().st_size for file in (folder / "run").iterdir())
+    return {
+        "queries": asked,
+        "process_seconds": round(seconds, 2),
+        "wall_seconds_with_preparation": round(wall, 2),
+        "queries_per_process_second": round(asked / seconds),
+        "bytes_per_query": round(size / asked),
+        "largest_resident_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
+    }
+
+
+def main() -> None:
+    """Print one JSON line a number of queries, each measured in a process of its own."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--queries", nargs="+", type=int, default=[20_000, 100_000])
+    parser.add_argument("--here", action="store_true", help="in this process, for profilers")
+    given = parser.parse_args()
+    for n in given.queries:
+        if given.here:
+            print(json.dumps(measure(n)), flush=True)
+        else:
+            subprocess.run(
+                [sys.executable, __file__, "--here", "--queries", str(n)], check=True, text=True
+            )
+
+
+if __name__ == "__main__":
+    main()
