@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
+from medstress.attacks.constraints import parse_edit_limit
 from medstress.experiment.asked import AskedTrial
 from medstress.experiment.prepared import Prepared
 from medstress.items import Candidate, Question
@@ -17,7 +19,7 @@ from medstress.rows import TrialRow
 from medstress.scheduler.inquiry import Inquiry
 from medstress.scheduler.trial import Purpose
 from medstress.store.codec import decode_edits
-from medstress.text import Edit, copy_case
+from medstress.text import Edit, copy_case, copy_case_as_released
 
 
 def plan(
@@ -92,14 +94,15 @@ def _universals(
                 if span is None or not top:
                     continue
                 item = items[dataset, item_id]
-                names = replacements(item, span.last, top, resources[group], places[group])
+                spec = json.loads(span.row.attack_spec)
+                names = replacements(item, span.last, top, resources[group], places[group], spec)
                 yield Inquiry(
                     purpose=Purpose.UNIVERSALITY,
                     dataset=dataset,
                     group=group,
                     victim=victims[victim],
                     attack_label=attack,
-                    attack_spec=json.loads(span.row.attack_spec),
+                    attack_spec=spec,
                     seed=span.row.seed,
                     item=item,
                     candidates=tuple(candidate for _, candidate in names),
@@ -113,6 +116,7 @@ def replacements(
     top: Sequence[str],
     resources: Resources,
     places: Mapping[str, int],
+    spec: Mapping[str, Any],
 ) -> list[tuple[str, Candidate]]:
     """Put each name that is allowed on the item where an attack put its last one.
 
@@ -122,6 +126,7 @@ def replacements(
         top: names, case folded.
         resources: the group's, whose vocabulary gives the spelling.
         places: index in the vocabulary by folded name.
+        spec: the attack's parameters; its edit limit and way of copying case hold here too.
 
     Returns:
         (folded name, candidate) in the order of `top`.
@@ -130,6 +135,8 @@ def replacements(
     original = item.text_of(place.field)[place.start : place.end]
     vocabulary = resources.perturbations.names
     allowed = set(resources.perturbations.allowed(item).tolist())
+    limit = parse_edit_limit(spec.get("max_edit_distance", 0), str(spec.get("name")))
+    recase = copy_case_as_released if spec.get("choices") == "as_released" else copy_case
     taken = {option.strip().casefold() for option in item.options}
     found = []
     for name in top:
@@ -137,12 +144,14 @@ def replacements(
         # A name from elsewhere than the vocabulary has no rule but that it repeats no option.
         fits = i in allowed if i is not None else name not in taken
         spelled = vocabulary[i] if i is not None else name
+        cased = recase(spelled, original)
+        fits = fits and (limit is None or limit.allows(original, cased))
         if fits and spelled.casefold() != original.casefold():
             edit = Edit(
                 field=place.field,
                 start=place.start,
                 end=place.end,
-                replacement=copy_case(spelled, original),
+                replacement=cased,
             )
             found.append((name, Candidate(item=item, edits=(edit,))))
     return found

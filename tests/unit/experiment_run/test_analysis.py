@@ -10,7 +10,11 @@ import pytest
 
 from medstress.cli.app import medstress_cli
 from medstress.errors import UsageError
-from medstress.experiment.run import Run, run
+from medstress.experiment.inquiries import replacements
+from medstress.experiment.run import Run, prepare, run
+from medstress.items import Question
+from medstress.testing import PerturbationTable, tiny_resources
+from medstress.text import Edit
 
 PLANTED = '''
 """Right, but where an option that was changed ends in one of the victim's weak endings."""
@@ -230,3 +234,42 @@ def test_coverage_and_edits_are_read_off_what_was_asked(two):
     assert sum(cell["asr_at_1"]["n"] for cell in cells) == len(eligible)
     at_1 = sum(row.first_success == 1 for row in eligible)
     assert sum(c["asr_at_1"]["value"] * c["asr_at_1"]["n"] for c in cells) == pytest.approx(at_1)
+
+
+def test_a_sweep_asks_every_allowed_name_and_finds_the_weak_ones(two):
+    two.tables["attack"] = {"name": "entity_substitution", "sampler": "exhaustive"}
+    two.tables["analysis"] = {}
+    found = run(two.write(), two.out)
+    rows = [row for row in found.rows() if row.victim == "one" and row.verdict == "flipped"]
+    analysis = found.summary()["analysis"]
+    (sweep, _) = sorted(analysis["sweeps"], key=lambda row: row["victim"] != "one")
+    assert sweep["n_asked"] == sum(row.n_asked for row in rows)
+    assert sweep["n_items"] == len(rows) > 0
+    prepared = prepare(two.write())
+    names = prepared.groups[0].perturbations
+    items = {item.id: item for item in prepared.datasets[0].questions}
+    put = [names.names[i] for row in rows for i in names.allowed(items[row.item_id])]
+    weak = [name for name in put if name.endswith(("statin", "olol"))]
+    assert len(put) == sweep["n_asked"]
+    assert 0 < sweep["n_wrong"] == len(weak) < sweep["n_asked"]
+    assert sum(cell["success"]["n"] for cell in sweep["classes"]) >= sweep["n_items"]
+    for row in (row for row in analysis["coverage"] if row["attack"] is not None):
+        assert row["share_of_set"]["value"] == 1
+        assert row["statement"] == "every allowed name was tried on every item"
+    assert analysis["curves"] == []  # no budget, so none to recommend
+
+
+def test_a_name_of_the_ranking_keeps_the_edit_limit_and_the_case_of_its_attack():
+    item = Question(id="q", stem="?", options=("Alpha", "Beta"), key="A")
+    table = PerturbationTable(["bet", "BETs", "a long name"])
+    place = [Edit(field="B", start=0, end=4, replacement="x")]
+    places = {name.casefold(): i for i, name in enumerate(table.names)}
+
+    def put(**spec):
+        top = ("bet", "bets", "a long name")
+        made = replacements(item, place, top, tiny_resources(table), places, spec)
+        return [candidate.options[1] for _, candidate in made]
+
+    assert put() == ["Bet", "BETs", "A long name"]
+    assert put(max_edit_distance=2) == ["Bet"]
+    assert put(max_edit_distance=2, choices="as_released") == ["Bet", "Bets"]
