@@ -75,6 +75,8 @@ def _row(run: str, trial: StoredTrial, item: Question, prompts: Prompts) -> Tria
     first = result.get("first_after", after)
     first_edits = result.get("first_edits", result.get("edits"))
     excluded = result.get("n_excluded")
+    # Folders of the first version have one success a trial, and do not say so twice.
+    valid_at = result.get("first_success") if result.get("valid") else None
     return TrialRow(
         trial_id=trial.trial_id,
         run=run,
@@ -103,7 +105,7 @@ def _row(run: str, trial: StoredTrial, item: Question, prompts: Prompts) -> Tria
         n_failed=trial.n_failed,
         n_unreadable=result.get("n_unreadable", 0),
         first_success=result.get("first_success"),
-        first_valid_success=result.get("first_valid_success"),
+        first_valid_success=result.get("first_valid_success", valid_at),
         first_success_attempt=None,
         first_success_answer=first[0] if first else None,
         first_success_replacement=first_edits[0][3] if first_edits else None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,11 @@ from medstress.experiment.config import GRID, TuneTable
 from medstress.experiment.reading import check_table, read_experiment
 from medstress.experiment.tune import plan_tuning
 from medstress.experiment.tuning_plan import TuningPlan, tune_every_n
+from medstress.experiment.tuning_summary import _within
 from medstress.items import Question
+from medstress.metrics.success import asr, asr_valid
+from medstress.outcomes import Verdict
+from medstress.rows import TrialRow
 
 FILE = """[experiment]
 name = "x"
@@ -198,3 +203,19 @@ class TestRefusals:
         assert self.refusal(tmp_path, text=f"{FILE}budgte = 3\n").startswith(
             "e.toml, line 13: unknown key 'budgte' of entity_substitution"
         )
+
+
+def test_at_a_smaller_budget_a_later_valid_success_was_not_found_yet() -> None:
+    row = made_up(first_success=2, first_valid_success=5, valid=True)
+    at_4 = _within(row, 4)
+    assert (at_4.first_success, at_4.first_valid_success, at_4.valid) == (2, None, False)
+    assert (asr([at_4]).value, asr_valid([at_4]).value) == (1, 0)
+    at_1 = _within(row, 1)
+    assert (at_1.verdict, asr([at_1]).value, asr_valid([at_1]).value) == (Verdict.HELD, 0, 0)
+    assert _within(row, 5) == row
+
+
+def made_up(**given: Any) -> TrialRow:
+    """A trial that succeeded."""
+    values: dict[str, Any] = dict.fromkeys(field.name for field in fields(TrialRow))
+    return TrialRow(**{**values, "item_id": "q", "verdict": Verdict.FLIPPED, **given})
