@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import product
 
 from medstress.attacks.protocol import Attack, Bounded, SearchOn, search_on
@@ -54,23 +54,23 @@ def estimate(prepared: Prepared) -> Iterator[str]:
     total = n_victims * (baseline + perturbed + checks + carried + universal)
     tokens = n_victims * characters // CHARACTERS_PER_TOKEN
     yield f"queries: at most {total:,} (exact bound)"
-    yield (
-        f"  baseline {n_victims * baseline:,}, perturbed {n_victims * perturbed:,}, "
-        f"flip checks {n_victims * checks:,}"
+    yield _counts(
+        "", n_victims, {"baseline": baseline, "perturbed": perturbed, "flip checks": checks}
     )
     if carried or universal:
-        yield (
-            f"  [analysis]: transfer {n_victims * carried:,}, "
-            f"universality {n_victims * universal:,}"
-        )
+        yield _counts("[analysis]: ", n_victims, {"transfer": carried, "universality": universal})
     yield (
         f"tokens: about {tokens:,} (estimate: {CHARACTERS_PER_TOKEN} characters a token, "
         "options listed, nothing shared)"
     )
-    for group in prepared.groups:
-        if told := undefined_names(group.label, group.perturbations):
-            yield told
+    told = (undefined_names(group.label, group.perturbations) for group in prepared.groups)
+    yield from filter(None, told)
     yield "money and time: unknown (no price or measured speed of these victims)"
+
+
+def _counts(head: str, n_victims: int, counts: Mapping[str, int]) -> str:
+    told = ", ".join(f"{what} {n_victims * count:,}" for what, count in counts.items())
+    return f"  {head}{told}"
 
 
 def _most_queries(attack: Attack, item: Question, group: GroupPart) -> int:

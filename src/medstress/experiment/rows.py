@@ -71,12 +71,7 @@ def _row(run: str, trial: StoredTrial, item: Question, prompts: Prompts) -> Tria
     edits = decode_edits(json.dumps(result.get("edits", [])))
     candidate = Candidate(item=item, edits=edits)
     score = _key_probability(item, before)
-    # What belongs to the first success is stored apart only where it is not the pick.
-    first = result.get("first_after", after)
-    first_edits = result.get("first_edits", result.get("edits"))
     excluded = result.get("n_excluded")
-    # Folders of the first version have one success a trial, and do not say so twice.
-    valid_at = result.get("first_success") if result.get("valid") else None
     return TrialRow(
         trial_id=trial.trial_id,
         run=run,
@@ -104,11 +99,7 @@ def _row(run: str, trial: StoredTrial, item: Question, prompts: Prompts) -> Tria
         n_cached=trial.n_cached,
         n_failed=trial.n_failed,
         n_unreadable=result.get("n_unreadable", 0),
-        first_success=result.get("first_success"),
-        first_valid_success=result.get("first_valid_success", valid_at),
-        first_success_attempt=None,
-        first_success_answer=first[0] if first else None,
-        first_success_replacement=first_edits[0][3] if first_edits else None,
+        **_first_successes(result),
         **_edit_fields(item, candidate),
         variant_class=result.get("variant_class"),
         valid=result.get("valid"),
@@ -122,6 +113,22 @@ def _row(run: str, trial: StoredTrial, item: Question, prompts: Prompts) -> Tria
         error=result.get("note") if trial.verdict == Verdict.FAILED.value else None,
         prompt_similarity=None,
     )
+
+
+def _first_successes(result: Mapping[str, Any]) -> dict[str, Any]:
+    """What the search found first, and first of what is valid."""
+    # What belongs to the first success is stored apart only where it is not the pick.
+    answer = result.get("first_after", result.get("after"))
+    edits = result.get("first_edits", result.get("edits"))
+    # Folders of the first version have one success a trial, and do not say so twice.
+    valid_at = result.get("first_success") if result.get("valid") else None
+    return {
+        "first_success": result.get("first_success"),
+        "first_valid_success": result.get("first_valid_success", valid_at),
+        "first_success_attempt": None,
+        "first_success_answer": answer[0] if answer else None,
+        "first_success_replacement": edits[0][3] if edits else None,
+    }
 
 
 def _edit_fields(item: Question, candidate: Candidate) -> dict[str, Any]:
