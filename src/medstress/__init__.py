@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from medstress.api import attack_one, load_dataset
     from medstress.experiment.config import Experiment
     from medstress.experiment.run import Run, run
+    from medstress.experiment.tune import tune
     from medstress.items import Candidate, Mention, Question
 
 _PLACES = {
@@ -26,6 +27,7 @@ _PLACES = {
     "attack_one": "medstress.api",
     "load_dataset": "medstress.api",
     "run": "medstress.experiment.run",
+    "tune": "medstress.experiment.tune",
 }
 _MODULES = ("attacks", "metrics", "testing")
 
@@ -42,6 +44,7 @@ __all__ = [
     "metrics",
     "run",
     "testing",
+    "tune",
 ]
 
 

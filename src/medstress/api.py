@@ -22,6 +22,7 @@ from medstress.experiment.parts import (
     task_of,
 )
 from medstress.experiment.reading import check_table
+from medstress.experiment.recognising import recognise_mentions
 from medstress.items import Question
 from medstress.scheduler.ready_queue import Scheduler
 from medstress.scheduler.trial import Trial
@@ -63,7 +64,7 @@ def attack_one(
     """Attack one question and say what happened.
 
     Args:
-        question: with typed mentions.
+        question: with typed mentions, or with ``"recogniser": "gazetteer"`` in `entities`.
         victim: the keys of a `[[victim]]` table, a function from a list of prompts to a list of
             answers, or a `Victim`.
         attack: such as ``medstress.attacks.EntitySubstitution(sampler="nearest")``.
@@ -81,12 +82,13 @@ def attack_one(
     loaded = Loaded(questions=(question,), skipped=(), source_hash="")
     dataset = DatasetPart(label="one", questions=(question,), loaded=loaded)
     table = check_table("entities", entities)
+    (dataset,) = recognise_mentions([table], base, [dataset], lambda _: None).datasets
     (group,) = load_groups([table], base, [dataset], lambda _: None)
     opened = _victim(victim, base)
     trial = Trial(
         dataset="one",
         group=group.label,
-        item=question,
+        item=dataset.questions[0],
         victim=opened,
         attack_label=str(attack.spec()["name"]),
         attack=attack,

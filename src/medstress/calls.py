@@ -71,6 +71,21 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True)
+class Rank:
+    """Log probabilities (natural log) of options, from a head that values them one by one."""
+
+    prompt: str
+    """The question: the first text of every pair."""
+    options: tuple[str, ...]
+    """The second texts; the values of all pairs are normalised by a softmax."""
+    kind = "rank"
+
+    def canonical(self) -> list[Any]:
+        """The parts that define this call, as JSON values."""
+        return [self.kind, self.prompt, list(self.options)]
+
+
+@dataclass(frozen=True, slots=True)
 class Choose:
     """Answer a whole multiple-choice prompt; for victims that are functions, not models."""
 
@@ -83,7 +98,7 @@ class Choose:
         return [self.kind, self.prompt, self.letters]
 
 
-Call: TypeAlias = Generate | Score | Choose
+Call: TypeAlias = Generate | Score | Rank | Choose
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,12 +112,12 @@ class Generated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scored:
-    """The answer to `Score`."""
+    """The answer to `Score` or `Rank`."""
 
     log_probs: tuple[float, ...]
-    """One value a continuation, natural log."""
+    """One value a continuation or option, natural log."""
     n_tokens: tuple[int, ...]
-    """Tokens each value is a sum over."""
+    """Tokens each value is a sum over; for `Rank` those of the pair that was read."""
     tokens_in: int = 0
     tokens_out: int = 0
 
@@ -150,7 +165,7 @@ class Backend(Protocol):
 
     @property
     def kinds(self) -> frozenset[str]:
-        """The call kinds this back end can answer: `generate`, `score`, `choose`."""
+        """The call kinds this back end can answer: `generate`, `score`, `rank`, `choose`."""
 
     @property
     def batch_size(self) -> int:

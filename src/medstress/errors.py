@@ -33,6 +33,11 @@ class PermanentBackendError(BackendError):
     """Trying again would not help; the trial that asked ends as failed."""
 
 
+class TrialError(Exception):
+    """Raised by an attack that cannot go on with one item: the trial ends as failed with this
+    sentence, and the run goes on, which is why it is no `MedstressError`."""
+
+
 class BudgetExhausted(MedstressError):
     """Thrown into an attack at the `yield` that asks for more than is left.
 

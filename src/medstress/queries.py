@@ -16,6 +16,9 @@ class Predict:
     """One query: what does the victim answer about this candidate?"""
 
     candidate: Candidate
+    probe: bool = False
+    """Asked to learn something, such as which span matters: counts against the budget, and is
+    never a success."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,12 @@ class Consult:
     """Index of a sampled call; part of the cache key."""
 
 
-Step: TypeAlias = Ask | Consult
+@dataclass(frozen=True, slots=True)
+class CleanAnswer:
+    """A step that reads what the victim answered about the clean item: known, and no query."""
+
+
+Step: TypeAlias = Ask | Consult | CleanAnswer
 Replies: TypeAlias = tuple[Prediction, ...] | tuple[Answer, ...]
 
 T = TypeVar("T")
@@ -68,3 +76,10 @@ def consult(
     """Ask another role from inside an attack; the answers come in the calls' order."""
     replies = yield Consult(role, tuple(calls), sample)
     return tuple(reply for reply in replies if not isinstance(reply, Prediction))
+
+
+def clean_answer() -> Generator[Step, Replies, Prediction]:
+    """Read the answer on the clean item from inside an attack; it costs nothing."""
+    (reply,) = yield CleanAnswer()
+    assert isinstance(reply, Prediction)
+    return reply

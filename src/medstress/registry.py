@@ -25,6 +25,10 @@ ATTACKS = {
         "medstress.attacks.entity_substitution:EntitySubstitution",
         "replace one entity of a distractor by another of its type (Xian et al.)",
     ),
+    "discrete_zoo": Entry(
+        "medstress.attacks.discrete_zoo:DiscreteZoo",
+        "the same, led by a gradient estimated from a few names (Berger et al., Xian et al.)",
+    ),
 }
 BACKENDS = {
     "transformers": Entry(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from medstress.items import Question
 
@@ -14,6 +14,12 @@ if TYPE_CHECKING:
 
     FloatArray = NDArray[np.float64]
     IndexArray = NDArray[np.int64]
+    VectorArray = NDArray[np.float32]
+
+Exclusions: TypeAlias = Literal["exclude", "mark", "key_string"]
+"""Which names are never drawn (METHODS 3.3). `exclude`: any that could be a second right answer
+or repeats an option. `mark`: those that repeat an option. `key_string`: those that are the key
+itself, which is the published rule. A name without a distance to the key is never drawn."""
 
 
 class PerturbationSet(Protocol):
@@ -23,15 +29,35 @@ class PerturbationSet(Protocol):
     def names(self) -> Sequence[str]:
         """All names, in the vocabulary's order, shape (n_names,)."""
 
+    @property
+    def vectors(self) -> VectorArray:
+        """Unit vectors of the names, shape (n_names, n_dimensions); a zero row where a name has
+        none. May be a memory map."""
+
+    def vector(self, text: str) -> FloatArray:
+        """The unit vector of one text that need not be in the vocabulary, shape
+        (n_dimensions,); zeros where it has none."""
+
     def distances(self, anchor: str) -> FloatArray:
         """h(anchor, name) for every name, shape (n_names,), >= 0; nan where undefined."""
 
     def distance_to(self, anchor: str, text: str) -> float:
         """h(anchor, text) for one text that need not be in the vocabulary; nan where undefined."""
 
-    def allowed(self, item: Question) -> IndexArray:
-        """Indices of the names that cannot be a second right answer or repeat an option
-        (METHODS 3.3), ascending."""
+    def obstacle(self, item: Question) -> str | None:
+        """Why no name has a distance from the item's key, or None."""
+
+    def allowed(self, item: Question, rule: Exclusions = "exclude") -> IndexArray:
+        """Indices of the names that may be drawn under a rule, ascending; by default those that
+        cannot be a second right answer or repeat an option (METHODS 3.3)."""
+
+    def n_excluded(self, item: Question, rule: Exclusions = "exclude") -> Mapping[str, int]:
+        """How many names the rule leaves out, by reason; reasons without any are absent. Each
+        name counts once, under the first reason that fits."""
+
+    def objection(self, item: Question, name: str) -> str | None:
+        """Why the rule `exclude` would leave this name out for what it says, None where it would
+        not: `key_duplicate`, `equal_to_option`, or its variant class."""
 
     def variant_class(self, item: Question, name: str) -> str:
         """The name's class against the key: `same_words`, `key_plus_words`, `key_subset`,

@@ -12,6 +12,12 @@ class TrialRow:
     """One finished trial, as exported (docs: schema).
 
     Counts are of perturbed queries; `n_asked` = `n_paid` + `n_cached` + `n_failed`.
+
+    The *pick* is the first valid success if there is one, else the first success; the two differ
+    only where the search went on after an invalid success. `answer_after`, `score_after`, the
+    edit's columns, `valid`, `validity_reason` and `prompt_after` are of the pick.
+    `first_success`, `variant_class` and the columns that begin with `first_success_` are of the
+    first success, valid or not.
     """
 
     trial_id: str
@@ -69,9 +75,13 @@ class TrialRow:
     first_success: int | None
     """Number of the first query that reached the goal, from 1."""
     first_valid_success: int | None
-    """The same for the first success that is valid, as far as known."""
+    """The same for the first success that is valid, as far as known at search time."""
     first_success_attempt: int | None
     """The attempt of the first success, for attacks that count attempts."""
+    first_success_answer: str | None
+    """The victim's letter at the first success."""
+    first_success_replacement: str | None
+    """What the span was replaced with at the first success, as cased."""
     option: str | None
     """Field of the replaced span."""
     replaced: str | None
@@ -79,7 +89,8 @@ class TrialRow:
     replacement: str | None
     """What it was replaced with in the picked candidate, as cased."""
     variant_class: str | None
-    """Class of the replacement against the key: `different` under the default exclusions."""
+    """Class of the replacement at the first success against the key: `different` under the
+    default exclusions."""
     edits: str
     """Edits of the picked candidate, as JSON."""
     edit_characters: int | None
@@ -91,18 +102,25 @@ class TrialRow:
     words_inserted: int | None
     """White-space words of the replacement."""
     valid: bool | None
-    """Whether the key still holds, as far as known at search time."""
+    """Whether the key still holds after the pick, as far as known at search time."""
     validity_reason: str | None
-    """`rule` where the default exclusions vouch for it."""
+    """`rule` where the default exclusions vouch for it, else the reason for which they would have
+    left the name out."""
     censored: bool
-    """Whether later evidence rejected a success, so that more budget might have found another."""
+    """Whether the pick is invalid and the search ended at it, so that more queries might have
+    found a valid success."""
+    n_excluded: str | None
+    """How many names were never drawn, by reason, as JSON; None where nothing was attacked or
+    the attack does not say."""
     guess: bool | None
     """P(key) below .5 on the clean item; None without scores."""
     repeats: bool | None
-    """Whether a success repeated when asked again alone; None where not asked."""
+    """Whether every success named here repeated when asked again alone; None where not asked."""
     prompt_before: str | None
     """The clean prompt with the options listed (successes only)."""
     prompt_after: str | None
     """The perturbed prompt with the options listed (successes only)."""
     error: str | None
     """Why a failed trial failed."""
+    prompt_similarity: float | None
+    """Cosine of the embedded prompts before and after (successes, where `[analysis]` asks)."""

@@ -53,3 +53,15 @@ def copy_case(replacement: str, original: str) -> str:
         return replacement
     first = replacement[0].upper() if original[0].isupper() else replacement[0].lower()
     return first + replacement[1:]
+
+
+def copy_case_as_released(replacement: str, original: str) -> str:
+    """Give `replacement` the case of `original` as the code released with Xian et al. does.
+
+    Capitalised throughout or lower case throughout, which breaks names such as "DNA polymerase";
+    `choices = "as_released"` reproduces it for comparison.
+
+    >>> copy_case_as_released("DNA polymerase", "Aspirin"), copy_case_as_released("DNA", "aspirin")
+    ('Dna polymerase', 'dna')
+    """
+    return replacement.capitalize() if original[:1].isupper() else replacement.lower()

@@ -86,7 +86,7 @@ def test_a_wrong_command_line_is_one_sentence_and_exit_2(medstress, arguments, s
     assert told.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "recipes"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_is_listed_with_one_line_each(medstress, kind):
     told = medstress("list", kind)
     assert (told.code, told.err) == (0, "")
@@ -103,24 +103,20 @@ def test_every_kind_is_listed_with_one_line_each(medstress, kind):
 @pytest.mark.parametrize(
     ("kind", "names"),
     [
-        ("samplers", {"random", "pdws", "nearest", "farthest"}),
+        ("samplers", {"random", "pdws", "nearest", "farthest", "exhaustive"}),
         ("backends", {"transformers", "python", "mock"}),
         ("datasets", {"sample", "jsonl", "parquet", "medqa", "medmcqa"}),
         ("prompts", {"qstab", "medmcqa", "chat", "cloze"}),
         ("attacks", {"entity_substitution"}),
         ("embeddings", {"minilm", "ngram"}),
         ("vocabularies", {"drugs", "diseases"}),
-        ("recognisers", {"given"}),
+        ("recognisers", {"given", "gazetteer", "spacy"}),
+        ("recipes", {"xian2025-table1", "xian2025-figure4", "xian2024-table2"}),
     ],
 )
 def test_what_the_interface_names_is_listed(medstress, kind, names):
     found = {line.split("  ")[0] for line in medstress("list", kind).out.splitlines()}
     assert names <= found
-
-
-def test_recipes_are_not_built_yet(medstress):
-    told = medstress("list", "recipes")
-    assert (told.code, told.out, told.err) == (2, "", "medstress: recipes are not built yet\n")
 
 
 def test_the_doctor_names_versions_parts_devices_and_the_disk(medstress, monkeypatch, tmp_path):

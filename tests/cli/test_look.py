@@ -44,6 +44,7 @@ ROW_FIELDS = {
     "n_censored",
     "asr_by_variant",
     "asr_at",
+    "asr_valid_at",
     "queries",
     "queries_to_success",
     "diversity",
@@ -166,7 +167,7 @@ def test_looking_does_not_change_the_run(medstress, finished, summary):
     assert (finished.out / "run.sqlite").read_bytes() == before
 
 
-LOOKS = (["summary"], ["summary", "--json"], ["report"])
+LOOKS = (["summary"], ["summary", "--json"], ["report"], ["figures", "--out", "figures"])
 
 
 @pytest.mark.parametrize("look", [*LOOKS, ["export", "--table", "trials", "--to", "x.csv"]])

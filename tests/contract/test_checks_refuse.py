@@ -15,6 +15,7 @@ from medstress.calls import (
     Failure,
     Generated,
     ModelIdentity,
+    Rank,
     Reply,
     Request,
     Score,
@@ -196,7 +197,7 @@ def crashes_on_success(self: Any, item: Any, rng: Any) -> Any:
     [
         (nothing, "a step asks nothing; never yield an empty list"),
         (unhashable, "a step is not hashable"),
-        (no_step, "expected a step (Ask or Consult)"),
+        (no_step, "expected a step (Ask, Consult or CleanAnswer)"),
         (no_query, "expected queries (Predict)"),
         (too_many, "Bad asks 3 queries about item 'tiny-0' with a budget of 2"),
         (global_random, "when run again, or after other items"),
@@ -327,6 +328,22 @@ def test_a_fault_of_a_back_end_is_named(backend: Any, sentence: str) -> None:
 )
 def test_a_fault_of_scores_is_named(scored: Any, sentence: str) -> None:
     assert sentence in backend_refusal(ScriptedBackend(lambda _: scored), CALLS[4:])
+
+
+@pytest.mark.parametrize(
+    ("scored", "sentence"),
+    [
+        (Scored(log_probs=(-0.1,), n_tokens=(1,)), "expected 2 log probabilities"),
+        (
+            Scored(log_probs=(-1.0, -2.0), n_tokens=(1, 1)),
+            "expected probabilities of the options that sum to 1, not 0.5032, as the reply",
+        ),
+        (Chosen(answer="A"), "expected Scored"),
+    ],
+)
+def test_a_fault_of_a_head_is_named(scored: Any, sentence: str) -> None:
+    backend = ScriptedBackend(lambda _: scored)
+    assert sentence in backend_refusal(backend, [Rank("q", ("one", "two"))])
 
 
 def test_calls_of_undeclared_kinds_and_no_calls_are_refused() -> None:

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from medstress import registry
-from medstress.attacks import EntitySubstitution
+from medstress.attacks import DiscreteZoo, EntitySubstitution
 from medstress.attacks.samplers import SAMPLERS
 from medstress.backends.mock import MockBackend
 from medstress.backends.options import BackendOptions
-from medstress.calls import Call, Choose, Decoding, Generate, Message, Score
+from medstress.calls import Call, Choose, Decoding, Generate, Message, Rank, Score
 from medstress.resources import PerturbationSet
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, TextScore
 from medstress.tasks.parsers import PARSERS
@@ -42,7 +42,25 @@ ATTACKS: dict[str, list[Any]] = {
         EntitySubstitution(sampler="pdws", n=200, budget=1),
         EntitySubstitution(sampler="nearest", budget=12),
         EntitySubstitution(sampler="farthest", budget=5),
-    ]
+        EntitySubstitution(sampler="exhaustive"),
+        EntitySubstitution(sampler="random", budget=6, victim_span="random"),
+        EntitySubstitution(sampler="nearest", budget=6, victim_span="saliency"),
+        EntitySubstitution(sampler="exhaustive", victim_span="saliency", variants="mark"),
+        EntitySubstitution(n=-3, choices="as_published", goal="C"),
+        EntitySubstitution(sampler="random", choices="as_released"),
+        EntitySubstitution(n=5, choices="as_released", victim_span="saliency"),
+        EntitySubstitution(sampler="nearest", max_edit_distance={"tokens": 2}),
+        EntitySubstitution(sampler="nearest", max_edit_distance=7, unreadable_is_success=True),
+    ],
+    "discrete_zoo": [
+        DiscreteZoo(),
+        DiscreteZoo(budget=3, learning_rate=0.1),
+        DiscreteZoo(budget=100, similarity_threshold=-0.5, word_ranking="importance"),
+        DiscreteZoo(budget=8, word_ranking="importance"),
+        DiscreteZoo(budget=20, answers="hard", candidates=2),
+        DiscreteZoo(choices="as_published", budget=20),
+        DiscreteZoo(choices="as_released", budget=20),
+    ],
 }
 NEED_MODELS = {"transformers"}
 """Back ends checked in tests/models, with the real ones."""
@@ -63,12 +81,14 @@ def test_an_attack_keeps_its_contract(attack: Any) -> None:
 def test_an_attack_keeps_its_contract_on_a_vocabulary_of_one_name() -> None:
     resources = tiny_resources(PerturbationTable(["mirozide"]))
     check_attack(EntitySubstitution(sampler="random", budget=8), ITEMS, resources)
+    check_attack(DiscreteZoo(budget=8), ITEMS, resources)
 
 
 CALLS: list[Call] = [
     *(Choose(f"prompt {i}", "ABCD") for i in range(7)),
     Score("p", (" A", " B", " C")),
     Score("p", (" A",), first_token=True),
+    Rank("p", ("one", "two", "three")),
     Generate("p"),
     Generate((Message("user", "p"),), Decoding(temperature=1.0)),
 ]
@@ -126,6 +146,7 @@ TASKS = [
     ),
     *((AnswerBy.GENERATE, "qstab", {"parser": parser}) for parser in PARSERS),
     *((AnswerBy.CHOICE, prompt, {}) for prompt in ("qstab", "medmcqa", "chat", "cloze")),
+    *((AnswerBy.HEAD, prompt, {}) for prompt in ("question", "cloze")),
 ]
 
 
@@ -149,6 +170,9 @@ def test_the_table_is_a_perturbation_set() -> None:
     assert table.distances("x").tolist() == sorted(table.distances("x"))
     assert table.variant_class(item, "abrotine ") == "same_words"
     assert table.variant_class(item, "far") == "different"
+    assert table.vectors.shape == (len(table.names), table.vector("any text").shape[0])
+    assert (table.vectors[-1] == table.vector("far").astype("float32")).all()
+    assert table.vector("any text") @ table.vector("any text") == pytest.approx(1)
 
 
 def test_tiny_questions_are_distinct_and_begin_alike() -> None:

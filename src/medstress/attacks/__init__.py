@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from medstress.attacks.discrete_zoo import DiscreteZoo
 from medstress.attacks.entity_substitution import EntitySubstitution
 from medstress.attacks.protocol import Attack, RuleChecked, Validity
 
-__all__ = ["Attack", "EntitySubstitution", "RuleChecked", "Validity"]
+__all__ = ["Attack", "DiscreteZoo", "EntitySubstitution", "RuleChecked", "Validity"]

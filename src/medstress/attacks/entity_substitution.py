@@ -6,147 +6,312 @@ query-efficient sampling attacks", TMLR 2025, Algorithm 1.
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from itertools import islice
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from medstress.attacks.protocol import Validity
-from medstress.errors import UsageError, did_you_mean
+from medstress.attacks.choices import (
+    BY_CHOICES,
+    CHOICES,
+    MAX_EXPONENT,
+    VARIANTS,
+    check_flag,
+    check_word,
+    default_budget,
+    default_unreadable,
+    default_variants,
+    default_victim_span,
+    exclusions,
+)
+from medstress.attacks.constraints import (
+    CaseCopy,
+    count_excluded,
+    goal_obstacle,
+    parse_edit_limit,
+    rule_validity,
+    within,
+)
+from medstress.attacks.protocol import SearchOn, Validity
+from medstress.attacks.spans import (
+    RANKERS,
+    distractor_spans,
+    n_probes,
+    nearest_span,
+    random_span_within,
+    side_stream,
+    span_text,
+)
+from medstress.errors import UsageError
 from medstress.items import Candidate, Mention, Question
-from medstress.outcomes import Goal, Untargeted
+from medstress.outcomes import parse_goal
 from medstress.queries import Predict, Steps, ask
-from medstress.resources import Resources
-from medstress.text import copy_case
+from medstress.resources import Exclusions, Resources
+from medstress.text import copy_case, copy_case_as_released
 
 if TYPE_CHECKING:
     from numpy.random import Generator
 
+    from medstress.resources import IndexArray
+
+__all__ = ["EntitySubstitution", "nearest_span"]
+
+NAME = "entity_substitution"
 MAX_BUDGET = 1000
-MAX_EXPONENT = 200
-_SAMPLERS = ("random", "pdws", "nearest", "farthest")
+UNBOUNDED = 1_000_000_000
+"""Budget of `exhaustive`: more than any vocabulary holds."""
+ANNOUNCED = 128
+"""How many queries `exhaustive` makes before they are asked, so that a large vocabulary takes no
+more memory than a small one; the others announce all that their budget allows."""
+_SAMPLERS = ("random", "pdws", "nearest", "farthest", "exhaustive")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntitySubstitution:
-    """Replace the distractor entity nearest to the key by other names of its type.
+    """Replace one distractor entity by other names of its type.
 
-    Names are drawn without replacement until the victim errs or the budget is used. The key and
-    whatever could be a second right answer are never drawn.
+    A template with exchangeable parts: the typed mentions of the item, a ranker that picks the
+    span, a sampler that orders the names, exclusions and an edit limit that keep names out
+    before any draw, and a goal. Names are drawn without replacement until the victim errs or the
+    budget is used. The key and whatever could be a second right answer are never drawn.
 
-    *Differs from the paper*: the replacement copies only the case of the first character; names
-    that vary the key's wording, its listed synonyms and texts of other options are excluded, not
-    only the key string; random sampling attacks the same (nearest) span as the others, where the
-    released script picks a random distractor.
+    *Differs from the paper*, unless `choices` says otherwise: the replacement copies only the
+    case of the first character; names that vary the key's wording, its listed synonyms and texts
+    of other options are excluded, not only the key string; random sampling attacks the same
+    (nearest) span as the others, where the released script picks a random distractor.
     """
 
     sampler: str = "pdws"
-    """`random`, `pdws`, `nearest` or `farthest`."""
+    """`random`, `pdws`, `nearest`, `farthest`, or `exhaustive`: every name once, the nearest
+    first, without early stop."""
     n: float | None = None
     """Exponent of `pdws`, |n| <= 200."""
-    budget: int = 8
-    """Perturbed queries an item, 1 to 1,000."""
+    budget: int = BY_CHOICES
+    """Perturbed queries an item, 1 to 1,000, probes included. Default 8; 7 as_released, where
+    the clean call is the first of 8. Not for `exhaustive`."""
+    victim_span: str = BY_CHOICES
+    """Which span is replaced: `nearest` to the key, `random`, or `saliency`, which deletes each
+    span in a probe first and asks nothing where the budget holds no more than these. Default
+    `nearest`; as_released `random` for sampler `random`."""
+    goal: str = "untargeted"
+    """`untargeted`, or the option letter that the victim shall answer."""
+    choices: str = "default"
+    """`default`, `as_published` or `as_released`: changes the defaults of the other keys, and
+    how variants are marked, case is copied and an entity inside an option is chosen."""
+    variants: str = BY_CHOICES
+    """Variants and listed synonyms of the key: `exclude`, or `mark` and ask them. Default
+    `exclude`; `mark` where choices is not default."""
+    continue_on_invalid: bool = BY_CHOICES
+    """Whether the search goes on for a valid success after an invalid one. Default: true where
+    variants is `mark`."""
+    unreadable_is_success: bool = BY_CHOICES
+    """Whether an unreadable answer is a success. Default false; true as_released."""
+    max_edit_distance: int | Mapping[str, int] = 0
+    """Largest edit distance of span and replacement: characters, or `{tokens = 3}`; 0 = no
+    limit."""
 
     def __post_init__(self) -> None:
-        if self.sampler not in _SAMPLERS:
-            hint = did_you_mean(str(self.sampler), _SAMPLERS)
+        check_word(NAME, "sampler", self.sampler, _SAMPLERS)
+        check_word(NAME, "choices", self.choices, CHOICES)
+        self._check_budget()
+        self._check_exponent()
+        for key, value in self._defaults().items():
+            if getattr(self, key) is None:
+                object.__setattr__(self, key, value)  # frozen from here on
+        check_word(NAME, "victim_span", self.victim_span, RANKERS)
+        check_word(NAME, "variants", self.variants, VARIANTS)
+        check_flag(NAME, "continue_on_invalid", self.continue_on_invalid)
+        check_flag(NAME, "unreadable_is_success", self.unreadable_is_success)
+        parse_edit_limit(self.max_edit_distance, NAME)
+        try:
+            parse_goal(self.goal)
+        except UsageError as error:
+            raise UsageError(f"{NAME}: {error}") from None
+
+    def _defaults(self) -> dict[str, Any]:
+        """What the keys that follow from others are where they are not written."""
+        is_exhaustive = self.sampler == "exhaustive"
+        variants = self.variants or default_variants(self.choices)
+        return {
+            "budget": UNBOUNDED if is_exhaustive else default_budget(self.choices),
+            "victim_span": default_victim_span(self.choices, self.sampler),
+            "variants": variants,
+            "continue_on_invalid": variants == "mark",
+            "unreadable_is_success": default_unreadable(self.choices),
+        }
+
+    def _check_budget(self) -> None:
+        if self.budget is None:
+            return
+        if self.sampler == "exhaustive":
             raise UsageError(
-                f"entity_substitution: unknown sampler {self.sampler!r}{hint} "
-                f"(known: {', '.join(_SAMPLERS)})"
+                f"{NAME}: sampler 'exhaustive' takes no budget (it asks the whole vocabulary); "
+                f"leave budget = {self.budget!r} out"
             )
         if type(self.budget) is not int or not 1 <= self.budget <= MAX_BUDGET:
             raise UsageError(
-                f"entity_substitution: budget must be a whole number from 1 to {MAX_BUDGET}, got "
-                f"{self.budget!r}"
+                f"{NAME}: budget must be a whole number from 1 to {MAX_BUDGET}, got {self.budget!r}"
             )
+
+    def _check_exponent(self) -> None:
         if self.sampler == "pdws" and self.n is None:
-            raise UsageError("entity_substitution: sampler 'pdws' needs its exponent, e.g. n = -20")
+            raise UsageError(f"{NAME}: sampler 'pdws' needs its exponent, e.g. n = -20")
         if self.sampler != "pdws" and self.n is not None:
-            raise UsageError(f"entity_substitution: sampler {self.sampler!r} takes no n")
+            raise UsageError(f"{NAME}: sampler {self.sampler!r} takes no n")
         if self.n is not None and not (
             type(self.n) in (int, float) and isfinite(self.n) and abs(self.n) <= MAX_EXPONENT
         ):
             raise UsageError(
-                f"entity_substitution: n must be a number from -{MAX_EXPONENT} to {MAX_EXPONENT}, "
-                f"got {self.n!r}"
+                f"{NAME}: n must be a number from -{MAX_EXPONENT} to {MAX_EXPONENT}, got {self.n!r}"
             )
 
     @property
     def stream(self) -> str:
-        """The random stream; without sampler, n and budget, so that arms share their draws."""
-        return "entity_substitution"
+        """The random stream; without parameters, so that arms share their draws."""
+        return NAME
 
     @property
     def deterministic(self) -> bool:
         """Whether the seed changes nothing."""
-        return self.sampler in ("nearest", "farthest")
+        drawn = self.sampler in ("random", "pdws") or self.victim_span == "random"
+        return not drawn and self.choices != "as_released"  # it draws the entity in an option
 
     @property
-    def goal(self) -> Goal:
-        """Any readable wrong answer."""
-        return Untargeted()
+    def search_on(self) -> SearchOn:
+        """After which success the search goes on."""
+        if self.sampler == "exhaustive":
+            return SearchOn.ALWAYS
+        return SearchOn.INVALID if self.continue_on_invalid else SearchOn.NEVER
+
+    @property
+    def needs_scores(self) -> str | None:
+        """The setting for which the victim must give scores, or None."""
+        return "victim_span = 'saliency'" if self.victim_span == "saliency" else None
+
+    @property
+    def rule(self) -> Exclusions:
+        """Which names are never drawn."""
+        return exclusions(self.choices, self.variants)
 
     def spec(self) -> dict[str, Any]:
-        """The parameters, as JSON values."""
-        return {"name": "entity_substitution", **asdict(self)}
+        """The parameters, as JSON values; the budget of `exhaustive` is null."""
+        found = {"name": NAME, **asdict(self)}
+        return {**found, "budget": None} if self.sampler == "exhaustive" else found
+
+    def label_parameters(self) -> dict[str, Any]:
+        """What may name the attack in a label: `spec` without what follows from other keys."""
+        follows = {k: v for k, v in self._defaults().items() if k not in ("budget", "variants")}
+        follows["variants"] = default_variants(self.choices)
+        return {
+            key: None if key in follows and value == follows[key] else value
+            for key, value in self.spec().items()
+        }
 
     def obstacle(self, item: Question, resources: Resources) -> str | None:
         """Why the item cannot be attacked, or None."""
-        if not _distractor_spans(item, resources):
+        if not distractor_spans(item, resources):
             return f"no distractor mentions an entity of type {resources.group}"
-        if resources.perturbations.allowed(item).size == 0:
+        if reason := goal_obstacle(self.goal, item) or resources.perturbations.obstacle(item):
+            return reason
+        if resources.perturbations.allowed(item, self.rule).size == 0:
             return "no name of the vocabulary may replace it"
+        if not self._spans(item, resources):
+            return "no name of the vocabulary lies within max_edit_distance"
         return None
 
     def validity(self, candidate: Candidate, resources: Resources) -> Validity:
-        """Valid by rule: names that could be a second right answer were never drawn."""
-        (edit,) = candidate.edits
-        found = resources.perturbations.variant_class(candidate.item, edit.replacement)
-        return Validity(valid=found == "different", reason="rule", variant_class=found)
+        """Valid by rule: see `rule_validity`."""
+        return rule_validity(candidate, resources)
+
+    def n_excluded(self, candidate: Candidate, resources: Resources) -> dict[str, int]:
+        """Names never drawn, by reason; `edit_distance` counts those beyond the limit."""
+        item, limited = candidate.item, bool(self.max_edit_distance)
+        return count_excluded(
+            candidate,
+            resources,
+            self.rule,
+            (lambda span: self._names(item, span, resources)) if limited else None,
+        )
+
+    def most_queries(self, item: Question, resources: Resources) -> int:
+        """Probes of the spans, and every name once, as far as the budget goes."""
+        spans = self._spans(item, resources)
+        n_names = max((self._names(item, span, resources).size for span in spans), default=0)
+        probes = n_probes(self.victim_span, spans)
+        return min(self.budget, probes + n_names) if probes < self.budget else 0
 
     def run(self, item: Question, rng: Generator, resources: Resources) -> Steps[Candidate | None]:
         """Attack one item; see `Attack.run`."""
         from medstress.attacks.samplers import draw
 
-        span = nearest_span(item, resources)
-        original = item.option(span.field)[span.start : span.end]
+        # A stream of its own: another victim span must not shift the sampler's random numbers.
+        side = side_stream(rng)
+        spans = self._spans(item, resources)
+        left = self.budget - n_probes(self.victim_span, spans)
+        if left < 1:
+            return None  # probes alone would use the budget up and tell nothing
+        span = yield from RANKERS[self.victim_span](item, spans, side, resources)
+        if self.choices == "as_released":
+            # The released script keeps the ranked option, and replaces a random typed entity of
+            # it; by default the ranked entity itself is replaced.
+            span = random_span_within(span.field, spans, side)
         names = resources.perturbations
         drawn = draw(
             self.sampler,
             names.distances(item.key_text),
-            names.allowed(item),
+            self._names(item, span, resources),
             rng,
-            self.budget,
+            left,
             self.n,
         )
-        base = Candidate(item=item)
-        queries = [Predict(base.edit(span, copy_case(names.names[i], original))) for i in drawn]
-        for i, query in enumerate(queries):
-            (answer,) = yield from ask([query], then=queries[i + 1 :])
-            if answer.reached_goal:
-                return query.candidate
-        return None
+        base, original = Candidate(item=item), span_text(item, span)
+        queries = (
+            Predict(base.edit(span, self._copy_case(names.names[i], original)))
+            for i in drawn.tolist()
+        )
+        announced = ANNOUNCED if self.sampler == "exhaustive" else left
+        return (yield from ask_in_turn(queries, announced))
+
+    def _spans(self, item: Question, resources: Resources) -> list[Mention]:
+        """The spans that some name may replace."""
+        spans = distractor_spans(item, resources)
+        if not self.max_edit_distance:
+            return spans
+        return [span for span in spans if self._names(item, span, resources).size]
+
+    def _names(self, item: Question, span: Mention, resources: Resources) -> IndexArray:
+        """Indices of the names that may replace a span, ascending."""
+        return within(
+            parse_edit_limit(self.max_edit_distance, NAME),
+            span_text(item, span),
+            resources.perturbations.names,
+            resources.perturbations.allowed(item, self.rule),
+            self._copy_case,
+        )
+
+    @property
+    def _copy_case(self) -> CaseCopy:
+        # The released code lower-cases all but the first character (METHODS 3.4).
+        return copy_case_as_released if self.choices == "as_released" else copy_case
 
 
-def nearest_span(item: Question, resources: Resources) -> Mention:
-    """The type-matched distractor entity with the smallest distance to the key (RankSelect).
+def ask_in_turn(queries: Iterator[Predict], announced: int) -> Steps[Candidate | None]:
+    """Ask one query after the other until one reaches the goal.
 
-    The first in option order where distances tie or are undefined.
+    Args:
+        queries: pulled as they are announced.
+        announced: how many are held at a time, the one that is asked included.
+
+    Returns:
+        The candidate that reached the goal, or None.
     """
-
-    def distance(span: Mention) -> float:
-        text = item.option(span.field)[span.start : span.end]
-        value = resources.perturbations.distance_to(item.key_text, text)
-        return value if isfinite(value) else float("inf")
-
-    return min(_distractor_spans(item, resources), key=distance)
-
-
-def _distractor_spans(item: Question, resources: Resources) -> list[Mention]:
-    spans = [
-        mention
-        for mention in item.mentions
-        if mention.field in item.letters
-        and mention.field != item.key
-        and mention.type in resources.types
-    ]
-    return sorted(spans, key=lambda span: (span.field, span.start))
+    waiting = deque(islice(queries, announced))
+    while waiting:
+        query = waiting.popleft()
+        (answer,) = yield from ask([query], then=waiting)
+        if answer.reached_goal:
+            return query.candidate
+        waiting.extend(islice(queries, 1))
+    return None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from medstress.items import Candidate, Question
-from medstress.outcomes import Goal
+from medstress.outcomes import Goal, parse_goal
 from medstress.queries import Steps
 from medstress.resources import Resources
 
@@ -21,7 +23,7 @@ class Validity:
     valid: bool | None = None
     """None is unknown: counted in `asr`, not in `asr_valid`."""
     reason: str | None = None
-    """`rule` where an exclusion rule vouches for it."""
+    """`rule` where an exclusion rule vouches for it, else why it does not."""
     variant_class: str | None = None
     """Class of the replacement against the key, for substitutions."""
 
@@ -42,8 +44,9 @@ class Attack(Protocol):
         """True where the seed changes nothing; such attacks run once, with seed null."""
 
     @property
-    def goal(self) -> Goal:
-        """When a candidate counts as success."""
+    def goal(self) -> Goal | str:
+        """When a candidate counts as success; a text as in the experiment file: `untargeted` or
+        an option letter."""
 
     def spec(self) -> dict[str, Any]:
         """The parameters, as JSON values; part of the fingerprint."""
@@ -68,3 +71,54 @@ class RuleChecked(Protocol):
 
     def validity(self, candidate: Candidate, resources: Resources) -> Validity:
         """What the rules say of a success."""
+
+
+@runtime_checkable
+class CountsExclusions(Protocol):
+    """An attack that knows which names it never draws, and why."""
+
+    def n_excluded(self, candidate: Candidate, resources: Resources) -> Mapping[str, int]:
+        """How many names were left out by reason.
+
+        Args:
+            candidate: one that was asked, or the clean item where none was: exclusions may
+                depend on the span that is replaced.
+            resources: what the attack may read.
+        """
+
+
+@runtime_checkable
+class Bounded(Protocol):
+    """An attack that knows a closer bound than its budget for an item."""
+
+    def most_queries(self, item: Question, resources: Resources) -> int:
+        """The most queries it can ask about an attackable item, whatever is answered."""
+
+
+class SearchOn(StrEnum):
+    """After which success a search goes on."""
+
+    NEVER = "never"
+    """The first success ends it."""
+    INVALID = "invalid"
+    """One that the attack's rules call invalid does not end it."""
+    ALWAYS = "always"
+    """None ends it: every query is asked."""
+
+
+def search_on(attack: Attack) -> SearchOn:
+    """After which success the attack's search goes on; `NEVER` where it does not say."""
+    return SearchOn(getattr(attack, "search_on", SearchOn.NEVER))
+
+
+def goal_of(attack: Attack) -> Goal:
+    """The goal of an attack, from the object or the text it carries.
+
+    >>> from medstress.attacks import EntitySubstitution
+    >>> goal_of(EntitySubstitution(sampler="random", goal="C"))
+    Targeted(letter='C', unreadable=False)
+    """
+    goal = attack.goal
+    if isinstance(goal, str):
+        return parse_goal(goal, unreadable=bool(getattr(attack, "unreadable_is_success", False)))
+    return goal

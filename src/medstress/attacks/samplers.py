@@ -73,16 +73,16 @@ def draw(
     """Draw up to k names in the order in which they are to be asked.
 
     Args:
-        sampler: `random`, `pdws`, `nearest` or `farthest`.
+        sampler: one of `SAMPLERS`.
         distances: h(key, e_j) for the whole vocabulary, shape (n_names,).
         allowed: indices that may be drawn, shape (n_allowed,), ascending.
         rng: the trial's generator; the noise covers the whole vocabulary, so that arms and
             exclusion rules share their random numbers.
-        k: the budget.
+        k: the budget; `exhaustive` has none.
         n: the exponent of `pdws`.
 
     Returns:
-        Indices into the vocabulary, shape (min(k, n_allowed),).
+        Indices into the vocabulary, shape (min(k, n_allowed),), all of them for `exhaustive`.
     """
     return allowed[SAMPLERS[sampler](distances, allowed, rng, k, n)]
 
@@ -111,17 +111,25 @@ def _farthest(
     return np.argsort(-distances[allowed], kind="stable")[:k]
 
 
+def _exhaustive(
+    distances: Floats, allowed: Indices, _: Generator, __: int, ___: float | None
+) -> Indices:
+    return np.argsort(distances[allowed], kind="stable")
+
+
 SAMPLERS: dict[str, Callable[[Floats, Indices, Generator, int, float | None], Indices]] = {
     "random": _random,
     "pdws": _pdws,
     "nearest": _nearest,
     "farthest": _farthest,
+    "exhaustive": _exhaustive,
 }
 SUMMARIES = {
     "random": "uniform over the perturbation set (RandS; the same as pdws with n = 0)",
     "pdws": "powerscaled distance-weighted: probability proportional to h^n (Xian et al., Eq. 2)",
     "nearest": "ascending distance to the key (B-nearest); deterministic",
     "farthest": "descending distance to the key (B-farthest); deterministic",
+    "exhaustive": "every name once, ascending distance, no early stop; deterministic, no budget",
 }
 
 

@@ -52,8 +52,10 @@ def load_model(options: BackendOptions) -> LoadedModel:
     if device.type == "cpu":
         keep_freed_memory()
     files = find_model(options)
-    model, tokenizer = _read(str(options.model), files, options.dtype)
-    model.generation_config = _token_settings(model, tokenizer)
+    head = options.answer_by == "head"
+    model, tokenizer = _read(str(options.model), files, options.dtype, head=head)
+    if not head:
+        model.generation_config = _token_settings(model, tokenizer)
     text_config = model.config.get_text_config()
     return LoadedModel(
         model=model.to(device).eval(),
@@ -81,29 +83,57 @@ def _device(name: str) -> Any:
     return torch.device(name)
 
 
-def _read(name: str, files: ModelFiles, dtype: str) -> tuple[Any, Any]:
+def _read(name: str, files: ModelFiles, dtype: str, *, head: bool) -> tuple[Any, Any]:
     """Read configuration, tokenizer and weights; every way this fails is one sentence."""
     import torch
-    from transformers import (
-        AutoConfig,
-        AutoModelForCausalLM,
-        AutoModelForSeq2SeqLM,
-        AutoTokenizer,
-    )
+    from transformers import AutoConfig, AutoTokenizer
 
     how = files.load_options()
     try:
         with no_progress_bars():
             config = AutoConfig.from_pretrained(files.location, **how)
+            kind = _kind_of_model(name, config, head=head)
             tokenizer = AutoTokenizer.from_pretrained(files.location, **how)
-            kind = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
-            model = kind.from_pretrained(
-                files.location, config=config, dtype=getattr(torch, dtype), **how
+            model, found = kind.from_pretrained(
+                files.location,
+                config=config,
+                dtype=getattr(torch, dtype),
+                output_loading_info=True,
+                **how,
             )
     except (OSError, ValueError, KeyError, ImportError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise UsageError(f"transformers cannot load the model {name!r}: {reason}") from error
+    if head and found["missing_keys"]:
+        # transformers fills them with random numbers, and the answers would be noise.
+        raise UsageError(
+            f"model {name!r} lacks weights of its head ({', '.join(sorted(found['missing_keys']))})"
+            "; save the whole model with save_pretrained"
+        )
     return model, tokenizer
+
+
+def _kind_of_model(name: str, config: Any, *, head: bool) -> Any:
+    """Return the class that reads a model; refuses one that cannot answer as asked."""
+    from transformers import (
+        AutoModelForCausalLM,
+        AutoModelForMultipleChoice,
+        AutoModelForSeq2SeqLM,
+    )
+
+    named = list(config.architectures or ())
+    if head != any(one.endswith("ForMultipleChoice") for one in named):
+        raise UsageError(
+            f"model {name!r} has no multiple-choice head: its config.json names the architecture "
+            f'{" and ".join(named) or "not at all"}, and answer_by = "head" needs one such as '
+            "BertForMultipleChoice; fit one (scripts/fit_head.py) or answer by letter or text"
+            if head
+            else f"model {name!r} is a multiple-choice head ({' and '.join(named)}), which values "
+            'options and writes nothing; use answer_by = "head"'
+        )
+    if head:
+        return AutoModelForMultipleChoice
+    return AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
 
 
 def _token_settings(model: Any, tokenizer: Any) -> Any:

@@ -13,6 +13,7 @@ from medstress.calls import (
     Generate,
     Generated,
     ModelIdentity,
+    Rank,
     Reply,
     Score,
     Scored,
@@ -25,7 +26,7 @@ class MockBackend:
 
     def __init__(self, batch_size: int = 256) -> None:
         self.identity = ModelIdentity(name="mock", hash=content_hash(["mock", 1]))
-        self.kinds = frozenset({"generate", "score", "choose"})
+        self.kinds = frozenset({"generate", "score", "rank", "choose"})
         self.batch_size = batch_size
         self.workers = 1
         self.ahead = 0
@@ -47,8 +48,8 @@ def _answer(call: Call) -> Reply:
     match call:
         case Choose(letters=letters):
             return Chosen(answer=letters[_draw(call, 0) % len(letters)])
-        case Score(continuations=continuations):
-            raw = [1 + _draw(call, i) % 1000 for i in range(len(continuations))]
+        case Score(continuations=texts) | Rank(options=texts):
+            raw = [1 + _draw(call, i) % 1000 for i in range(len(texts))]
             logs = tuple(math.log(value / sum(raw)) for value in raw)
             return Scored(log_probs=logs, n_tokens=(1,) * len(logs))
         case Generate():

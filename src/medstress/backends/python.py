@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-import inspect
 import math
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -14,7 +10,8 @@ from typing import Any, NoReturn
 from medstress.backends.options import BackendOptions
 from medstress.calls import Call, Choose, Chosen, ModelIdentity, Reply
 from medstress.errors import PermanentBackendError, UsageError
-from medstress.hashing import content_hash, file_hash
+from medstress.functions import load_function, source_hashes, told
+from medstress.hashing import content_hash
 
 DEFAULT_BATCH_SIZE = 32
 
@@ -52,14 +49,14 @@ class PythonBackend:
             raise
         except BaseException as error:
             raise PermanentBackendError(
-                f"python victim {self.identity.name!r} raised {_told(error)}"
+                f"python victim {self.identity.name!r} raised {told(error)}"
             ) from error
         try:
             return self._read_all(answers, [c.letters for c in calls if isinstance(c, Choose)], n)
         except UsageError:
             raise
         except Exception as error:  # noqa: BLE001 - objects of the user's may do anything
-            self._refuse(f"returned something that cannot be read ({_told(error)})")
+            self._refuse(f"returned something that cannot be read ({told(error)})")
 
     def _read_all(self, answers: Any, letters: Sequence[str], n: int) -> list[Reply]:
         if isinstance(answers, str | bytes | Mapping) or not isinstance(answers, Sequence):
@@ -130,13 +127,7 @@ def open_backend(options: BackendOptions) -> PythonBackend:
             f'backend \'python\' needs target = "module:function" or "file.py:function", '
             f"got {target!r}"
         )
-    where, _, name = target.rpartition(":")
-    path = options.base / where if where.endswith(".py") else None
-    module = _load_module(where) if path is None else _load_file(path)
-    function = getattr(module, name, None)
-    if not callable(function):
-        raise UsageError(f"python victim {target!r}: {where} has no function {name!r}")
-    path = path or Path(getattr(module, "__file__", None) or "")
+    function, path = load_function(target, options.base, "python victim")
     return PythonBackend(function, _identity(function, target, options, path), options.batch_size)
 
 
@@ -153,52 +144,12 @@ def _identity(
     if options.version is not None:
         state = ["version", options.version]
     else:
-        try:
-            source = inspect.getsourcefile(function)
-        except TypeError:
-            source = None
-        if source is None or not Path(source).is_file():
+        files = source_hashes(function, path)
+        if not files:
             raise UsageError(
                 f"python victim {target!r} has no source file to hash; give it a version, e.g. "
                 'version = "1"'
             )
-        files = {file_hash(p) for p in (path, Path(source)) if p is not None and p.is_file()}
-        state = ["source", *sorted(files)]
+        state = ["source", *files]
     name = target.rpartition(":")[2]
     return ModelIdentity(name=target, hash=content_hash(["python", name, *state]))
-
-
-def _load_file(path: Path) -> Any:
-    if not path.is_file():
-        raise UsageError(f"python victim: there is no file {path}")
-    spec = importlib.util.spec_from_file_location(f"medstress_victim_{path.stem}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
-        raise UsageError(f"python victim: importing {path} raised {_told(error)}") from error
-    return module
-
-
-def _load_module(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise UsageError(
-            f"python victim: module {name!r} cannot be imported ({error}); give a file as "
-            '"path/to/file.py:function", or put its folder on PYTHONPATH'
-        ) from error
-    except (Exception, SystemExit) as error:
-        raise UsageError(f"python victim: importing {name!r} raised {_told(error)}") from error
-
-
-def _told(error: BaseException) -> str:
-    """An error of the user's code as text that can be stored, whatever its own text does."""
-    try:
-        text = str(error)
-    except Exception:  # noqa: BLE001 - the user's class
-        text = "(its message cannot be read)"
-    return f"{type(error).__name__}: {text}".encode("utf-8", "replace").decode()

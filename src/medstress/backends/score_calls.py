@@ -54,7 +54,7 @@ class CausalScoreCalls:
 
     def __init__(self, loaded: LoadedModel, *, sharing: bool, kv_bytes: int | None = None) -> None:
         self._make = partial(CausalScorer, loaded, sharing=sharing, kv_bytes=kv_bytes)
-        self._memo = ScoreMemo(MAX_ENTRIES if sharing else 0)
+        self._memo: ScoreMemo[Wanted] = ScoreMemo(MAX_ENTRIES if sharing else 0)
         self._tokenizer = PromptTokenizer(loaded.tokenizer, loaded.identity.name, open_end=True)
         self._max_positions = loaded.max_positions
         self.counters = {"tokens_forwarded": 0, "tokens_naive": 0}
@@ -130,7 +130,7 @@ class Seq2SeqScoreCalls:
 
     def __init__(self, loaded: LoadedModel, *, kv_bytes: int | None = None) -> None:
         self._scorer = Seq2SeqScorer(loaded, states_bytes=kv_bytes)
-        self._memo = ScoreMemo()
+        self._memo: ScoreMemo[Wanted] = ScoreMemo()
         self._tokenizer = PromptTokenizer(loaded.tokenizer, loaded.identity.name, open_end=False)
         self._max_positions = loaded.max_positions
         self.counters = {"tokens_forwarded": 0, "tokens_naive": 0}

@@ -6,13 +6,24 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import TypeAlias
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
 from medstress.backends.token_tree import Target
 
 MAX_ENTRIES = 200_000
+
+
+class Keyed(Protocol):
+    """Anything whose values are found again by a digest."""
+
+    @property
+    def key(self) -> bytes:
+        """Equal only for what has equal values."""
+
+
+W = TypeVar("W", bound=Keyed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +44,15 @@ class Wanted:
 
 
 Values: TypeAlias = list[float] | None
-"""Natural log probabilities of the scored tokens; None where memory did not suffice."""
+"""Natural log probabilities of the scored tokens, or what a head makes of a pair; None where
+memory did not suffice."""
 
 
-class ScoreMemo:
+class ScoreMemo(Generic[W]):
     """Remembers scores; forgets the least recently used.
 
-    With answers by text three of the four options of a candidate are the clean item's, and their
-    scores too where the prompt does not list the options.
+    With answers by text or by a head three of the four options of a candidate are the clean
+    item's, and their scores too where the prompt does not list the options.
 
     Args:
         max_entries: how many are remembered.
@@ -53,8 +65,8 @@ class ScoreMemo:
     def __len__(self) -> int:
         return len(self._known)
 
-    def get(self, wanted: Wanted) -> Values:
-        """Return the log probabilities of the scored tokens; None if they are not known."""
+    def get(self, wanted: W) -> Values:
+        """Return the values; None if they are not known."""
         key = wanted.key
         values = self._known.get(key)
         if values is None:
@@ -62,7 +74,7 @@ class ScoreMemo:
         self._known.move_to_end(key)
         return list(values)
 
-    def put(self, wanted: Wanted, values: list[float]) -> None:
+    def put(self, wanted: W, values: list[float]) -> None:
         """Remember log probabilities."""
         key = wanted.key
         self._known[key] = tuple(values)
@@ -72,8 +84,8 @@ class ScoreMemo:
 
     def complete(
         self,
-        calls: Sequence[Sequence[Wanted]],
-        compute: Callable[[list[list[Wanted]], bool], list[list[Values]]],
+        calls: Sequence[Sequence[W]],
+        compute: Callable[[list[list[W]], bool], list[list[Values]]],
     ) -> list[list[Values]]:
         """Answer calls from what is known, and compute the rest.
 

@@ -1,4 +1,4 @@
-"""Local language models through transformers: decoder-only and encoder-decoder.
+"""Local models through transformers: decoder-only, encoder-decoder, multiple-choice heads.
 
 Scores of decoder-only models are computed on top of kept keys and values (`kv_scoring`), so that
 what prompts have in common is read once, whichever batch they come in.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from medstress.backends.generation import Generator
+from medstress.backends.head import HeadBackend
 from medstress.backends.loaded_model import LoadedModel, load_model
 from medstress.backends.options import BackendOptions
 from medstress.backends.out_of_memory import release_memory
@@ -130,14 +131,19 @@ class TransformersBackend:
         return too_long(longest, self._loaded.max_positions) or prompt
 
 
-def open_backend(options: BackendOptions) -> TransformersBackend:
+def open_backend(options: BackendOptions) -> TransformersBackend | HeadBackend:
     """Load the model that options name: a folder, a hub id, a `.gguf` file or an embedded name.
+
+    With `answer_by` = `head` it is one with a multiple-choice head, which answers by that alone.
 
     Raises:
         UsageError: torch or transformers is absent, or the model cannot be found or read.
     """
+    loaded = load_model(options)
+    if options.answer_by == "head":
+        return HeadBackend(loaded, batch_size=options.batch_size)
     return TransformersBackend(
-        load_model(options),
+        loaded,
         batch_size=options.batch_size or _BATCH_SIZE,
         kv_bytes=options.kv_bytes,
     )

@@ -8,7 +8,19 @@ from collections.abc import Sequence
 from medstress.cli.parser import NOT_BUILT, build_parser
 from medstress.errors import MedstressError, UsageError, did_you_mean
 
-COMMANDS = ("demo", "run", "summary", "report", "export", "list", "doctor")
+COMMANDS = (
+    "demo",
+    "run",
+    "tune",
+    "summary",
+    "report",
+    "figures",
+    "export",
+    "annotate",
+    "list",
+    "recipe",
+    "doctor",
+)
 
 
 def medstress_cli(arguments: Sequence[str]) -> int:

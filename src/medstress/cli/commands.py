@@ -9,10 +9,14 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from medstress import recipes
 from medstress.cli.display import display, print_table
 from medstress.errors import UsageError
+from medstress.experiment.figures import INDEX
 from medstress.experiment.parts import open_victims
-from medstress.experiment.run import Run, prepare, run
+from medstress.experiment.prepared import Prepared
+from medstress.experiment.run import Run, Watcher, prepare, run
+from medstress.report.paper.collection import Made, Skipped
 
 
 def demo_cli(args: argparse.Namespace) -> int:
@@ -29,8 +33,7 @@ def demo_cli(args: argparse.Namespace) -> int:
 
 def run_cli(args: argparse.Namespace) -> int:
     """`medstress run`."""
-    if args.limit is not None and args.limit < 1:
-        raise UsageError(f"--limit: expected at least 1, got {args.limit}")
+    _check_limit(args)
     if args.dry_run:
         return _dry_run(args)
     with display(quiet=args.quiet) as watcher:
@@ -45,6 +48,42 @@ def run_cli(args: argparse.Namespace) -> int:
         )
     code = _show(finished)
     print(f"run: {finished.folder}   next: medstress report {finished.folder}")
+    return code
+
+
+def tune_cli(args: argparse.Namespace) -> int:
+    """`medstress tune`."""
+    from medstress.experiment.tune import plan_tuning, tune, tuning_costs
+    from medstress.metrics.tuning_table import tuning_table
+
+    _check_limit(args)
+    given: dict[str, Any] = {"limit": args.limit, "overrides": args.set}
+    with display(quiet=args.quiet) as watcher:
+        if args.dry_run:
+            plan = plan_tuning(Path(args.experiment), **given, watcher=watcher)
+            _check_victims(plan.prepared, watcher)
+        else:
+            tuned = tune(
+                Path(args.experiment),
+                args.out,
+                fresh=args.fresh,
+                retry_failed=args.retry_failed,
+                watcher=watcher,
+                **given,
+            )
+    if args.dry_run:
+        for line in tuning_costs(plan):
+            print(line)
+        return 0
+    table = tuning_table(tuned.tuning.tuning() or {})
+    print_table(table.headers, table.rows)
+    print()
+    code = _show(tuned.report or tuned.tuning)
+    if tuned.report is None:
+        print(f"n is not chosen yet: tuning stopped early; its run is {tuned.tuning.folder}")
+    else:
+        folder = tuned.report.folder
+        print(f"run: {folder}   next: medstress report {folder}")
     return code
 
 
@@ -73,6 +112,53 @@ def export_cli(args: argparse.Namespace) -> int:
     return 0
 
 
+def figures_cli(args: argparse.Namespace) -> int:
+    """`medstress figures`."""
+    formats = [name.strip() for name in args.format.split(",") if name.strip()]
+    found = Run(args.folder).figures(args.out, formats)
+    for each in found:
+        if isinstance(each, Made):
+            print(f"{each.title}: {', '.join(sorted(each.files))}")
+    for each in found:
+        if isinstance(each, Skipped):
+            print(f"not made: {each.title}: {each.reason}", file=sys.stderr)
+    print(f"figures: {Path(args.out) / INDEX}")
+    return 0
+
+
+def recipe_cli(args: argparse.Namespace) -> int:
+    """`medstress recipe`."""
+    text = recipes.text_of(args.name)
+    if args.to is None:
+        print(text, end="")
+        return 0
+    path = Path(args.to)
+    if path.exists():
+        # Somebody may have edited it: a recipe is there to be changed.
+        raise UsageError(f"--to {path}: it is there already; give another name, or remove it")
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--to {path}: cannot write it: {error.strerror}") from error
+    print(f"recipe: {path}   next: medstress run {path}")
+    return 0
+
+
+def annotate_cli(args: argparse.Namespace) -> int:
+    """`medstress annotate`."""
+    from medstress.experiment.annotate import annotate
+
+    _check_limit(args)
+    with display(quiet=args.quiet) as watcher:
+        told = annotate(
+            Path(args.experiment), args.to, limit=args.limit, overrides=args.set, watcher=watcher
+        )
+    for label, n in told.groups.items():
+        print(f"{label}: {n:,} of {told.n_rows:,} questions")
+    print(f"{told.n_rows} rows, {told.n_mentions} mentions: {args.to}")
+    return 0
+
+
 def list_cli(args: argparse.Namespace) -> int:
     """`medstress list`."""
     from medstress.cli.listing import listing
@@ -93,6 +179,11 @@ def doctor_cli(_: argparse.Namespace) -> int:
     return 0
 
 
+def _check_limit(args: argparse.Namespace) -> None:
+    if args.limit is not None and args.limit < 1:
+        raise UsageError(f"--limit: expected at least 1, got {args.limit}")
+
+
 def _dry_run(args: argparse.Namespace) -> int:
     from medstress.experiment.cost import estimate
 
@@ -100,23 +191,30 @@ def _dry_run(args: argparse.Namespace) -> int:
         prepared = prepare(
             Path(args.experiment), limit=args.limit, overrides=args.set, watcher=watcher
         )
-        # Opened to check what only a back end knows; nothing is asked.
-        for victim in open_victims(prepared.experiment.victim, prepared.base, watcher.note):
-            victim.backend.close()
+        _check_victims(prepared, watcher)
     for line in estimate(prepared):
         print(line)
     return 0
 
 
+def _check_victims(prepared: Prepared, watcher: Watcher) -> None:
+    """Open and close them: that checks what only a back end knows; nothing is asked."""
+    for victim in open_victims(prepared.experiment.victim, prepared.base, watcher.note):
+        victim.backend.close()
+
+
 def _show(finished: Run) -> int:
     """Print warnings and the table; 1 where more trials failed than the experiment allows."""
     from medstress.metrics.table import summary_table
+    from medstress.metrics.tuning_table import tuning_lines
 
     summary = finished.summary()
     for warning in summary["warnings"]:
         print(f"! {warning}")
     table = summary_table(summary)
     print_table(table.headers, table.rows)
+    for line in tuning_lines(summary["tuning"]) if "tuning" in summary else ():
+        print(line)
     settings = finished.manifest()["config"]["experiment"]
     if not summary["experiment"]["complete"]:
         limits = [key for key in ("max_queries", "max_tokens") if key in settings]

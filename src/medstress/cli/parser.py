@@ -20,17 +20,13 @@ KINDS = (
 )
 NOT_BUILT = (
     "watch",
-    "figures",
     "compare",
-    "tune",
     "explain",
     "test",
     "perturb",
-    "annotate",
     "train",
     "review",
     "cache",
-    "recipe",
 )
 """Commands of the interface that this version lacks."""
 
@@ -63,7 +59,9 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
     _demo(commands)
     _run(commands)
+    _tune(commands)
     _look(commands)
+    _annotate(commands)
     _list(commands)
     commands.add_parser(
         "doctor",
@@ -92,22 +90,65 @@ def _run(commands: argparse._SubParsersAction[_Parser]) -> None:
         description="Run an experiment. On a folder that holds the same one it resumes; with "
         "more items, seeds, victims or attacks it extends; one that changes any is refused.",
     )
-    run.add_argument("experiment", metavar="EXPERIMENT.toml")
+    run.add_argument(
+        "experiment", metavar="EXPERIMENT.toml", help="a file, or the name of a shipped recipe"
+    )
     run.add_argument("--out", metavar="DIR", help="run folder (default: runs/<name>)")
+    _running(run)
+
+
+def _tune(commands: argparse._SubParsersAction[_Parser]) -> None:
+    tune = commands.add_parser(
+        "tune",
+        help="choose the exponent n on a tuning split, then report on the rest",
+        description="Choose n of every attack with sampler = pdws, for each data set, group and "
+        "victim and for n < 0 and n > 0 apart, on a split of the items ([tune] in the file); then "
+        "run the chosen n, and the attacks without one, on the rest. The same command resumes.",
+    )
+    tune.add_argument("experiment", metavar="EXPERIMENT.toml")
+    tune.add_argument(
+        "--out",
+        metavar="DIR",
+        help="folder of the report, with the tuning split's run in DIR/tuning and the choice in "
+        "DIR/tune.json (default: runs/<name>-tuned)",
+    )
+    _running(tune)
+
+
+def _running(run: _Parser) -> None:
+    """The options of commands that ask a victim."""
     run.add_argument("--fresh", action="store_true", help="throw away what the folder holds")
     run.add_argument("--retry-failed", action="store_true", help="run failed trials again")
-    run.add_argument("--limit", type=int, metavar="N", help="at most N items of each data set")
+    _experiment_flags(run)
     run.add_argument(
+        "--dry-run", action="store_true", help="check everything and print what it would cost"
+    )
+    run.add_argument("--quiet", action="store_true", help="no progress display")
+
+
+def _experiment_flags(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--limit", type=int, metavar="N", help="at most N items of each data set")
+    command.add_argument(
         "--set",
         action="append",
         default=[],
         metavar="TABLE.KEY=VALUE",
         help="change a key: table.key=v for every entry, table.NAME.key=v for one (repeatable)",
     )
-    run.add_argument(
-        "--dry-run", action="store_true", help="check everything and print what it would cost"
+
+
+def _annotate(commands: argparse._SubParsersAction[_Parser]) -> None:
+    annotate = commands.add_parser(
+        "annotate",
+        help="write the questions with typed mentions and group labels",
+        description="Find the mentions of an experiment's groups and write its questions with "
+        "them, with the groups each question belongs to, and with the options that make it so. "
+        "medstress reads the file back as jsonl or parquet. No victim or attack is needed.",
     )
-    run.add_argument("--quiet", action="store_true", help="no progress display")
+    annotate.add_argument("experiment", metavar="EXPERIMENT.toml")
+    annotate.add_argument("--to", required=True, metavar="FILE", help="FILE.jsonl or FILE.parquet")
+    _experiment_flags(annotate)
+    annotate.add_argument("--quiet", action="store_true", help="no progress display")
 
 
 def _look(commands: argparse._SubParsersAction[_Parser]) -> None:
@@ -117,6 +158,20 @@ def _look(commands: argparse._SubParsersAction[_Parser]) -> None:
     report = commands.add_parser("report", help="one self-contained HTML file, readable offline")
     report.add_argument("folder", metavar="DIR")
     report.add_argument("--out", metavar="FILE", help="default: DIR/report.html")
+    figures = commands.add_parser(
+        "figures",
+        help="the tables and figures of the papers",
+        description="Write the tables (LaTeX, CSV) and figures of the papers that the run can "
+        "fill, with intervals, and index.md with their captions. Says which it cannot, and why.",
+    )
+    figures.add_argument("folder", metavar="DIR")
+    figures.add_argument("--out", required=True, metavar="DIR2", help="folder to write into")
+    figures.add_argument(
+        "--format",
+        default="pdf,svg,png",
+        metavar="FORMATS",
+        help="of figures: pdf, svg, png, parted by commas (default: all)",
+    )
     export = commands.add_parser("export", help="tidy rows of a run")
     export.add_argument("folder", metavar="DIR")
     export.add_argument(
@@ -133,3 +188,11 @@ def _look(commands: argparse._SubParsersAction[_Parser]) -> None:
 def _list(commands: argparse._SubParsersAction[_Parser]) -> None:
     listing = commands.add_parser("list", help="what is installed, plug-ins included")
     listing.add_argument("kind", metavar="KIND", choices=KINDS, help=", ".join(KINDS))
+    recipe = commands.add_parser(
+        "recipe",
+        help="a shipped experiment: a table or figure of a paper",
+        description="Print a shipped experiment, or write it to a file of yours. `medstress run "
+        "NAME` runs it as it is.",
+    )
+    recipe.add_argument("name", metavar="NAME", help="see: medstress list recipes")
+    recipe.add_argument("--to", metavar="FILE", help="write it to this file")

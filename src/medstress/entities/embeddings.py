@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 import threading
 from collections.abc import Sequence
 from functools import cached_property
@@ -12,9 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from medstress.entities import ngrams
+from medstress.entities import ngrams, word_vectors
 from medstress.entities.encoders import (
+    KNOWN_POOLINGS,
     POOLINGS,
+    RELEASED,
     Pooling,
     Progress,
     TransformerEncoder,
@@ -24,8 +24,11 @@ from medstress.entities.encoders import (
     model_folder,
     weights_hash,
 )
+from medstress.entities.sentence_folders import SentenceFolder, read_folder
+from medstress.entities.tables import existing_file
+from medstress.entities.vector_files import read_vectors, write_vectors
 from medstress.errors import UsageError, did_you_mean
-from medstress.hashing import content_hash
+from medstress.hashing import content_hash, file_hash
 from medstress.paths import cache_dir
 
 if TYPE_CHECKING:
@@ -45,28 +48,35 @@ class Embedder:
         *,
         corpus: Sequence[str] = (),
         base: Path | None = None,
+        choices: str = "default",
     ) -> None:
         """Check the arguments.
 
         Args:
-            embedding: `minilm`, `ngram`, or the path or hub id of a transformers encoder.
+            embedding: `minilm`, `ngram`, word vectors (.txt, .vec, .gz), or the path or hub id
+                of an encoder for transformers or sentence-transformers.
             pooling: `cls`, `mean`, `first_token`; None: the model's usual one.
             corpus: names whose document frequencies weigh the features of `ngram`, usually
                 the vocabulary; models ignore it.
             base: folder that a relative model path starts from; None: the working directory.
+            choices: `as_released`: the usual pooling of every model is `first_token`, as in the
+                code released with Xian et al. (2025).
 
         Raises:
-            UsageError: the pooling is unknown, or `ngram` is given one.
+            UsageError: the pooling is unknown, or given to an embedding without one.
         """
         if pooling is not None and pooling not in POOLINGS:
             raise UsageError(
                 f"entities, key 'pooling': expected one of {', '.join(POOLINGS)}, got {pooling!r}"
                 f"{did_you_mean(pooling, POOLINGS)}"
             )
-        if pooling is not None and embedding == "ngram":
-            raise UsageError("entities, key 'pooling': the ngram embedding has none; remove it")
         self.embedding = embedding
-        self.pooling: Pooling = pooling or default_pooling(embedding)
+        self._is_word_vectors = word_vectors.is_word_vectors(embedding)
+        self._is_model = embedding != "ngram" and not self._is_word_vectors
+        if pooling is not None and not self._is_model:
+            what = "the ngram embedding has" if embedding == "ngram" else "word vectors have"
+            raise UsageError(f"entities, key 'pooling': {what} none; remove it")
+        self._given: Pooling | None = pooling or ("first_token" if choices == RELEASED else None)
         self._corpus = tuple(corpus) if embedding == "ngram" else ()
         self._base = base or Path()
         self._lock = threading.Lock()
@@ -80,13 +90,25 @@ class Embedder:
         """
         if self.embedding == "ngram":
             return content_hash([ngrams.ALGORITHM, list(self._corpus)])
-        weights = weights_hash(self._folder)  # first: names the extra that carries the model
+        if self._is_word_vectors:
+            return content_hash([word_vectors.ALGORITHM, file_hash(self._word_file)])
+        weights = weights_hash(self._folder.model)  # first: names the extra with the model
         return content_hash([weights, self.pooling, f"transformers {library_version()}"])
+
+    @cached_property
+    def pooling(self) -> Pooling:
+        """What was given, else what the model's folder asks for, else what its name suggests.
+
+        Raises:
+            UsageError: the model is not found, or its folder asks for what medstress lacks.
+        """
+        known = self._given or KNOWN_POOLINGS.get(self.embedding)
+        return known or self._folder.pooling or default_pooling(self.embedding)
 
     def vectors(
         self, names: Sequence[str], progress: Progress | None = None, *, keep: bool = True
     ) -> NDArray[np.float32]:
-        """Return the unit vectors of `names`, as they stand, in order.
+        """Return the unit vectors of `names`, as they stand, in order; zero where undefined.
 
         Args:
             names: any texts.
@@ -101,15 +123,19 @@ class Embedder:
             return self._compute(names, progress)
         key = content_hash([self.identity, list(names)]).partition(":")[2]
         path = cache_dir("vectors") / f"{key}.npy"
-        try:
-            return _read(path)
-        except (FileNotFoundError, ValueError, EOFError):  # not there yet, or damaged
-            _write(path, self._compute(names, progress))
-        return _read(path)
+        kept = read_vectors(path, key, len(names))
+        if kept is None:
+            computed = self._compute(names, progress)
+            write_vectors(path, key, computed)
+            kept = read_vectors(path, key, len(names))
+            return computed if kept is None else kept
+        return kept
 
     def _compute(self, names: Sequence[str], progress: Progress | None) -> NDArray[np.float32]:
         with self._lock:
-            if self.embedding != "ngram":
+            if self._is_word_vectors:
+                return self._word_vectors.encode(names, progress)
+            if self._is_model:
                 return self._transformer.encode(names, progress)
             vectors = self._ngrams.encode(names)
         if progress is not None:
@@ -121,15 +147,37 @@ class Embedder:
         return ngrams.NgramEncoder(self._corpus)
 
     @cached_property
-    def _transformer(self) -> TransformerEncoder:
-        library_version()
-        return TransformerEncoder(self._folder, self.pooling)
+    def _word_vectors(self) -> word_vectors.WordVectors:
+        return word_vectors.WordVectors(self._word_file)
 
     @cached_property
-    def _folder(self) -> Path:
+    def _word_file(self) -> Path:
+        path = self._base / Path(self.embedding).expanduser()
+        existing_file(path, f"embedding {self.embedding!r}", "give the path of word vectors")
+        return path
+
+    @cached_property
+    def _transformer(self) -> TransformerEncoder:
+        library_version()
+        folder = self._folder
+        return TransformerEncoder(
+            folder.model, self.pooling, max_tokens=folder.max_tokens, lower_case=folder.lower_case
+        )
+
+    @property
+    def folder(self) -> SentenceFolder | None:
+        """The model's folder; None where texts have no tokens (`ngram`, word vectors).
+
+        Raises:
+            UsageError: the model is not installed or not found.
+        """
+        return self._folder if self._is_model else None
+
+    @cached_property
+    def _folder(self) -> SentenceFolder:
         if self.embedding == "minilm":
-            return minilm_folder()
-        return model_folder(self.embedding, self._base)
+            return read_folder(minilm_folder())
+        return read_folder(model_folder(self.embedding, self._base))
 
 
 def embed_names(
@@ -153,20 +201,3 @@ def embedding_identity(embedding: str, pooling: str | None = None) -> str:
     True
     """
     return Embedder(embedding, pooling).identity
-
-
-def _read(path: Path) -> NDArray[np.float32]:
-    vectors: NDArray[np.float32] = np.load(path, mmap_mode="r", allow_pickle=False)
-    return vectors
-
-
-def _write(path: Path, vectors: NDArray[np.float32]) -> None:
-    """Write under another name, then rename: a reader never meets half a file."""
-    descriptor, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            np.save(stream, vectors, allow_pickle=False)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise

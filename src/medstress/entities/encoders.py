@@ -23,6 +23,15 @@ Progress = Callable[[int, int], None]
 
 POOLINGS: tuple[Pooling, ...] = ("cls", "mean", "first_token")
 
+RELEASED = "as_released"
+
+KNOWN_POOLINGS: dict[str, Pooling] = {
+    "minilm": "mean",
+    "GanjinZero/UMLSBert_ENG": "cls",
+    "thenlper/gte-base": "mean",
+}
+"""The two hub models are CODER and GTE of Xian et al. (2025)."""
+
 BATCH_SIZE = 256
 MAX_TOKENS = 256
 """Names and answers are far shorter; longer texts are cut."""
@@ -66,10 +75,14 @@ def model_folder(embedding: str, base: Path) -> Path:
         raise missing_extra("the transformers embedding", "transformers")
     from huggingface_hub import snapshot_download
 
+    # One folder below is read as well: sentence-transformers keeps the pooling there, and in its
+    # first layout the model. Other folders hold other formats of the same weights.
+    parts = ["*_Pooling/config.json", "0_Transformer/*"]
     patterns = [f"*.{ending}" for ending in ("json", "txt", "model", "safetensors", "bin")]
     try:
-        # No subfolders: they hold other formats of the same weights.
         found = snapshot_download(embedding, allow_patterns=patterns, ignore_patterns="*/*")
+        if (Path(found) / "modules.json").is_file():
+            found = snapshot_download(embedding, allow_patterns=parts)
     except (OSError, ValueError) as error:
         raise UsageError(
             f"embedding {embedding!r}: {expected}; the model is not on this machine and cannot "
@@ -124,8 +137,21 @@ class TransformerEncoder:
     of one length make steps in vector space comparable between models.
     """
 
-    def __init__(self, folder: Path, pooling: Pooling) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        pooling: Pooling,
+        *,
+        max_tokens: int | None = None,
+        lower_case: bool = False,
+    ) -> None:
         """Load the model, on CUDA where there is one, in float32.
+
+        Args:
+            folder: weights, configuration and tokenizer.
+            pooling: how token states become one vector.
+            max_tokens: longer texts are cut; None: MAX_TOKENS.
+            lower_case: put texts in lower case before the tokenizer sees them.
 
         Raises:
             UsageError: the folder does not hold a model that transformers can load.
@@ -135,6 +161,8 @@ class TransformerEncoder:
         from transformers import AutoModel, AutoTokenizer
 
         self.pooling = pooling
+        self._max_tokens = min(max_tokens or MAX_TOKENS, MAX_TOKENS)
+        self._lower_case = lower_case
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
         try:
             with _quiet():
@@ -166,10 +194,10 @@ class TransformerEncoder:
         for start in range(0, len(order), BATCH_SIZE):
             rows = order[start : start + BATCH_SIZE]
             tokens = self._tokenizer(
-                [texts[row] for row in rows],
+                [texts[row].lower() if self._lower_case else texts[row] for row in rows],
                 padding=True,
                 truncation=True,
-                max_length=min(MAX_TOKENS, int(self._tokenizer.model_max_length)),
+                max_length=min(self._max_tokens, int(self._tokenizer.model_max_length)),
                 return_tensors="pt",
             ).to(self.device)
             with torch.inference_mode():

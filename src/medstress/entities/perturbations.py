@@ -2,43 +2,53 @@
 
 from __future__ import annotations
 
-import math
-import threading
-from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from medstress.entities.distances import Distance, open_distance
 from medstress.entities.embeddings import Embedder
 from medstress.entities.encoders import Progress
-from medstress.entities.names import DIFFERENT, VariantIndex, variant_class
+from medstress.entities.name_vectors import NameVectors
+from medstress.entities.names import (
+    DIFFERENT,
+    VARIANT_CLASSES,
+    VariantIndex,
+    normalise,
+    variant_class,
+)
+from medstress.entities.recent import Recent
 from medstress.entities.synonyms import SynonymGroups
 from medstress.entities.vocabularies import Vocabulary
-from medstress.errors import UsageError, did_you_mean
 from medstress.hashing import content_hash
 from medstress.items import Question
+from medstress.resources import Exclusions
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Distance = Literal["cosine", "euclidean"]
-DISTANCES: tuple[Distance, ...] = ("cosine", "euclidean")
+REASONS = (*VARIANT_CLASSES, "equal_to_option", "key_duplicate", "undefined_distance")
+"""Why a name is not drawn, by code: the class it varies the key in (`different` is no reason),
+then what goes before the classes."""
 
-DUPLICATE = 1e-9
-"""Names with 1 - cos below this to the key's text are the key itself in the embedding's eyes."""
+EQUAL_TO_OPTION, KEY_DUPLICATE, UNDEFINED_DISTANCE = range(len(VARIANT_CLASSES), len(REASONS))
 
-Kind = TypeVar("Kind", np.float64, np.int64)
+RULES: dict[Exclusions, frozenset[int]] = {
+    "exclude": frozenset(range(len(REASONS))) - {DIFFERENT},
+    "mark": frozenset({EQUAL_TO_OPTION, KEY_DUPLICATE, UNDEFINED_DISTANCE}),
+    # Xian et al. (2025): a name may repeat another wrong option or restate the key.
+    "key_string": frozenset({KEY_DUPLICATE, UNDEFINED_DISTANCE}),
+}
+"""The codes that each rule leaves out."""
 
 _KEPT_ITEMS = 256
-_KEPT_ANCHORS = 512
-_BLOCK = 128
-_TOGETHER = 64
 
 
 class VectorPerturbationSet:
-    """Names with vectors; h(k, e) is a distance between the vectors of key and name.
+    """Names with vectors, and a distance h(k, e) between key and name.
 
     Reading is thread-safe. The anchor of h is the key's whole option text, as it stands.
 
@@ -54,27 +64,30 @@ class VectorPerturbationSet:
         embedder: Embedder,
         synonyms: SynonymGroups,
         distance: str = "cosine",
+        base: Path | None = None,
     ) -> None:
         """Store the parts; `prepare` does the work.
+
+        Args:
+            vocabulary: the names.
+            embedder: gives their vectors.
+            synonyms: which names are second right answers.
+            distance: see `open_distance`.
+            base: folder that a function's relative file starts from; None: the working directory.
 
         Raises:
             UsageError: the distance is unknown.
         """
-        if distance not in DISTANCES:
-            raise UsageError(
-                f"entities, key 'distance': expected one of {', '.join(DISTANCES)}, got "
-                f"{distance!r}{did_you_mean(distance, DISTANCES)}"
-            )
         self.vocabulary = vocabulary
         self.distance = distance
         self._embedder = embedder
+        self._name_vectors = NameVectors(vocabulary.names, embedder)
+        self._distance: Distance = open_distance(
+            distance, vocabulary.names, self._name_vectors, base or Path()
+        )
         self._synonyms = synonyms
-        self._vectors: NDArray[np.float32] | None = None
-        self._anchors: dict[str, NDArray[np.float64]] = {}
-        self._order: list[str] = []
-        self._places: dict[str, int] = {}
-        self._gaps: _Recent[np.float64] = _Recent(_KEPT_ANCHORS)
-        self._allowed: _Recent[np.int64] = _Recent(_KEPT_ITEMS)
+        self._allowed: Recent[np.int64] = Recent(_KEPT_ITEMS)
+        self._codes: Recent[np.int8] = Recent(_KEPT_ITEMS)
 
     @property
     def names(self) -> Sequence[str]:
@@ -84,15 +97,20 @@ class VectorPerturbationSet:
     @cached_property
     def hash(self) -> str:
         """Content hash of vocabulary, embedding, synonyms and distance."""
-        parts = [self.vocabulary.hash, self._embedder.identity, self._synonyms.hash, self.distance]
-        return content_hash(parts)
+        parts = [self.vocabulary.hash, self._embedder.identity, self._synonyms.hash]
+        return content_hash([*parts, self._distance.identity])
 
     @property
     def vectors(self) -> NDArray[np.float32]:
         """Unit vectors of the names, shape (n_names, n_dimensions)."""
-        if self._vectors is None:
-            self._vectors = self._embedder.vectors(self.names)
-        return self._vectors
+        return self._name_vectors.vectors
+
+    def vector(self, text: str) -> NDArray[np.float64]:
+        """Return the unit vector of one text, shape (n_dimensions,); zeros where it has none.
+
+        A text that was not prepared is embedded now.
+        """
+        return self._name_vectors.vector(text)
 
     def prepare(
         self,
@@ -102,23 +120,31 @@ class VectorPerturbationSet:
     ) -> None:
         """Embed the vocabulary, all anchors and all texts; later calls need no model.
 
+        Distances that use no vectors embed nothing.
+
         Args:
             anchors: the key texts of the items that will be attacked, in the items' order:
                 distances are computed for several neighbours of that order together.
             texts: others whose distance to an anchor will be asked for.
             progress: told (done, all) while vectors are computed.
         """
-        if self._vectors is None:
-            self._vectors = self._embedder.vectors(self.names, progress)
-        anchors = list(anchors)
-        for anchor in anchors:
-            if anchor not in self._places:
-                self._places[anchor] = len(self._order)
-                self._order.append(anchor)
-        new = sorted({*anchors, *texts} - self._anchors.keys())
-        if new:
-            found = self._embedder.vectors(new, progress).astype(np.float64)
-            self._anchors.update(zip(new, found, strict=True))
+        self._distance.prepare(anchors, texts, progress)
+
+    @cached_property
+    def undefined(self) -> NDArray[np.int64]:
+        """Names that have no distance from any anchor and are never drawn; see `lack`."""
+        return self._distance.undefined()
+
+    @property
+    def lack(self) -> str:
+        """What undefined names are: `without a vector`, `outside MONDO`."""
+        return self._distance.lack
+
+    def obstacle(self, item: Question) -> str | None:
+        """Why no name has a distance from the item's key, or None."""
+        if np.isfinite(self.distances(item.key_text)).any():
+            return None
+        return f"the key {item.key_text!r} is {self.lack}, so no name has a distance from it"
 
     def distances(self, anchor: str) -> NDArray[np.float64]:
         """Return h(anchor, name) for every name.
@@ -126,104 +152,84 @@ class VectorPerturbationSet:
         An anchor that was not prepared is embedded now.
 
         Returns:
-            Shape (n_names,), not to be written to, >= 0: 1 - cos for `cosine`, the distance of
-            the unit vectors for `euclidean`; nan where a vector is zero.
+            Shape (n_names,), not to be written to, >= 0; nan where undefined.
         """
-        gap = self._gap(anchor)
-        return gap if self.distance == "cosine" else np.sqrt(2 * gap)
+        return self._distance.between(anchor)
 
     def distance_to(self, anchor: str, text: str) -> float:
         """Return h(anchor, text) for one text that need not be in the vocabulary.
 
         Texts that were not prepared are embedded now.
         """
-        one, other = (self._anchor_vector(name) for name in (anchor, text))
-        lengths = float(np.linalg.norm(one) * np.linalg.norm(other))
-        gap = max(1 - float(one @ other) / lengths, 0.0) if lengths else math.nan
-        return gap if self.distance == "cosine" else math.sqrt(2 * gap)
+        return self._distance.to(anchor, text)
 
-    def allowed(
-        self, item: Question, variants: Literal["exclude", "mark"] = "exclude"
-    ) -> NDArray[np.int64]:
+    def allowed(self, item: Question, rule: Exclusions = "exclude") -> NDArray[np.int64]:
         """Return the indices of the names that may replace an entity of a wrong option.
 
-        Never allowed: names that equal, after normalisation, any option or any entity in an
-        option, and names with 1 - cos < 1e-9 to the key's text. Where variants are excluded,
+        Never allowed: names that equal the key's text after normalisation, have h < 1e-9 to it,
+        or no distance to it. By `key_string` nothing else is left out, as in Xian et al. (2025).
+        By `mark` neither are names that equal any option or any entity in an option, or that
+        would make an option of several parts equal to another. By `exclude`, our default,
         neither are names whose class against the key's text or an entity in it is other than
         `different`: they could be a second right answer.
 
-        Differs from Xian et al. (2025), who drop the key's exact text only, so that a name may
-        repeat another wrong option or restate the key in other words.
-
         Args:
             item: the question.
-            variants: `exclude`, or `mark`: variants and synonyms of the key are asked too.
+            rule: `exclude`, `mark` or `key_string`.
 
         Returns:
             Ascending, read-only.
         """
-        key = f"{item.hash}/{variants}"
+        key = f"{item.hash}/{rule}"
         known = self._allowed.find(key)
         if known is None:
-            known = self._decide(item, variants == "mark")
+            left_out = sorted(RULES[rule])
+            known = np.flatnonzero(~np.isin(self._reasons(item), left_out))
             self._allowed.keep(key, known)
         return known
+
+    def n_excluded(self, item: Question, rule: Exclusions = "exclude") -> Mapping[str, int]:
+        """Return how many names `allowed` leaves out, by the first of these reasons that fits.
+
+        `undefined_distance`, `key_duplicate`, `equal_to_option`, then the variant classes.
+        """
+        counts = np.bincount(self._reasons(item), minlength=len(REASONS))
+        return {
+            REASONS[code]: int(counts[code]) for code in sorted(RULES[rule]) if counts[code] > 0
+        }
+
+    def objection(self, item: Question, name: str) -> str | None:
+        """Return why `exclude` would leave a name out for what it says, or None."""
+        normal = normalise(name)
+        if normal == normalise(item.key_text):
+            return REASONS[KEY_DUPLICATE]
+        if any(normal == normalise(text) for text in _repeated(item)):
+            return REASONS[EQUAL_TO_OPTION]
+        found = self.variant_class(item, name)
+        return None if found == VARIANT_CLASSES[DIFFERENT] else found
 
     def variant_class(self, item: Question, name: str) -> str:
         """Return the class of `name` against the key's text and the entities in it."""
         references = _texts(item, item.key)
         return variant_class(name, references, self._listed(references))
 
-    def _decide(self, item: Question, with_variants: bool) -> NDArray[np.int64]:
-        # Not "gap < DUPLICATE": an undefined distance (nan) is not drawn either.
-        keep = self._gap(item.key_text) >= DUPLICATE
-        for letter in item.letters:
-            keep[self._index.equal_to(_texts(item, letter))] = False
-        if not with_variants:
-            references = _texts(item, item.key)
-            keep &= self._index.classes(references, self._listed(references)) == DIFFERENT
-        return np.flatnonzero(keep)
+    def _reasons(self, item: Question) -> NDArray[np.int8]:
+        """Positions in REASONS, shape (n_names,)."""
+        known = self._codes.find(item.hash)
+        if known is None:
+            known = self._decide(item)
+            self._codes.keep(item.hash, known)
+        return known
 
-    def _gap(self, anchor: str) -> NDArray[np.float64]:
-        """1 - cos(anchor, name), shape (n_names,)."""
-        known = self._gaps.find(anchor)
-        if known is not None:
-            return known
-        place = self._places.get(anchor)
-        if place is None:
-            together = [anchor]
-        else:
-            start = place - place % _TOGETHER
-            together = self._order[start : start + _TOGETHER]
-        found = self._cosine_gaps(together)
-        gaps: dict[str, NDArray[np.float64]] = dict(zip(together, found, strict=True))
-        for text, gap in gaps.items():
-            self._gaps.keep(text, gap)
-        return gaps[anchor]
-
-    def _cosine_gaps(self, anchors: Sequence[str]) -> NDArray[np.float64]:
-        """1 - cos of several anchors and every name, shape (n_anchors, n_names)."""
-        vectors = np.stack([self._anchor_vector(anchor) for anchor in anchors])
-        products = np.concatenate([vectors @ block.T for block in self._blocks()], axis=1)
-        lengths = np.linalg.norm(vectors, axis=1)[:, None] * self._lengths[None, :]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            gaps: NDArray[np.float64] = np.maximum(1 - products / lengths, 0)
-        return gaps
-
-    def _anchor_vector(self, text: str) -> NDArray[np.float64]:
-        vector = self._anchors.get(text)
-        if vector is None:
-            vector = self._embedder.vectors([text], keep=False)[0].astype(np.float64)
-        return vector
-
-    def _blocks(self) -> Iterator[NDArray[np.float64]]:
-        """The vectors in pieces: the file is float32 and may outgrow memory in float64."""
-        for start in range(0, len(self.names), _BLOCK):
-            yield self.vectors[start : start + _BLOCK].astype(np.float64)
-
-    @cached_property
-    def _lengths(self) -> NDArray[np.float64]:
-        return np.concatenate([np.linalg.norm(block, axis=1) for block in self._blocks()])
+    def _decide(self, item: Question) -> NDArray[np.int8]:
+        references = _texts(item, item.key)
+        found = self._index.classes(references, self._listed(references))
+        found[self._index.equal_to(_repeated(item))] = EQUAL_TO_OPTION
+        found[self._index.equal_to([item.key_text])] = KEY_DUPLICATE
+        with np.errstate(invalid="ignore"):
+            found[self._distance.between(item.key_text) < self._distance.duplicate] = KEY_DUPLICATE
+        found[np.isnan(self.distances(item.key_text))] = UNDEFINED_DISTANCE
+        return found
 
     def _listed(self, references: Iterable[str]) -> frozenset[str]:
         return frozenset().union(*(self._synonyms.synonyms_of(text) for text in references))
@@ -239,25 +245,20 @@ def _texts(item: Question, letter: str) -> list[str]:
     return [text, *(text[m.start : m.end] for m in item.mentions if m.field == letter)]
 
 
-class _Recent(Generic[Kind]):
-    """The last `size` arrays by key, shared between threads and therefore read-only."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._kept: OrderedDict[str, NDArray[Kind]] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def find(self, key: str) -> NDArray[Kind] | None:
-        """Return the array of `key`, or None where it is not kept."""
-        with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-            return self._kept.get(key)
-
-    def keep(self, key: str, made: NDArray[Kind]) -> None:
-        """Keep an array; two threads may have made the same one."""
-        made.setflags(write=False)
-        with self._lock:
-            self._kept[key] = made
-            if len(self._kept) > self._size:
-                self._kept.popitem(last=False)
+def _repeated(item: Question) -> list[str]:
+    """Texts that no replacement may equal: options, entities in them, and what would turn one
+    option of several parts into another."""
+    found = [text for letter in item.letters for text in _texts(item, letter)]
+    options = {letter: item.option(letter).casefold() for letter in item.letters}
+    for mention in item.mentions:
+        if mention.field not in item.letters or mention.field == item.key:
+            continue
+        text = item.option(mention.field)
+        before, after = text[: mention.start].casefold(), text[mention.end :].casefold()
+        if not before and not after:
+            continue
+        for letter, other in options.items():
+            fits = len(other) > len(before) + len(after) and letter != mention.field
+            if fits and other.startswith(before) and other.endswith(after):
+                found.append(other[len(before) : len(other) - len(after)])
+    return found

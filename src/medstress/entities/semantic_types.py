@@ -2,64 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
 
 from medstress.errors import UsageError, did_you_mean
 
-DRUGS: dict[str, str] = {
-    "T103": "Chemical",
-    "T104": "Chemical Viewed Structurally",
-    "T109": "Organic Chemical",
-    "T114": "Nucleic Acid, Nucleoside, or Nucleotide",
-    "T116": "Amino Acid, Peptide, or Protein",
-    "T120": "Chemical Viewed Functionally",
-    "T121": "Pharmacologic Substance",
-    "T122": "Biomedical or Dental Material",
-    "T123": "Biologically Active Substance",
-    "T125": "Hormone",
-    "T126": "Enzyme",
-    "T127": "Vitamin",
-    "T129": "Immunologic Factor",
-    "T130": "Indicator, Reagent, or Diagnostic Aid",
-    "T131": "Hazardous or Poisonous Substance",
-    "T192": "Receptor",
-    "T195": "Antibiotic",
-    "T196": "Element, Ion, or Isotope",
-    "T197": "Inorganic Chemical",
-    "T200": "Clinical Drug",
-}
-"""The 20 types of the UMLS semantic group Chemicals & Drugs."""
 
-DISEASES: dict[str, str] = {
-    "T019": "Congenital Abnormality",
-    "T020": "Acquired Abnormality",
-    "T033": "Finding",
-    "T037": "Injury or Poisoning",
-    "T046": "Pathologic Function",
-    "T047": "Disease or Syndrome",
-    "T048": "Mental or Behavioral Dysfunction",
-    "T049": "Cell or Molecular Dysfunction",
-    "T050": "Experimental Model of Disease",
-    "T184": "Sign or Symptom",
-    "T190": "Anatomical Abnormality",
-    "T191": "Neoplastic Process",
-}
-"""The 12 types of the UMLS semantic group Disorders."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SemanticType:
+    """One type of the UMLS Semantic Network."""
+
+    identifier: str
+    """Its identifier (TUI), such as ``T047``."""
+    name: str
+    """Its name, such as ``Disease or Syndrome``."""
+    group: str
+    """The UMLS semantic group it belongs to, such as ``Disorders``."""
+
+
+def _rows() -> Iterator[SemanticType]:
+    table = files("medstress.entities") / "data" / "semantic_types.tsv"
+    for line in table.read_text("utf-8").splitlines()[1:]:
+        identifier, name, group = line.split("\t")
+        yield SemanticType(identifier=identifier, name=name, group=group)
+
+
+SEMANTIC_TYPES: dict[str, SemanticType] = {row.identifier: row for row in _rows()}
+"""All 127 semantic types by identifier."""
+
+
+def _of(group: str) -> dict[str, str]:
+    return {row.identifier: row.name for row in SEMANTIC_TYPES.values() if row.group == group}
+
+
+DRUGS: dict[str, str] = _of("Chemicals & Drugs")
+"""The 20 types of the UMLS semantic group Chemicals & Drugs: identifier -> name."""
+
+DISEASES: dict[str, str] = _of("Disorders")
+"""The 12 types of the UMLS semantic group Disorders: identifier -> name."""
 
 GROUPS: dict[str, dict[str, str]] = {"drugs": DRUGS, "diseases": DISEASES}
 
-# The 95 types of the other 13 groups: a user with a vocabulary of, say, procedures (T060,
-# T061) may attack those.
-_OTHER = """
-001 002 004 005 007 008 010 011 012 013 014 015 016 017 018 021 022 023 024 025 026 028 029
-030 031 032 034 038 039 040 041 042 043 044 045 051 052 053 054 055 056 057 058 059 060 061
-062 063 064 065 066 067 068 069 070 071 072 073 074 075 077 078 079 080 081 082 083 085 086
-087 088 089 090 091 092 093 094 095 096 097 098 099 100 101 102 167 168 169 170 171 185 194
-201 203 204
-"""
-
-TYPE_IDENTIFIERS = frozenset(DRUGS) | frozenset(DISEASES) | {f"T{n}" for n in _OTHER.split()}
-"""The identifiers of all 127 semantic types."""
+TYPE_IDENTIFIERS = frozenset(SEMANTIC_TYPES)
+"""The identifiers of all semantic types. A user with a vocabulary of, say, procedures (T060, T061)
+may attack those."""
 
 
 def types_of(group_type: str | Sequence[str]) -> frozenset[str]:

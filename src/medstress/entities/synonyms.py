@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import cache
 from pathlib import Path
 
 from medstress.entities.names import normalise
+from medstress.entities.synonym_files import is_mrconso, is_obo, mrconso_rows, obo_rows
 from medstress.entities.tables import (
     SHIPPED,
     column_of,
@@ -59,17 +60,19 @@ class SynonymGroups:
         return frozenset().union(*(self._names[concept] for concept in concepts)) - {normal}
 
 
-def load_synonyms(source: str, base: Path) -> SynonymGroups:
+def load_synonyms(source: str, base: Path, needed: Collection[str] | None = None) -> SynonymGroups:
     """Load synonym groups.
 
     Args:
         source: ``default`` (the shipped drug and disease tables; names of one UNII or one
-            disease heading are synonyms), ``none``, or the path of a .csv or .tsv table with
-            the columns ``concept`` and ``name``.
+            disease heading are synonyms), ``none``, or a path: a .csv or .tsv table with the
+            columns ``concept`` and ``name``, UMLS' MRCONSO.RRF, or an OBO file.
         base: folder that a relative path starts from.
+        needed: the names that will be looked up; of MRCONSO.RRF, which has millions, no other
+            concept is kept. None: all.
 
     Raises:
-        UsageError: the table is missing, empty or lacks a column.
+        UsageError: the file is missing, empty, malformed or lacks a column.
     """
     if source == "none":
         return SynonymGroups("none", content_hash("none"), ())
@@ -77,10 +80,17 @@ def load_synonyms(source: str, base: Path) -> SynonymGroups:
         return _shipped()
     what = f"synonyms {source!r}"
     path = base / Path(source).expanduser()
-    advice = "give 'default', 'none' or a .csv or .tsv table with the columns concept, name"
+    advice = (
+        "give 'default', 'none', a .csv or .tsv table with the columns concept, name, UMLS' "
+        "MRCONSO.RRF or an .obo file"
+    )
     existing_file(path, what, advice)
+    if is_mrconso(path):
+        return SynonymGroups(source, file_hash(path), mrconso_rows(path, needed))
+    if is_obo(path):
+        return SynonymGroups(source, file_hash(path), obo_rows(path))
     if not is_delimited(path):
-        raise UsageError(f"{what}: expected a .csv or .tsv table, got {path}; {advice}")
+        raise UsageError(f"{what}: cannot tell what kind of file {path} is; {advice}")
     rows = [row for _, row in read_rows(path, what)]
     if len(rows) < 2:
         raise UsageError(f"{what}: expected at least one row under the header, got none in {path}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 NonEmpty = Annotated[str, Field(min_length=1)]
 Count = Annotated[int, Field(ge=1)]
@@ -73,31 +73,59 @@ class EntitiesTable(Table):
     """The group in results; default: the type."""
     type: str | tuple[str, ...]
     """`drugs`, `diseases`, or a list of UMLS semantic type identifiers."""
-    recogniser: Literal["given"] = "given"
-    """Mentions come with the rows."""
+    recogniser: Literal["given", "gazetteer", "spacy"] = "given"
+    """Where mentions of the type come from: the rows, the tables of names, or a spaCy pipeline."""
+    model: NonEmpty | None = None
+    """spacy: an installed pipeline, or the folder of a saved one."""
+    labels: Annotated[dict[str, str], Field(min_length=1)] | None = None
+    """spacy: label -> type, such as `{CHEMICAL = "drugs"}`; default: the usual names."""
+    linker: Literal["umls"] | None = None
+    """spacy: types of the concept that scispaCy's linker finds, instead of labels."""
     vocabulary: NonEmpty
     """`drugs`, `diseases`, or a file."""
     column: Annotated[int, Field(ge=0)] | None = None
     """Column of a table without header, from 0."""
     embedding: NonEmpty = "minilm"
-    """`minilm`, `ngram`, or a transformers model."""
+    """`minilm`, `ngram`, word vectors, or a transformers model."""
     pooling: Literal["cls", "mean", "first_token"] | None = None
     """Default: what suits the model."""
     limit: Count | None = None
     """Attackable items of this group, drawn after the data set's limit."""
-    distance: Literal["cosine"] = "cosine"
-    """h of the samplers."""
+    distance: NonEmpty = "cosine"
+    """h of the samplers: `cosine`, `euclidean`, `mondo`, `mesh`, or a function of the user's."""
     synonyms: NonEmpty = "default"
-    """Second right answers to exclude: `default`, `none`, or a table."""
-    choices: Literal["default"] = "default"
-    """Which defaults hold."""
+    """Second right answers to exclude: `default`, `none`, a table, MRCONSO.RRF, or OBO."""
+    choices: Literal["default", "as_published", "as_released"] = "default"
+    """Which defaults hold: `as_released` pools every model by `first_token`."""
     use: bool = True
     """False switches the entry off."""
+
+    @field_validator("distance")
+    @classmethod
+    def _distance(cls, value: str) -> str:
+        from pydantic_core import PydanticCustomError
+
+        from medstress.entities.distances import wrong_distance
+
+        if reason := wrong_distance(value):
+            raise PydanticCustomError("distance", "{reason}", {"reason": reason})
+        return value
 
     @field_validator("type", mode="before")
     @classmethod
     def _type(cls, value: Any) -> Any:
         return tuple(value) if isinstance(value, list) else value
+
+    @model_validator(mode="after")
+    def _spacy_keys(self) -> EntitiesTable:
+        if self.recogniser == "spacy" and self.model is None:
+            raise ValueError("recogniser = 'spacy' needs the key 'model', a pipeline")
+        for key in ("model", "labels", "linker"):
+            if self.recogniser != "spacy" and getattr(self, key) is not None:
+                raise ValueError(f"the key {key!r} is for recogniser = 'spacy'")
+        if self.labels is not None and self.linker is not None:
+            raise ValueError("give labels or linker: a linker's types take the place of labels")
+        return self
 
 
 class VictimTable(Table):
@@ -109,7 +137,7 @@ class VictimTable(Table):
     """`transformers`, `python`, `mock`, or a plug-in's."""
     model: str | None = None
     """A path, a hub id, or `smollm2`."""
-    answer_by: Literal["letter", "text", "generate"] | None = None
+    answer_by: Literal["letter", "text", "generate", "head"] | None = None
     """Default `letter`; not for functions, which answer as they like."""
     text_score: Literal["sum", "per_token", "unconditional"] = "sum"
     """text answering: how a likelihood becomes a score."""
@@ -147,7 +175,7 @@ class AttackTable(Table):
     model_config = ConfigDict(extra="allow", strict=True, frozen=True, allow_inf_nan=False)
 
     name: NonEmpty
-    """`entity_substitution`, or a plug-in's."""
+    """`entity_substitution`, `discrete_zoo`, or a plug-in's."""
     label: str | None = None
     """Name in results; default: the name, and the keys in which entries of one name differ."""
     use: bool = True
@@ -159,6 +187,86 @@ class AttackTable(Table):
         return dict(self.model_extra or {})
 
 
+GRID = (-50.0, -40.0, -30.0, -20.0, -10.0, -5.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0)
+"""Step 10 over the paper's range, and its +/-5; 0 is random sampling."""
+RELEASED_GRID = (*GRID, 60.0)
+
+
+class TuneTable(Table):
+    """`[tune]`: settings of `medstress tune`."""
+
+    choices: Literal["default", "as_published", "as_released"] = "default"
+    """`as_published` sets share = 1, `as_released` also the grid of the released script."""
+    share: Annotated[float, Field(gt=0, le=1)] = 0.2
+    """Part of the items that n is chosen on; the report is on the rest. 1: both on all items,
+    the paper's maximum, which is optimistic and labelled so."""
+    sample_seed: Seed = 0
+    """Which items n is chosen on."""
+    grid: Annotated[tuple[float, ...], Field(min_length=1)] = GRID
+    """Values of n that are tried; 0 may be among them and is never chosen."""
+    metric: Literal["asr", "asr_valid"] = "asr"
+    """What is to be largest; `asr_valid` matters where variants of the key are asked."""
+    budget: Count | None = None
+    """Budget of the tuning trials; default: the attack's."""
+    random: bool = True
+    """Random sampling beside the tuned attacks, where the file has none."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _choices(cls, data: Any) -> Any:
+        """Change the defaults of the other keys; what the file says wins."""
+        if not isinstance(data, dict):
+            return data
+        defaults: dict[str, Any] = {}
+        if data.get("choices") in ("as_published", "as_released"):
+            defaults["share"] = 1.0
+        if data.get("choices") == "as_released":
+            defaults["grid"] = RELEASED_GRID
+        return {**defaults, **data}
+
+    @field_validator("grid", mode="before")
+    @classmethod
+    def _grid(cls, value: Any) -> Any:
+        return tuple(value) if isinstance(value, list) else value
+
+    @field_validator("grid")
+    @classmethod
+    def _usable(cls, grid: tuple[float, ...]) -> tuple[float, ...]:
+        from medstress.attacks.choices import MAX_EXPONENT
+
+        if len(set(grid)) != len(grid):
+            raise ValueError("values repeat")
+        if any(abs(n) > MAX_EXPONENT for n in grid):
+            raise ValueError(f"every n must lie between -{MAX_EXPONENT} and {MAX_EXPONENT}")
+        if not any(grid):
+            raise ValueError("expected at least one n other than 0")
+        return tuple(sorted(grid))
+
+
+class AnalysisTable(Table):
+    """`[analysis]`: what `run` asks after the trials; no part of the fingerprint."""
+
+    transfer: bool = False
+    """Ask every success of the other victims too."""
+    universality: tuple[Count, ...] = ()
+    """Ask the m names that succeed most on other items of every item; a list of m."""
+    prompt_similarity: bool = False
+    """Embed the prompts of successes before and after; their mean cosine is the result."""
+    embedder: NonEmpty = "minilm"
+    """prompt_similarity: as `embedding` of a group."""
+    pooling: Literal["cls", "mean", "first_token"] | None = None
+    """prompt_similarity: default what suits the model."""
+
+    @field_validator("universality", mode="before")
+    @classmethod
+    def _universality(cls, value: Any) -> Any:
+        if isinstance(value, list):
+            if len(set(map(str, value))) != len(value):
+                raise ValueError("values repeat")
+            return tuple(value)
+        return value
+
+
 class Experiment(Table):
     """A whole experiment file."""
 
@@ -168,10 +276,14 @@ class Experiment(Table):
     """Where the questions come from."""
     entities: Annotated[tuple[EntitiesTable, ...], Field(min_length=1)]
     """Entity groups."""
-    victim: Annotated[tuple[VictimTable, ...], Field(min_length=1)]
-    """Models under attack."""
-    attack: Annotated[tuple[AttackTable, ...], Field(min_length=1)]
-    """Attacks."""
+    victim: tuple[VictimTable, ...] = ()
+    """Models under attack; what asks none does without (`reading.NEEDS`)."""
+    attack: tuple[AttackTable, ...] = ()
+    """Attacks; likewise."""
+    tune: TuneTable | None = None
+    """Settings of `medstress tune`; other commands do not read them."""
+    analysis: AnalysisTable = AnalysisTable()
+    """Asked after the trials."""
 
     @field_validator("dataset", "entities", "victim", "attack", mode="before")
     @classmethod

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import product
 
-from medstress.experiment.parts import select_items
+from medstress.attacks.protocol import Attack, Bounded, SearchOn, search_on
+from medstress.experiment.parts import GroupPart, undefined_names
 from medstress.experiment.prepared import Prepared
-from medstress.items import Candidate
+from medstress.items import Candidate, Question
 from medstress.tasks.multiple_choice import listing
 from medstress.tasks.templates import load_template
 
@@ -18,7 +19,8 @@ def estimate(prepared: Prepared) -> Iterator[str]:
     """Lines: the exact upper bound of queries, and an estimate of tokens.
 
     The bound holds whatever the victim answers: every attackable item right at baseline, every
-    attack using its whole budget, and every last query a success that is checked again.
+    attack using its whole budget, and every last query a success that is checked again; where
+    the search goes on after an invalid success, two successes are checked.
     """
     settings = prepared.experiment.experiment
     n_victims = len(prepared.experiment.victim)
@@ -27,11 +29,11 @@ def estimate(prepared: Prepared) -> Iterator[str]:
         for part in prepared.attacks
     }
     template = load_template(prepared.experiment.victim[0].prompt, prepared.base)
-    baseline, perturbed, trials, characters = 0, 0, 0, 0
+    baseline, perturbed, checks, trials, searches, characters = 0, 0, 0, 0, 0, 0
     for dataset in prepared.datasets:
         asked: set[str] = set()
         for group, part in product(prepared.groups, prepared.attacks):
-            for item in select_items(dataset, group):
+            for item in prepared.items(dataset, group):
                 if part.attack.obstacle(item, group.resources) is not None:
                     continue
                 size = len(listing(template, Candidate(item=item)))
@@ -39,20 +41,47 @@ def estimate(prepared: Prepared) -> Iterator[str]:
                     asked.add(item.id)
                     baseline += 1
                     characters += size
-                n = min(part.attack.budget, group.perturbations.allowed(item).size)
+                n = _most_queries(part.attack, item, group)
                 trials += seeds[part.label]
+                searches += 1
+                checks += seeds[part.label] * _most_checks(part.attack, n)
                 perturbed += seeds[part.label] * n
                 characters += seeds[part.label] * n * size
-    checks = trials if settings.flip_check else 0
-    total = n_victims * (baseline + perturbed + checks)
+    checks = checks if settings.flip_check else 0
+    analysis = prepared.experiment.analysis
+    carried = trials * (n_victims - 1) if analysis.transfer else 0
+    universal = searches * max(analysis.universality, default=0)
+    total = n_victims * (baseline + perturbed + checks + carried + universal)
     tokens = n_victims * characters // CHARACTERS_PER_TOKEN
     yield f"queries: at most {total:,} (exact bound)"
-    yield (
-        f"  baseline {n_victims * baseline:,}, perturbed {n_victims * perturbed:,}, "
-        f"flip checks {n_victims * checks:,}"
+    yield _counts(
+        "", n_victims, {"baseline": baseline, "perturbed": perturbed, "flip checks": checks}
     )
+    if carried or universal:
+        yield _counts("[analysis]: ", n_victims, {"transfer": carried, "universality": universal})
     yield (
         f"tokens: about {tokens:,} (estimate: {CHARACTERS_PER_TOKEN} characters a token, "
         "options listed, nothing shared)"
     )
+    told = (undefined_names(group.label, group.perturbations) for group in prepared.groups)
+    yield from filter(None, told)
     yield "money and time: unknown (no price or measured speed of these victims)"
+
+
+def _counts(head: str, n_victims: int, counts: Mapping[str, int]) -> str:
+    told = ", ".join(f"{what} {n_victims * count:,}" for what, count in counts.items())
+    return f"  {head}{told}"
+
+
+def _most_queries(attack: Attack, item: Question, group: GroupPart) -> int:
+    if isinstance(attack, Bounded):
+        return attack.most_queries(item, group.resources)
+    return min(attack.budget, group.perturbations.allowed(item).size)
+
+
+def _most_checks(attack: Attack, n_queries: int) -> int:
+    """Flip checks of one trial: the first success and, where it may be invalid and the search goes
+    on, the first valid one."""
+    goes_on = search_on(attack) is not SearchOn.NEVER
+    may_be_invalid = getattr(attack, "variants", "mark") == "mark"
+    return min(2 if goes_on and may_be_invalid else 1, n_queries)

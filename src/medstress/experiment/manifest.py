@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from medstress.errors import StoreError
-from medstress.experiment.parts import DatasetPart, GroupPart, used_tables
+from medstress.experiment.config import VictimTable
+from medstress.experiment.parts import DatasetPart, GroupPart, undefined_names, used_tables
 from medstress.experiment.prepared import Prepared
 from medstress.hashing import content_hash
 from medstress.version import __version__
@@ -26,7 +27,7 @@ def fingerprint_parts(prepared: Prepared) -> dict[str, Any]:
     settings = prepared.experiment.experiment
     return {
         "seeds": list(settings.seeds),
-        "settings": {"flip_check": settings.flip_check},
+        "settings": {"flip_check": settings.flip_check, **prepared.portion.settings},
         "items": prepared.selected(),
         "groups": {
             part.label: content_hash([sorted(part.resources.types), part.perturbations.hash])
@@ -103,10 +104,17 @@ def describe(prepared: Prepared, parts: Mapping[str, Any]) -> dict[str, Any]:
         "versions": versions(),
         "git_commit": git_commit(prepared.base),
         "datasets": {part.label: _dataset(part) for part in prepared.datasets},
-        "groups": {part.label: _group(part) for part in prepared.groups},
-        "victims": {victim.label: _victim(victim) for victim in prepared.victims},
+        "groups": {
+            part.label: {**_group(part), "recogniser": found}
+            for part, found in zip(prepared.groups, prepared.recognisers, strict=True)
+        },
+        "victims": {
+            victim.label: {**_victim(victim), **_size(table)}
+            for victim, table in zip(prepared.victims, prepared.experiment.victim, strict=True)
+        },
         "attacks": {part.label: part.attack.spec() for part in prepared.attacks},
         "endpoints": [],
+        **prepared.portion.notes,
     }
 
 
@@ -125,6 +133,9 @@ def _group(part: GroupPart) -> dict[str, Any]:
         "n_names": len(part.perturbations.names),
         "vocabulary_hash": part.perturbations.vocabulary.hash,
         "embedding": part.table.embedding,
+        "distance": part.table.distance,
+        "n_undefined": len(part.perturbations.undefined),
+        "undefined": undefined_names(part.label, part.perturbations),
         "hash": part.perturbations.hash,
     }
 
@@ -137,6 +148,11 @@ def _victim(victim: Victim) -> dict[str, Any]:
         "task": victim.task.spec(),
         "prompt": {"name": template.name, "source": template.source},
     }
+
+
+def _size(table: VictimTable) -> dict[str, Any]:
+    """What figures by size need; no part of the fingerprint."""
+    return {"parameters": table.parameters, "family": table.family, "group": table.group}
 
 
 def versions() -> dict[str, str]:

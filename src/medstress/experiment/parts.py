@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medstress import registry
-from medstress.attacks.protocol import Attack
+from medstress.attacks.protocol import Attack, SearchOn, search_on
 from medstress.backends.options import BackendOptions
 from medstress.calls import Backend, Decoding
 from medstress.datasets.draw import draw
 from medstress.datasets.source import DatasetOptions, Loaded
+from medstress.entities.grouping import typed_options
 from medstress.errors import UsageError
 from medstress.experiment.config import (
     AttackTable,
@@ -22,6 +23,7 @@ from medstress.experiment.config import (
     VictimTable,
 )
 from medstress.experiment.labels import unique_labels
+from medstress.experiment.recognising import group_labels
 from medstress.items import Question
 from medstress.resources import Resources
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, TextScore
@@ -30,6 +32,14 @@ from medstress.victim import Victim
 
 if TYPE_CHECKING:
     from medstress.entities.perturbations import VectorPerturbationSet
+
+_CALLS = {
+    AnswerBy.LETTER: "score",
+    AnswerBy.TEXT: "score",
+    AnswerBy.GENERATE: "generate",
+    AnswerBy.HEAD: "rank",
+}
+"""The kind of call each way of answering makes."""
 
 Note = Callable[[str], None]
 """Told what is being prepared, for displays."""
@@ -106,27 +116,37 @@ def load_groups(
     """Build every entity group: vocabulary, synonyms, vectors of names, keys and spans.
 
     Raises:
-        UsageError: a part is missing or malformed, or the rows carry no mention at all.
+        UsageError: a part is missing or malformed.
     """
+    from medstress.entities.distances import check_types
     from medstress.entities.embeddings import Embedder
     from medstress.entities.perturbations import VectorPerturbationSet
     from medstress.entities.semantic_types import types_of
     from medstress.entities.synonyms import load_synonyms
     from medstress.entities.vocabularies import load_vocabulary
 
-    labels = unique_labels(
-        "entities", [(t.name, _type_label(t), t.model_dump(exclude={"use"})) for t in tables]
-    )
-    _require_mentions(datasets)
+    labels = group_labels(tables)
     parts = []
     for table, label in zip(tables, labels, strict=True):
         types = types_of(table.type)
+        check_types(table.distance, types)
         vocabulary = load_vocabulary(table.vocabulary, base, table.column)
         note(f"vectors of {len(vocabulary.names):,} names ({label}, {table.embedding})")
-        embedder = Embedder(table.embedding, table.pooling, corpus=vocabulary.names, base=base)
-        synonyms = load_synonyms(table.synonyms, base)
-        perturbations = VectorPerturbationSet(vocabulary, embedder, synonyms, table.distance)
+        embedder = Embedder(
+            table.embedding,
+            table.pooling,
+            corpus=vocabulary.names,
+            base=base,
+            choices=table.choices,
+        )
+        needed = {*vocabulary.names, *_key_texts(datasets)}
+        synonyms = load_synonyms(table.synonyms, base, needed)
+        perturbations = VectorPerturbationSet(
+            vocabulary, embedder, synonyms, table.distance, base=base
+        )
         perturbations.prepare(*_texts_to_embed(datasets, types), progress=on_vectors)
+        if told := undefined_names(label, perturbations):
+            note(told)
         resources = Resources(group=label, types=types, perturbations=perturbations)
         parts.append(
             GroupPart(label=label, table=table, resources=resources, perturbations=perturbations)
@@ -165,15 +185,20 @@ def task_of(table: VictimTable, base: Path, kinds: frozenset[str], label: str) -
             )
         return MultipleChoice(template=template, answer_by=AnswerBy.CHOICE, parser=table.parser)
     answer_by = AnswerBy(table.answer_by or "letter")
-    needed = "generate" if answer_by is AnswerBy.GENERATE else "score"
-    if needed not in kinds:
+    if _CALLS[answer_by] not in kinds:
         raise UsageError(
             f"victim {label!r}: backend {table.backend!r} cannot answer by {answer_by.value}"
         )
-    if answer_by is not AnswerBy.TEXT and not template.lists_options:
+    if answer_by is AnswerBy.HEAD and (template.lists_options or template.chat):
+        raise UsageError(
+            f"victim {label!r}: a head reads the question and one option at a time, and prompt "
+            f"{table.prompt!r} {'lists the options' if template.lists_options else 'is a chat'}; "
+            'use prompt = "question" or a plain template with lists_options = false'
+        )
+    if answer_by not in (AnswerBy.TEXT, AnswerBy.HEAD) and not template.lists_options:
         raise UsageError(
             f"victim {label!r}: prompt {table.prompt!r} does not list the options, so only "
-            'answer_by = "text" makes sense with it'
+            'answer_by = "text" or "head" makes sense with it'
         )
     return MultipleChoice(
         template=template,
@@ -200,7 +225,9 @@ def make_attacks(tables: Sequence[AttackTable]) -> list[AttackPart]:
             attack: Attack = kind(**given)
             attacks.append(attack)
             label = f"{table.label} n={n:g}" if table.label and n != exponents else table.label
-            entries.append((label, table.name, attack.spec()))
+            # What only follows from other keys names nothing.
+            shown = getattr(attack, "label_parameters", attack.spec)()
+            entries.append((label, table.name, shown))
     labels = unique_labels("attack", entries)
     return [
         AttackPart(label=label, attack=attack, is_labelled=given is not None)
@@ -215,14 +242,49 @@ def check_budgets(attacks: Sequence[AttackPart], groups: Sequence[GroupPart]) ->
         UsageError: an attack's budget is larger than a group's vocabulary.
     """
     for group in groups:
-        size = len(group.perturbations.names)
+        size = len(group.perturbations.names) - len(group.perturbations.undefined)
+        without = (
+            f" that are not {group.perturbations.lack}"
+            if len(group.perturbations.undefined)
+            else ""
+        )
         for part in attacks:
-            if part.attack.budget > size:
+            # A search that nothing ends has the vocabulary as its budget.
+            is_endless = search_on(part.attack) is SearchOn.ALWAYS
+            if part.attack.budget > size and not is_endless:
                 raise UsageError(
                     f"attack {part.label!r}: budget {part.attack.budget} is larger than the "
-                    f"vocabulary of group {group.label!r} ({size} names); lower the budget or "
-                    "give a larger vocabulary"
+                    f"vocabulary of group {group.label!r} ({size} names{without}); lower the "
+                    "budget or give a larger vocabulary"
                 )
+
+
+def check_scores(attacks: Sequence[AttackPart], victims: Sequence[VictimTable]) -> None:
+    """Refuse attacks that need scores where a victim is known to give none.
+
+    Of a function nobody knows before it is asked: there each trial fails with the same sentence.
+
+    Raises:
+        UsageError: naming both.
+    """
+    silent = [table for table in victims if table.answer_by == "generate"]
+    for part in attacks:
+        why = getattr(part.attack, "needs_scores", None)
+        if silent and why:
+            raise UsageError(
+                f"attack {part.label!r} needs the victim's scores ({why}), and "
+                f"victim {silent[0].name or _victim_name(silent[0])!r} answers by generate, which "
+                f'has none: use answer_by = "letter" or "text", or another '
+                f"{why.partition(' ')[0]}"
+            )
+
+
+def undefined_names(label: str, perturbations: VectorPerturbationSet) -> str | None:
+    """Say how many names of a group have no distance, or None where all have."""
+    n, total = len(perturbations.undefined), len(perturbations.names)
+    if not n:
+        return None
+    return f"group {label!r}: {n:,} of {total:,} names are {perturbations.lack}: never drawn"
 
 
 def select_items(dataset: DatasetPart, group: GroupPart) -> tuple[Question, ...]:
@@ -246,19 +308,20 @@ def used_tables(experiment: Experiment) -> dict[str, Any]:
 
 
 def _has_span(item: Question, types: frozenset[str]) -> bool:
-    return any(
-        m.type in types and m.field in item.letters and m.field != item.key for m in item.mentions
-    )
+    return bool(typed_options(item, types))
 
 
-def _require_mentions(datasets: Sequence[DatasetPart]) -> None:
-    for dataset in datasets:
-        if not any(item.mentions for item in dataset.loaded.questions):
-            raise UsageError(
-                f"dataset {dataset.label!r} carries no mentions at all, which recogniser = "
-                "'given' needs: add mentions to the rows, or annotations = \"...\" (a gazetteer "
-                "that finds mentions is not built yet)"
-            )
+def _key_texts(datasets: Sequence[DatasetPart]) -> set[str]:
+    """Key texts, and the entities in them: what synonyms are looked up for."""
+    return {
+        text
+        for dataset in datasets
+        for item in dataset.questions
+        for text in (
+            item.key_text,
+            *(item.key_text[m.start : m.end] for m in item.mentions if m.field == item.key),
+        )
+    }
 
 
 def _texts_to_embed(
@@ -279,10 +342,6 @@ def _texts_to_embed(
 
 def _path(base: Path, given: str | None) -> Path | None:
     return None if given is None else base / Path(given).expanduser()
-
-
-def _type_label(table: EntitiesTable) -> str:
-    return table.type if isinstance(table.type, str) else "+".join(table.type)
 
 
 def _victim_name(table: VictimTable) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -11,8 +11,27 @@ from typing import Any
 from medstress.experiment.config import Experiment
 from medstress.experiment.parts import AttackPart, DatasetPart, GroupPart, select_items
 from medstress.hashing import content_hash
+from medstress.items import Question
 from medstress.scheduler.trial import Trial
 from medstress.victim import Victim
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Portion:
+    """What one run holds of an experiment that a command spreads over several; default: all."""
+
+    keep: Callable[[Question], bool] = lambda _: True
+    """Which items."""
+    holds: Callable[[str, str, str, AttackPart], bool] = lambda *_: True
+    """Which arms: (data set, group, victim, attack)."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Enters the fingerprint's settings, so that no other kind of run can extend this one."""
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    """Further entries of the manifest."""
+    n_queries: int = 0
+    """Calls that other runs of the command made; they count against its limits."""
+    n_tokens: int = 0
+    """Their tokens."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -31,19 +50,27 @@ class Prepared:
     """With their vectors."""
     attacks: list[AttackPart]
     """Under their labels."""
+    recognisers: list[dict[str, Any]] = field(default_factory=list)
+    """What found the mentions of each group, in their order."""
     victims: list[Victim] = field(default_factory=list)
     """Opened last."""
+    portion: Portion = Portion()
+    """What this run holds of it."""
+
+    def items(self, dataset: DatasetPart, group: GroupPart) -> tuple[Question, ...]:
+        """The items a group's trials run over."""
+        return tuple(filter(self.portion.keep, select_items(dataset, group)))
 
     def trials(self) -> Iterator[Trial]:
         """All trials, those of one item together, so that back ends can share prefixes."""
         settings = self.experiment.experiment
         for victim, dataset in product(self.victims, self.datasets):
-            chosen = [
-                (group, {q.id for q in select_items(dataset, group)}) for group in self.groups
-            ]
+            chosen = [(group, {q.id for q in self.items(dataset, group)}) for group in self.groups]
             for item in dataset.questions:
                 for (group, ids), part in product(chosen, self.attacks):
-                    if item.id not in ids:
+                    if item.id not in ids or not self.portion.holds(
+                        dataset.label, group.label, victim.label, part
+                    ):
                         continue
                     for seed in self._seeds(part):
                         yield Trial(
@@ -62,15 +89,23 @@ class Prepared:
         """Item hashes of each data set and group, sorted: what the trials run over."""
         return {
             f"{dataset.label}/{group.label}": sorted(
-                content_hash([q.id, q.hash]) for q in select_items(dataset, group)
+                content_hash([q.id, q.hash]) for q in self.items(dataset, group)
             )
             for dataset, group in product(self.datasets, self.groups)
         }
 
     def n_trials(self, n_victims: int) -> int:
         """How many trials there are."""
-        items = sum(len(select_items(d, g)) for d, g in product(self.datasets, self.groups))
-        return n_victims * items * sum(len(self._seeds(part)) for part in self.attacks)
+        victims = [victim.label for victim in self.victims] or [""] * n_victims
+        n = 0
+        for dataset, group in product(self.datasets, self.groups):
+            arms = (
+                len(self._seeds(part))
+                for victim, part in product(victims, self.attacks)
+                if self.portion.holds(dataset.label, group.label, victim, part)
+            )
+            n += len(self.items(dataset, group)) * sum(arms)
+        return n
 
     def _seeds(self, part: AttackPart) -> Sequence[int | None]:
         return (None,) if part.attack.deterministic else self.experiment.experiment.seeds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, NoReturn
@@ -12,15 +12,18 @@ from typing import Any, NoReturn
 from medstress import registry
 from medstress.errors import UsageError, did_you_mean
 from medstress.experiment.config import (
+    AnalysisTable,
     AttackTable,
     DatasetTable,
     EntitiesTable,
     Experiment,
     ExperimentTable,
     Table,
+    TuneTable,
     VictimTable,
 )
 from medstress.experiment.pending import TABLES, built_but_fixed, not_built, wrong_word
+from medstress.experiment.sources import find_source
 
 ARRAYS = ("dataset", "entities", "victim", "attack")
 TABLES_BUILT: dict[str, type[Table]] = {
@@ -29,31 +32,40 @@ TABLES_BUILT: dict[str, type[Table]] = {
     "entities": EntitiesTable,
     "victim": VictimTable,
     "attack": AttackTable,
+    "tune": TuneTable,
+    "analysis": AnalysisTable,
 }
 
 
-def read_experiment(path: Path, overrides: Sequence[str] = ()) -> Experiment:
+NEEDS = ("experiment", *ARRAYS)
+"""The tables that a run cannot do without."""
+
+
+def read_experiment(
+    path: Path,
+    overrides: Sequence[str] = (),
+    needs: Sequence[str] = NEEDS,
+    complete: Callable[[dict[str, Any]], None] = lambda _: None,
+) -> Experiment:
     """Read, override and check an experiment file.
 
     Args:
-        path: the TOML file.
+        path: the TOML file, or the name of a shipped recipe.
         overrides: `table.key=value` or `table.NAME.key=value`, values as in TOML.
+        needs: the tables that must be there.
+        complete: fills in what a command decides itself, before the check.
 
     Raises:
         UsageError: one sentence: what was expected, what came, in which line, what to do.
     """
+    source = find_source(path)
     try:
-        text = path.read_text("utf-8")
-        raw = tomllib.loads(text)
-    except FileNotFoundError:
-        near = did_you_mean(path.name, (p.name for p in path.parent.glob("*.toml")))
-        raise UsageError(f"there is no experiment file {path}{near}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read {path}: {error}") from error
+        raw = tomllib.loads(source.text)
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{path} is not valid TOML: {error}") from error
     apply_overrides(raw, overrides)
-    return check_experiment(raw, _Where(path.name, text))
+    complete(raw)
+    return check_experiment(raw, _Where(source.name, source.text), needs)
 
 
 def apply_overrides(raw: dict[str, Any], overrides: Sequence[str]) -> None:
@@ -78,7 +90,9 @@ def apply_overrides(raw: dict[str, Any], overrides: Sequence[str]) -> None:
             entry[key] = value
 
 
-def check_experiment(raw: Mapping[str, Any], where: _Where | None = None) -> Experiment:
+def check_experiment(
+    raw: Mapping[str, Any], where: _Where | None = None, needs: Sequence[str] = NEEDS
+) -> Experiment:
     """Check a parsed file (or a dict of the same shape).
 
     Raises:
@@ -97,17 +111,36 @@ def check_experiment(raw: Mapping[str, Any], where: _Where | None = None) -> Exp
             raise UsageError(f"{where.table(table)}: expected one [{table}], got {len(rows)}")
         if not all(isinstance(row, dict) for row in rows):
             raise UsageError(f"{where.table(table)}: {table} must be a table, got {value!r}")
-        kept = [_without_fixed(table, row, where, i) for i, row in enumerate(rows)]
-        used = [
-            i
-            for i, row in enumerate(kept)
-            if table not in ARRAYS or row.get("use", True) is not False
+        # An entry that is switched off may name what is not built or not installed.
+        kept = [
+            dict(row) if _is_off(table, row) else _without_fixed(table, row, where, i)
+            for i, row in enumerate(rows)
         ]
+        used = [i for i, row in enumerate(kept) if not _is_off(table, row)]
         where.used[table] = used
         if table in ARRAYS and kept and not used:
             raise UsageError(f"{where.table(table)}: every [[{table}]] entry has use = false")
         cleaned[table] = [kept[i] for i in used] if table in ARRAYS else kept[0]
+    require_tables(cleaned, needs, where.file)
     return _validate(cleaned, where)
+
+
+def _is_off(table: str, row: Mapping[str, Any]) -> bool:
+    return table in ARRAYS and row.get("use", True) is False
+
+
+def require_tables(
+    raw: Mapping[str, Any], needs: Sequence[str] = NEEDS, file: str = "experiment"
+) -> None:
+    """Refuse an experiment without one of the tables it needs.
+
+    Raises:
+        UsageError: naming the table.
+    """
+    for table in needs:
+        if table not in raw or (table in ARRAYS and not raw[table]):
+            shown = f"[[{table}]]" if table in ARRAYS else f"[{table}]"
+            raise UsageError(f"{file}: the table {shown} is missing")
 
 
 def check_table(table: str, values: Mapping[str, Any]) -> Any:
@@ -147,11 +180,7 @@ def _without_fixed(table: str, row: Mapping[str, Any], where: _Where, index: int
 def _validate(raw: Mapping[str, Any], where: _Where) -> Experiment:
     from pydantic import ValidationError
 
-    for table in ("experiment", *ARRAYS):
-        if table not in raw:
-            shown = f"[{table}]" if table == "experiment" else f"[[{table}]]"
-            raise UsageError(f"{where.file}: the table {shown} is missing")
-    for index, row in enumerate(raw["attack"]):
+    for index, row in enumerate(raw.get("attack", ())):
         _check_attack(row, where, index)
     try:
         return Experiment.model_validate(raw)
@@ -185,7 +214,8 @@ def _check_attack(row: Mapping[str, Any], where: _Where, index: int) -> None:
         try:
             kind(**(given if n is None else {**given, "n": n}))
         except UsageError as error:
-            key = next((key for key in ("budget", "sampler", "n") if f" {key} " in str(error)), "")
+            said = re.findall(r"[a-z_]+", str(error))
+            key = next((word for word in said if word in known), "")
             raise UsageError(f"{where.key('attack', key, index)}: {error}") from None
 
 
@@ -205,6 +235,8 @@ def _sentence(error: Any, where: _Where) -> str:
     if error["type"] == "missing":
         return f"{place}: the key {key!r} is missing"
     message = str(error["msg"])
+    if not key:  # a check over several keys of the table
+        return f"{place}: {message.removeprefix('Value error, ')}"
     return f"{place}: {key} = {error['input']!r}: {message[0].lower()}{message[1:]}"
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from rapidfuzz.distance import Levenshtein
 
-from medstress.calls import Call
+from medstress.calls import Answer, Call
 from medstress.items import Candidate, Question
-from medstress.outcomes import Verdict
+from medstress.outcomes import Outcome, Verdict
 from medstress.rows import TrialRow
 from medstress.store.codec import decode_edits
 from medstress.store.reader import RunReader, StoredTrial
@@ -32,6 +33,18 @@ class Prompts:
         """The number-th call of a query about a candidate."""
         return next(self._tasks[victim].flow(candidate))[number].call
 
+    def outcome(self, victim: str, candidate: Candidate, answers: Sequence[Answer]) -> Outcome:
+        """What a victim's stored answers about a candidate are worth."""
+        flow, given = self._tasks[victim].flow(candidate), list(answers)
+        requests = next(flow)
+        while True:
+            taken, given = given[: len(requests)], given[len(requests) :]
+            try:
+                requests = flow.send(tuple(taken))
+            except StopIteration as stop:
+                outcome: Outcome = stop.value.outcome
+                return outcome
+
     def listing(self, victim: str, candidate: Candidate) -> str:
         """The prompt with the options listed."""
         return listing(self._tasks[victim].template, candidate)
@@ -42,7 +55,13 @@ def trial_rows(reader: RunReader) -> list[TrialRow]:
     manifest = reader.manifest
     prompts, items = Prompts(manifest), reader.items()
     run = manifest["config"]["experiment"]["name"]
-    return [_row(run, trial, items[trial.item][1], prompts) for trial in reader.trials()]
+    embedder = manifest.get("similarity", {}).get("hash")
+    rows = []
+    for trial in reader.trials():
+        row = _row(run, trial, items[trial.item][1], prompts)
+        known, value = trial.result.get("prompt_similarity", (None, None))
+        rows.append(replace(row, prompt_similarity=value) if known and known == embedder else row)
+    return rows
 
 
 def _row(run: str, trial: StoredTrial, item: Question, prompts: Prompts) -> TrialRow:
@@ -52,6 +71,7 @@ def _row(run: str, trial: StoredTrial, item: Question, prompts: Prompts) -> Tria
     edits = decode_edits(json.dumps(result.get("edits", [])))
     candidate = Candidate(item=item, edits=edits)
     score = _key_probability(item, before)
+    excluded = result.get("n_excluded")
     return TrialRow(
         trial_id=trial.trial_id,
         run=run,
@@ -79,21 +99,36 @@ def _row(run: str, trial: StoredTrial, item: Question, prompts: Prompts) -> Tria
         n_cached=trial.n_cached,
         n_failed=trial.n_failed,
         n_unreadable=result.get("n_unreadable", 0),
-        first_success=result.get("first_success"),
-        # The search ends at the first success; evidence that comes later is not built yet.
-        first_valid_success=result.get("first_success") if result.get("valid") else None,
-        first_success_attempt=None,
+        **_first_successes(result),
         **_edit_fields(item, candidate),
         variant_class=result.get("variant_class"),
         valid=result.get("valid"),
         validity_reason=result.get("validity_reason"),
-        censored=False,
+        censored=bool(result.get("censored")),
+        n_excluded=json.dumps(excluded) if excluded is not None else None,
         guess=None if score is None else score < 0.5,
         repeats=result.get("repeats"),
         prompt_before=prompts.listing(trial.victim, Candidate(item=item)) if flipped else None,
         prompt_after=prompts.listing(trial.victim, candidate) if flipped else None,
         error=result.get("note") if trial.verdict == Verdict.FAILED.value else None,
+        prompt_similarity=None,
     )
+
+
+def _first_successes(result: Mapping[str, Any]) -> dict[str, Any]:
+    """What the search found first, and first of what is valid."""
+    # What belongs to the first success is stored apart only where it is not the pick.
+    answer = result.get("first_after", result.get("after"))
+    edits = result.get("first_edits", result.get("edits"))
+    # Folders of the first version have one success a trial, and do not say so twice.
+    valid_at = result.get("first_success") if result.get("valid") else None
+    return {
+        "first_success": result.get("first_success"),
+        "first_valid_success": result.get("first_valid_success", valid_at),
+        "first_success_attempt": None,
+        "first_success_answer": answer[0] if answer else None,
+        "first_success_replacement": edits[0][3] if edits else None,
+    }
 
 
 def _edit_fields(item: Question, candidate: Candidate) -> dict[str, Any]:

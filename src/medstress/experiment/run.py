@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from medstress.errors import StoreError, UsageError
 from medstress.experiment import manifest as manifests
+from medstress.experiment.after import finish
 from medstress.experiment.config import Experiment
 from medstress.experiment.parts import (
     check_budgets,
+    check_scores,
     load_datasets,
     load_groups,
     make_attacks,
@@ -21,7 +23,16 @@ from medstress.experiment.parts import (
     used_tables,
 )
 from medstress.experiment.prepared import Prepared
-from medstress.experiment.reading import apply_overrides, check_experiment, read_experiment
+from medstress.experiment.reading import (
+    NEEDS,
+    apply_overrides,
+    check_experiment,
+    read_experiment,
+    require_tables,
+)
+from medstress.experiment.recognising import recognise_mentions
+from medstress.experiment.similarity import prompt_encoder
+from medstress.experiment.sources import find_source
 from medstress.hashing import content_hash
 from medstress.scheduler.progress import Limits, Progress
 from medstress.scheduler.ready_queue import Scheduler
@@ -30,7 +41,9 @@ from medstress.store.run_store import FILE, RunStore, lock_folder
 
 if TYPE_CHECKING:
     import polars
+    from filelock import FileLock
 
+    from medstress.report.paper.collection import Made, Skipped
     from medstress.rows import TrialRow
 
 T = TypeVar("T")
@@ -79,11 +92,30 @@ class Run:
 
         return self._read(summarise_run)
 
+    def tuning(self) -> dict[str, Any] | None:
+        """How n was chosen (docs: tuning); None where it was not."""
+        from medstress.experiment.rows import trial_rows
+        from medstress.experiment.tuning_summary import describe_tuning
+
+        return self._read(lambda reader: describe_tuning(reader, trial_rows(reader)))
+
     def report(self) -> str:
         """One self-contained HTML page."""
         from medstress.report.page import render_report
 
         return render_report(self.summary(), self.rows(), self.manifest())
+
+    def figures(
+        self, out: str | Path, formats: Sequence[str] = ("pdf", "svg", "png")
+    ) -> list[Made | Skipped]:
+        """Write the tables and figures of the papers that the run can fill; says which.
+
+        Raises:
+            UsageError: an unknown format, or a folder that cannot be written.
+        """
+        from medstress.experiment.figures import write_figures
+
+        return self._read(lambda reader: write_figures(reader, Path(out), formats))
 
     def export(self, table: str, to: str | Path) -> int:
         """Write one table as JSONL, CSV or parquet; returns the number of rows."""
@@ -105,32 +137,29 @@ def prepare(
     limit: int | None = None,
     overrides: Sequence[str] = (),
     watcher: Watcher | None = None,
+    complete: Callable[[dict[str, Any]], None] = lambda _: None,
 ) -> Prepared:
     """Read and check an experiment and load everything but the models.
+
+    Args:
+        experiment: a TOML file, a dict of the same shape, or a checked `Experiment`.
+        limit: at most so many items a data set.
+        overrides: as the command line's --set.
+        watcher: who is told about progress.
+        complete: fills in what a command decides itself, before the tables are checked.
 
     Raises:
         UsageError, DataError: one sentence.
     """
     watcher = watcher or Watcher()
-    base = Path.cwd()
-    given: Any = experiment
-    if isinstance(experiment, str | Path):
-        base = Path(experiment).resolve().parent
-        checked = read_experiment(Path(experiment), overrides)
-        given = Path(experiment).read_text("utf-8")
-    elif isinstance(experiment, Experiment):
-        checked, given = experiment, used_tables(experiment)
-    elif not isinstance(experiment, Mapping):
-        raise UsageError(
-            f"experiment: expected a TOML file, a dict or an Experiment, got {experiment!r}"
-        )
-    else:
-        raw = copy.deepcopy(dict(experiment))
-        apply_overrides(raw, overrides)
-        checked = check_experiment(raw)
+    checked, given, base = resolve(experiment, overrides, complete=complete)
     attacks = make_attacks(checked.attack)
+    check_scores(attacks, checked.victim)
+    prompt_encoder(checked.analysis, base)  # refused now, not after the last query
     watcher.note("data")
-    datasets = load_datasets(checked.dataset, base, limit)
+    loaded = load_datasets(checked.dataset, base, limit)
+    recognised = recognise_mentions(checked.entities, base, loaded, watcher.note)
+    datasets = recognised.datasets
     groups = load_groups(checked.entities, base, datasets, watcher.note, watcher.vectors)
     check_budgets(attacks, groups)
     return Prepared(
@@ -140,7 +169,46 @@ def prepare(
         datasets=datasets,
         groups=groups,
         attacks=attacks,
+        recognisers=recognised.recognisers,
     )
+
+
+def resolve(
+    experiment: str | Path | Mapping[str, Any] | Experiment,
+    overrides: Sequence[str] = (),
+    needs: Sequence[str] = NEEDS,
+    complete: Callable[[dict[str, Any]], None] = lambda _: None,
+) -> tuple[Experiment, Any, Path]:
+    """Read and check an experiment in any of its forms.
+
+    Args:
+        experiment: a TOML file, a dict of the same shape, or a checked `Experiment`.
+        overrides: as the command line's --set.
+        needs: the tables that what is to be done with it cannot do without.
+        complete: as in `prepare`.
+
+    Returns:
+        The experiment; as it came, for the manifest; the folder that paths start from.
+
+    Raises:
+        UsageError: one sentence.
+    """
+    if isinstance(experiment, str | Path):
+        source = find_source(experiment)
+        checked = read_experiment(Path(experiment), overrides, needs, complete)
+        return checked, source.text, source.base
+    base = Path.cwd()
+    if isinstance(experiment, Experiment):
+        require_tables(used_tables(experiment), needs)
+        return experiment, used_tables(experiment), base
+    if not isinstance(experiment, Mapping):
+        raise UsageError(
+            f"experiment: expected a TOML file, a dict or an Experiment, got {experiment!r}"
+        )
+    raw = copy.deepcopy(dict(experiment))
+    apply_overrides(raw, overrides)
+    complete(raw)
+    return check_experiment(raw, needs=needs), experiment, base
 
 
 def run(
@@ -156,7 +224,8 @@ def run(
     """Run, resume or extend an experiment.
 
     Args:
-        experiment: a TOML file, a dict of the same shape, or a checked `Experiment`.
+        experiment: a TOML file or the name of a shipped recipe, a dict of the same shape, or a
+            checked `Experiment`.
         out: the run folder; default ``runs/<name>``.
         fresh: throw away what the folder holds.
         retry_failed: run failed trials again.
@@ -177,16 +246,36 @@ def run(
     try:
         # Before the store: a victim that cannot be opened costs no stored run.
         prepared.victims = open_victims(prepared.experiment.victim, prepared.base, watcher.note)
-        with RunStore(folder, lock=lock, fresh=fresh) as store:
-            _start(store, prepared)
-            if retry_failed:
-                store.forget_failed()
-            _drive(store, prepared, watcher)
+        run_prepared(
+            prepared, folder, lock=lock, fresh=fresh, retry_failed=retry_failed, watcher=watcher
+        )
     finally:
         for victim in prepared.victims:
             victim.backend.close()
         lock.release()
     return Run(folder)
+
+
+def run_prepared(
+    prepared: Prepared,
+    folder: Path,
+    *,
+    lock: FileLock | None = None,
+    fresh: bool = False,
+    retry_failed: bool = False,
+    watcher: Watcher,
+) -> tuple[int, int]:
+    """Run, resume or extend what is prepared, its victims opened, in a folder.
+
+    Returns:
+        Computed calls and their tokens that the folder holds.
+    """
+    with RunStore(folder, lock=lock, fresh=fresh) as store:
+        _start(store, prepared)
+        if retry_failed:
+            store.forget_failed()
+        _drive(store, prepared, watcher)
+        return store.spent()
 
 
 def _start(store: RunStore, prepared: Prepared) -> None:
@@ -230,25 +319,32 @@ def _drive(store: RunStore, prepared: Prepared, watcher: Watcher) -> None:
     limits = Limits(
         max_queries=settings.max_queries,
         max_tokens=settings.max_tokens,
-        n_queries=n_queries,
-        n_tokens=n_tokens,
+        n_queries=n_queries + prepared.portion.n_queries,
+        n_tokens=n_tokens + prepared.portion.n_tokens,
     )
+    encoder = prompt_encoder(prepared.experiment.analysis, prepared.base)
     scheduler = Scheduler(store, limits=limits, on_progress=watcher.progress)
     n_planned = prepared.n_trials(len(prepared.victims))
+    before = [dict(getattr(victim.backend, "counters", {})) for victim in prepared.victims]
     started = time.perf_counter()
     try:
         progress = scheduler.run(prepared.trials(), n_planned)
+        done = progress.n_done + progress.n_skipped == n_planned and finish(
+            store, prepared, encoder, watcher.note, watcher.progress
+        )
     finally:
-        _account(store, prepared, time.perf_counter() - started)
-    if progress.n_done + progress.n_skipped == n_planned:
+        _account(store, prepared, time.perf_counter() - started, before)
+    if done:
         store.write_manifest({"complete": True, "finished": manifests.now()})
 
 
-def _account(store: RunStore, prepared: Prepared, seconds: float) -> None:
-    """Add this process's time and tokens to the run's."""
+def _account(
+    store: RunStore, prepared: Prepared, seconds: float, before: Sequence[Mapping[str, int]]
+) -> None:
+    """Add this process's time and tokens to the run's; `before` are the counters it began with."""
     performance = store.manifest()["performance"]
     performance["wall_seconds"] += seconds
-    for victim in prepared.victims:
+    for victim, known in zip(prepared.victims, before, strict=True):
         for name, count in getattr(victim.backend, "counters", {}).items():
-            performance[name] = performance.get(name, 0) + count
+            performance[name] = performance.get(name, 0) + count - known.get(name, 0)
     store.write_manifest({"performance": performance})

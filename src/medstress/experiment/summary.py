@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from medstress.experiment.analyses import analyse, remarks
 from medstress.experiment.rows import trial_rows
+from medstress.experiment.tuning_summary import cautions, describe_tuning
 from medstress.metrics.summary import LEDGER_FIELDS, summarise
 from medstress.rows import TrialRow
 from medstress.store.reader import RunReader
@@ -29,7 +31,8 @@ def summarise_run(reader: RunReader) -> dict[str, Any]:
         "n_planned": manifest["n_planned"],
         "n_skipped_rows": sum(len(d["skipped"]) for d in manifest["datasets"].values()),
     }
-    return summarise(
+    budgets = _budgets(trials)
+    found = summarise(
         trials,
         experiment,
         _ledgers(reader, trials),
@@ -41,8 +44,26 @@ def summarise_run(reader: RunReader) -> dict[str, Any]:
             "tokens_unique": None,
             "tokens_naive": performance.get("tokens_naive"),
         },
-        {trial.attack: int(json.loads(trial.attack_spec)["budget"]) for trial in trials},
+        budgets,
     )
+    tuning = describe_tuning(reader, trials)
+    if tuning is not None:
+        found["tuning"] = tuning
+        found["warnings"] += cautions(tuning)
+    groups = manifest.get("groups", {}).values()
+    found["warnings"] += [group["undefined"] for group in groups if group.get("undefined")]
+    found["warnings"] += remarks(reader)
+    return {**found, "analysis": analyse(reader, trials, found["pooled"], budgets)}
+
+
+def _budgets(trials: list[TrialRow]) -> dict[str, int]:
+    """Perturbed queries an item by attack; where the vocabulary is the budget, the most asked."""
+    found: dict[str, int] = {}
+    for trial in trials:
+        budget = json.loads(trial.attack_spec)["budget"]
+        known = found.get(trial.attack, 1)
+        found[trial.attack] = max(known, trial.n_asked if budget is None else int(budget))
+    return found
 
 
 def _ledgers(

@@ -20,6 +20,7 @@ from medstress.metrics.success import (
     asr_by_variant,
     asr_decided,
     asr_valid,
+    asr_valid_at,
     queries_to_success,
 )
 from medstress.metrics.summary import LEDGER_FIELDS, Ledger, RowKey, summarise
@@ -40,6 +41,7 @@ __all__ = [
     "asr_by_variant",
     "asr_decided",
     "asr_valid",
+    "asr_valid_at",
     "benjamini_hochberg",
     "binomial_above",
     "chance_level",

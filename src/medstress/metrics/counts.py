@@ -20,7 +20,8 @@ def check_trial(trial: TrialRow, budgets: Mapping[str, int]) -> None:
 
     Raises:
         MedstressError: its attack has no budget, or it failed and does not say where, or it
-            succeeded without a query number within the budget, or with an unknown class.
+            succeeded, or succeeded validly, without a query number within the budget, or with an
+            unknown class.
     """
     if trial.attack not in budgets:
         raise MedstressError(f"no budget is given for the attack {trial.attack!r}")
@@ -35,6 +36,14 @@ def check_trial(trial: TrialRow, budgets: Mapping[str, int]) -> None:
         raise MedstressError(
             f"trial {trial.trial_id} succeeded at query {trial.first_success} "
             f"of a budget of {budget}"
+        )
+    if is_valid_success(trial) and not (
+        trial.first_valid_success is not None
+        and trial.first_success <= trial.first_valid_success <= budget
+    ):
+        raise MedstressError(
+            f"trial {trial.trial_id} succeeded at query {trial.first_success} and validly at "
+            f"{trial.first_valid_success} of a budget of {budget}"
         )
     if trial.variant_class is not None and trial.variant_class not in VARIANT_CLASSES:
         raise MedstressError(
@@ -61,6 +70,11 @@ def is_answered(trial: TrialRow) -> bool:
 def is_flipped(trial: TrialRow) -> bool:
     """Whether the attack succeeded."""
     return trial.verdict == Verdict.FLIPPED
+
+
+def is_valid_success(trial: TrialRow) -> bool:
+    """Whether the attack succeeded with a pick after which the key is known to hold."""
+    return is_flipped(trial) and trial.valid is True
 
 
 def seed_order(seed: int | None) -> tuple[bool, int]:

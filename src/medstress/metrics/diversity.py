@@ -48,9 +48,11 @@ def replacement_diversity(trials: Sequence[TrialRow], *, unbiased: bool = False)
     The plain form grows with the number of successes, the unbiased one does not.
     """
     successes = [
-        (row.item_id, row.replacement)
+        (row.item_id, name)
         for row in trials
-        if is_flipped(row) and row.replacement is not None
+        # The first success, as in the paper, also where the search went on for a valid one.
+        if (name := row.first_success_replacement or row.replacement) is not None
+        and is_flipped(row)
     ]
     return name_diversity(successes, unbiased=unbiased)
 

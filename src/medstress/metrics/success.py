@@ -7,7 +7,12 @@ from statistics import fmean, median
 from typing import Any
 
 from medstress.metrics.bootstrap import rate
-from medstress.metrics.counts import VARIANT_CLASSES, is_eligible, is_flipped
+from medstress.metrics.counts import (
+    VARIANT_CLASSES,
+    is_eligible,
+    is_flipped,
+    is_valid_success,
+)
 from medstress.metrics.estimates import Estimate
 from medstress.outcomes import Verdict
 from medstress.rows import TrialRow
@@ -34,17 +39,22 @@ def asr_decided(trials: Sequence[TrialRow]) -> Estimate:
 def asr_valid(trials: Sequence[TrialRow]) -> Estimate:
     """Estimate the share of eligible trials with a success after which the key still holds.
 
-    What was known at search time counts. A success of unknown validity is none here; how
-    many there are is `n_validity_unknown`.
+    Where the search went on after an invalid success, a later valid one counts. What was known
+    at search time counts. A success of unknown validity is none here; how many there are is
+    `n_validity_unknown`. Where the search ended at an invalid success a valid one may have been
+    missed; how many there are is `n_censored`.
     """
-    return rate(
-        (row.item_id, is_flipped(row) and row.valid is True) for row in trials if is_eligible(row)
-    )
+    return rate((row.item_id, is_valid_success(row)) for row in trials if is_eligible(row))
 
 
 def n_validity_unknown(trials: Sequence[TrialRow]) -> int:
     """Count successes of which nobody knows whether the key still holds."""
     return sum(is_flipped(row) and row.valid is None for row in trials)
+
+
+def n_censored(trials: Sequence[TrialRow]) -> int:
+    """Count successes found invalid at which the search ended, so that it could find no other."""
+    return sum(is_flipped(row) and row.censored is True for row in trials)
 
 
 def asr_by_variant(trials: Sequence[TrialRow]) -> dict[str, Estimate]:
@@ -64,6 +74,7 @@ def asr_at(trials: Sequence[TrialRow], budget: int) -> list[dict[str, Any]]:
 
     ASR(B) = #{eligible, first success <= B} / n_eligible for B = 1..`budget`. An attack's
     queries do not depend on its budget, so a run with budget 8 holds the runs with 1 to 7.
+    Beyond 1,000 queries only budgets at which the rate changes are listed, and the last.
 
     Args:
         trials: trials of one attack.
@@ -72,20 +83,35 @@ def asr_at(trials: Sequence[TrialRow], budget: int) -> list[dict[str, Any]]:
     Returns:
         One estimate per budget, as JSON with `budget` first; never falling.
     """
-    eligible = [row for row in trials if is_eligible(row)]
-    steps = {row.first_success for row in eligible if is_flipped(row)}
+    return _curve([(row, row.first_success if is_flipped(row) else None) for row in trials], budget)
+
+
+def asr_valid_at(trials: Sequence[TrialRow], budget: int) -> list[dict[str, Any]]:
+    """Read the rate of valid successes at every smaller budget off one run.
+
+    As `asr_at`, with the first valid success: #{eligible, first valid success <= B} / n_eligible.
+    """
+    return _curve(
+        [(row, row.first_valid_success if is_valid_success(row) else None) for row in trials],
+        budget,
+    )
+
+
+_EVERY_BUDGET = 1000
+
+
+def _curve(firsts: Sequence[tuple[TrialRow, int | None]], budget: int) -> list[dict[str, Any]]:
+    """The share of eligible trials whose first success came within 1..`budget` queries."""
+    eligible = [(row.item_id, first) for row, first in firsts if is_eligible(row)]
+    steps = {first for _, first in eligible if first is not None}
     curve = []
-    estimate = rate((row.item_id, False) for row in eligible)
+    estimate = rate((item, False) for item, _ in eligible)
     for b in range(1, budget + 1):
         if b in steps:
-            estimate = rate((row.item_id, _success_within(row, b)) for row in eligible)
-        curve.append({"budget": b, **estimate.as_json()})
+            estimate = rate((item, first is not None and first <= b) for item, first in eligible)
+        if budget <= _EVERY_BUDGET or b in steps or b in (1, budget):
+            curve.append({"budget": b, **estimate.as_json()})
     return curve
-
-
-def _success_within(trial: TrialRow, b: int) -> bool:
-    """Whether the attack succeeded within b perturbed queries."""
-    return is_flipped(trial) and trial.first_success is not None and trial.first_success <= b
 
 
 def queries_to_success(trials: Sequence[TrialRow]) -> dict[str, float | None]:

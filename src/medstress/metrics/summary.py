@@ -12,14 +12,16 @@ from medstress.metrics.cautions import cautions
 from medstress.metrics.chance import above_chance, chance_of
 from medstress.metrics.counts import check_trial, count_verdicts, seed_order
 from medstress.metrics.diversity import replacement_diversity
-from medstress.metrics.estimates import unknown
 from medstress.metrics.pairs import sampler_tests
+from medstress.metrics.similarity import prompt_similarity
 from medstress.metrics.success import (
     asr,
     asr_at,
     asr_by_variant,
     asr_decided,
     asr_valid,
+    asr_valid_at,
+    n_censored,
     n_validity_unknown,
     queries_to_success,
 )
@@ -130,16 +132,17 @@ def _row(key: RowKey, trials: Sequence[TrialRow], ledger: Ledger, budget: int) -
         "asr_decided": asr_decided(trials).as_json(),
         "asr_valid": asr_valid(trials).as_json(),
         "n_validity_unknown": n_validity_unknown(trials),
-        "n_censored": 0,  # nothing rejects a success after the search yet
+        "n_censored": n_censored(trials),
         "asr_by_variant": {
             name: estimate.as_json() for name, estimate in asr_by_variant(trials).items()
         },
         "asr_at": asr_at(trials, budget),
+        "asr_valid_at": asr_valid_at(trials, budget),
         "queries": {field: ledger[field] for field in LEDGER_FIELDS},
         "queries_to_success": queries_to_success(trials),
         "diversity": replacement_diversity(trials).as_json(),
         "diversity_unbiased": replacement_diversity(trials, unbiased=True).as_json(),
-        "prompt_similarity": unknown("not computed").as_json(),
+        "prompt_similarity": prompt_similarity(trials).as_json(),
     }
 
 

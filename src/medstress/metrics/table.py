@@ -83,6 +83,11 @@ def _cells(row: Mapping[str, Any], seed: str) -> tuple[str, ...]:
     )
 
 
+def estimate_text(estimate: Mapping[str, Any]) -> str:
+    """Return such as `.451 [.348, .559]`, or `-` where nothing was counted."""
+    return _value(estimate)
+
+
 def _seed(seed: int | None) -> str:
     return "-" if seed is None else str(seed)
 

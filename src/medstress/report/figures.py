@@ -66,6 +66,17 @@ class Curve:
     """(budget, estimate), by ascending budget."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """One attack with two measures of the same thing; None where there is none to draw."""
+
+    label: str
+    rates: tuple[Estimate | None, Estimate | None]
+    """ASR of all successes, and of valid ones."""
+    advantages: tuple[Estimate | None, Estimate | None]
+    """The same, minus those of random draws."""
+
+
 def forest_plot(lines: Sequence[Interval], name: str) -> str:
     """Draw attack success rates with their intervals, one below the other.
 
@@ -101,6 +112,64 @@ def forest_plot(lines: Sequence[Interval], name: str) -> str:
     )
     label = f"Forest plot of the attack success rate with 95 % intervals: {said}."
     return _svg(draw, width=6.2, height=height, name=name, label=label)
+
+
+def paired_plot(pairs: Sequence[Pair], title: str, name: str) -> str:
+    """Draw each attack's ASR with all successes and with valid ones, and both advantages over
+    random draws beside them.
+
+    Args:
+        pairs: what is drawn, first on top.
+        title: what the panel holds.
+        name: prefix of the identifiers in the SVG, unique on the page.
+    """
+
+    def draw(figure: Figure) -> None:
+        below, tall = 0.85 / height, 1 - 1.25 / height
+        middle = left + (0.97 - left) * 0.55
+        rates = figure.add_axes((left, below, middle - left - 0.02, tall))
+        gaps = figure.add_axes((middle + 0.02, below, 0.95 - middle, tall))
+        for i, pair in enumerate(pairs):
+            for j in range(2):
+                _pair_line(rates, i, j, pair.rates[j])
+                _pair_line(gaps, i, j, pair.advantages[j])
+        gaps.axvline(0, color=_INK, linewidth=0.8, linestyle=(0, (4, 3)))
+        for axes, said in ((rates, "ASR"), (gaps, "ASR minus that of random draws")):
+            axes.set_ylim(len(pairs) - 0.5, -0.5)
+            axes.set_yticks(range(len(pairs)), labels if axes is rates else [], parse_math=False)
+            axes.set_xlabel(said)
+            _calm(axes, grid="x")
+            axes.tick_params(axis="y", length=0)
+        rates.set_xlim(left=-0.02)
+        rates.set_title(shorten(title, 60), parse_math=False, fontsize=10, loc="left", color=_INK)
+        names = ("all successes", "valid successes")
+        handles = [
+            rates.plot([], [], style, color=_SERIES[j], label=names[j], markersize=5.5)[0]
+            for j, style in enumerate(("o-", "s-"))
+        ]
+        _legend(figure, rates, names, height, handles, ncols=2)
+
+    height = 1.45 + 0.42 * len(pairs)
+    labels = [shorten(pair.label, _LABEL) for pair in pairs]
+    left = 0.03 + 0.0086 * max(map(len, labels))
+    said = "; ".join(
+        f"{label} {_said(pair.rates[0])}, valid {_said(pair.rates[1])}"
+        for label, pair in list(zip(labels, pairs, strict=True))[:_SAID]
+    )
+    label = f"ASR with all successes and with valid ones, {shorten(title, 120)}: {said}."
+    return _svg(draw, width=7.6, height=height, name=name, label=label)
+
+
+def _pair_line(axes: Axes, i: int, j: int, estimate: Estimate | None) -> None:
+    if estimate is None:
+        return
+    y = i + (0.15 if j else -0.15)
+    axes.plot([estimate.low, estimate.high], [y, y], color=_SERIES[j], linewidth=1.8)
+    axes.plot([estimate.value], [y], "s" if j else "o", color=_SERIES[j], markersize=5.5)
+
+
+def _said(estimate: Estimate | None) -> str:
+    return "unknown" if estimate is None else decimal(estimate.value)
 
 
 def budget_curves(curves: Sequence[Curve], title: str, name: str) -> str:
@@ -146,15 +215,40 @@ def _curve(axes: Axes, curve: Curve, i: int) -> None:
     axes.plot(
         budgets, [each.value for each in estimates], label=f"series {i}", color=colour,
         linestyle=_DASHES[i % len(_DASHES)], linewidth=1.7,
-        marker=_MARKERS[i % len(_MARKERS)], markersize=4.5, markevery=max(1, len(budgets) // 10),
+        marker=_MARKERS[i % len(_MARKERS)], markersize=4.5, markevery=_marked(budgets),
     )  # fmt: skip
     lows, highs = [each.low for each in estimates], [each.high for each in estimates]
     axes.fill_between(budgets, lows, highs, color=colour, alpha=0.13, linewidth=0)
 
 
-def _legend(figure: Figure, axes: Axes, labels: Sequence[str], height: float) -> None:
+def _marked(budgets: Sequence[int]) -> list[int]:
+    """Indices of about ten points that lie evenly on the axis of budgets.
+
+    >>> _marked(list(range(1, 101)))
+    [0, 1, 4, 9, 19, 49, 99]
+    """
+    if budgets[-1] < LOG_FROM:
+        return list(range(0, len(budgets), max(1, len(budgets) // 10)))
+    steps = set(_log_steps(budgets[-1]))
+    return [i for i, budget in enumerate(budgets) if budget in steps]
+
+
+def _log_steps(largest: int) -> list[int]:
+    steps = (step * 10**power for power in range(7) for step in (1, 2, 5))
+    return [step for step in steps if step <= largest]
+
+
+def _legend(
+    figure: Figure,
+    axes: Axes,
+    labels: Sequence[str],
+    height: float,
+    handles: Sequence[Any] | None = None,
+    ncols: int = 1,
+) -> None:
     legend = figure.legend(
-        handles=axes.lines, loc="lower left", bbox_to_anchor=(0.08, 0.02 / height), ncols=1,
+        handles=handles or axes.lines, loc="lower left", bbox_to_anchor=(0.08, 0.02 / height),
+        ncols=ncols,
         frameon=False, fontsize=9, handlelength=3.2, labelspacing=0.35, borderaxespad=0.2,
     )  # fmt: skip
     for text, label in zip(legend.get_texts(), labels, strict=True):
@@ -168,8 +262,7 @@ def _budget_axis(axes: Axes, largest: int) -> None:
 
     if largest >= LOG_FROM:
         axes.set_xscale("log")
-        steps = [step * 10**power for power in range(7) for step in (1, 2, 5)]
-        axes.xaxis.set_major_locator(FixedLocator([step for step in steps if step <= largest]))
+        axes.xaxis.set_major_locator(FixedLocator(_log_steps(largest)))
         axes.xaxis.set_minor_locator(NullLocator())
     else:
         axes.set_xlim(0.7, max(largest, 2) + 0.3)

@@ -16,7 +16,9 @@ from markupsafe import Markup
 from medstress.outcomes import Verdict
 from medstress.report import examples, figures, formats, overview, sections
 from medstress.report.formats import as_text
+from medstress.report.second_answers import second_answer_plots
 from medstress.report.tables import Cell, Row, Table, number, short_labels
+from medstress.report.tuning import tuning_tables
 from medstress.rows import TrialRow
 
 
@@ -66,8 +68,10 @@ def render_report(
             script=Markup(script),
             script_hash=b64encode(sha256(script.encode()).digest()).decode(),
             **_tables(summary, rows),
+            tuning=tuning_tables(summary.get("tuning")),
             forest=_forest(rows),
             curves=list(_curves(rows)),
+            second_answers=[Plot(svg=svg, data=data) for svg, data in second_answer_plots(trials)],
             **_trial_lists(summary, trials),
         )
     )

@@ -105,6 +105,11 @@ def label_cell(row: Row) -> Cell:
     )
 
 
+def label_text(place: Iterable[Any]) -> str:
+    """Name data set, group and victim in one line."""
+    return " · ".join(map(as_text, place))
+
+
 def seeds_of(row: Row) -> str:
     """Say which seeds a row covers.
 

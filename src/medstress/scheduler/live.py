@@ -7,16 +7,19 @@ from typing import Any
 from medstress.calls import Failure, Reply
 from medstress.errors import StoreError
 from medstress.hashing import canonical_json
+from medstress.items import Candidate
 from medstress.outcomes import Prediction
+from medstress.scheduler.inquiry import Findings, Inquiry, inquire
 from medstress.scheduler.ledger import Exchange
-from medstress.scheduler.trial import Need, Trial, TrialResult, conduct
+from medstress.scheduler.result import TrialResult
+from medstress.scheduler.trial import Need, Trial, conduct
 
 
 class Live:
     """One running trial.
 
     Attributes:
-        trial: the plan.
+        trial: the plan: a trial, or an inquiry of an analysis.
         row: its row in the ledger.
         need: what it waits for.
         keys: cache keys of the needed calls, same order.
@@ -25,7 +28,7 @@ class Live:
     """
 
     def __init__(
-        self, trial: Trial, row: int, journal: dict[int, tuple[bytes, str | None]]
+        self, trial: Trial | Inquiry, row: int, journal: dict[int, tuple[bytes, str | None]]
     ) -> None:
         self.trial = trial
         self.row = row
@@ -35,9 +38,9 @@ class Live:
         self.n_open = 0
         self._journal = journal
         self._seq = 0
-        self._conduct = conduct(trial)
+        self._conduct = inquire(trial) if isinstance(trial, Inquiry) else conduct(trial)
 
-    def step(self) -> TrialResult | None:
+    def step(self) -> TrialResult | Findings | None:
         """Go on until the next need, or return the result."""
         try:
             if not self.keys:
@@ -46,7 +49,7 @@ class Live:
                 answered = tuple(reply for reply in self.replies if reply is not None)
                 self.need = self._conduct.send(answered)
         except StopIteration as stop:
-            result: TrialResult = stop.value
+            result: TrialResult | Findings = stop.value
             return result
         return None
 
@@ -109,26 +112,37 @@ def as_edits(need: Need) -> str | None:
     return canonical_json(rows)
 
 
-def as_record(result: TrialResult) -> dict[str, Any]:
+def as_record(result: TrialResult | Findings) -> dict[str, Any]:
     """A result as JSON values; predictions as [answer, scores, mass, text]."""
+    if isinstance(result, Findings):
+        return result.as_record()
+    # Where the first success is the pick as well, it is not stored twice.
+    first = result.first_pick if result.first_pick is not result.pick else None
     record = {
         "at": result.at,
         "note": result.note,
         "before": _prediction(result.before),
         "after": _prediction(result.after),
-        "edits": [
-            [e.field, e.start, e.end, e.replacement]
-            for e in (result.pick.edits if result.pick else ())
-        ],
+        "edits": _edits(result.pick),
         "first_success": result.first_success,
+        "first_after": _prediction(result.first_after) if first else None,
+        "first_edits": _edits(first),
+        "first_valid_success": result.first_valid_success,
         "n_asked": result.n_asked,
         "n_unreadable": result.n_unreadable,
         "repeats": result.repeats,
         "variant_class": result.variant_class,
         "valid": result.valid,
         "validity_reason": result.validity_reason,
+        "censored": result.censored or None,
+        "n_excluded": result.n_excluded,
     }
     return {name: value for name, value in record.items() if value not in (None, [])}
+
+
+def _edits(candidate: Candidate | None) -> list[list[Any]]:
+    edits = candidate.edits if candidate else ()
+    return [[e.field, e.start, e.end, e.replacement] for e in edits]
 
 
 def _prediction(prediction: Prediction | None) -> list[Any] | None:

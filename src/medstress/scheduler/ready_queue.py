@@ -11,16 +11,19 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from itertools import islice
+from typing import Any
 
 from medstress.calls import Backend, Failure, Reply, Request
 from medstress.errors import BackendError, MedstressError, StoreError, UsageError
 from medstress.hashing import content_hash
 from medstress.outcomes import Verdict
+from medstress.scheduler.inquiry import Ending, Findings, Inquiry
 from medstress.scheduler.lane import Batch, Entry, Group, Lane
 from medstress.scheduler.ledger import Exchange, Ledger
 from medstress.scheduler.live import Live, as_record
 from medstress.scheduler.progress import Limits, Progress
-from medstress.scheduler.trial import VICTIM, Trial, TrialResult
+from medstress.scheduler.result import TrialResult
+from medstress.scheduler.trial import VICTIM, Trial
 
 WINDOW = 64
 MAX_FAILING_BATCHES = 3
@@ -48,8 +51,8 @@ class Scheduler:
         self._outbox: list[Exchange] = []
         self.progress = Progress()
 
-    def run(self, trials: Iterable[Trial], n_planned: int = 0) -> Progress:
-        """Run all trials that are not finished.
+    def run(self, trials: Iterable[Trial | Inquiry], n_planned: int = 0) -> Progress:
+        """Run all trials (or inquiries) that are not finished.
 
         Raises:
             UsageError: a victim broke its contract.
@@ -69,7 +72,7 @@ class Scheduler:
                 lane.close()
         return self.progress
 
-    def _loop(self, plan: Iterator[Trial]) -> None:
+    def _loop(self, plan: Iterator[Trial | Inquiry]) -> None:
         while True:
             self._admit(plan)
             self._step_all()
@@ -85,20 +88,19 @@ class Scheduler:
                 return
 
     # -- admission and stepping --------------------------------------------------------------
-    def _admit(self, plan: Iterator[Trial]) -> None:
+    def _admit(self, plan: Iterator[Trial | Inquiry]) -> None:
         window = max([WINDOW, *(2 * lane.backend.batch_size for lane in self._lanes.values())])
         while self._n_live < window and not self.progress.stopped:
             trial = next(plan, None)
             if trial is None:
                 self._all_admitted = True
                 return
-            victim, attack = trial.victim, trial.attack
             arm = self._ledger.arm_id(
                 trial.dataset,
                 trial.group,
-                victim.label,
+                trial.victim.label,
                 trial.attack_label,
-                {**attack.spec(), "budget": attack.budget},
+                arm_spec(trial),
                 trial.seed,
             )
             item = self._ledger.item_id(trial.dataset, trial.item)
@@ -128,13 +130,13 @@ class Scheduler:
                 return
             self._outbox += live.exchanges()
 
-    def _finish(self, live: Live, result: TrialResult) -> None:
+    def _finish(self, live: Live, result: TrialResult | Findings) -> None:
         self._n_live -= 1
         progress = self.progress
         progress.n_done += 1
         progress.n_flipped += result.verdict is Verdict.FLIPPED
         progress.n_eligible += result.verdict in (Verdict.FLIPPED, Verdict.HELD)
-        progress.n_failed += result.verdict is Verdict.FAILED
+        progress.n_failed += result.verdict in (Verdict.FAILED, Ending.UNANSWERED)
         # Exchanges first: a finished trial without its exchanges would be a hole in the ledger.
         self._ledger.consumed(self._outbox)
         self._outbox.clear()
@@ -355,8 +357,17 @@ class Scheduler:
         )
 
 
-def trial_id(trial: Trial) -> str:
+def arm_spec(trial: Trial | Inquiry) -> dict[str, Any]:
+    """The parameters of a trial's attack, as stored with its arm."""
+    if isinstance(trial, Inquiry):
+        return trial.attack_spec
+    return {"budget": trial.attack.budget, **trial.attack.spec()}
+
+
+def trial_id(trial: Trial | Inquiry) -> str:
     """Content hash of what a trial is; labels, item and seed, no order."""
+    if isinstance(trial, Inquiry):
+        return trial.id
     return content_hash(
         [
             trial.dataset,

@@ -1,6 +1,6 @@
 """One trial as straight code: baseline, attack, flip check; asks only through `yield`.
 
-The referee lives here: the verdict comes from the recorded answers, never from the attack.
+The verdict comes from the recorded answers (see `referee`), never from the attack.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ from enum import StrEnum
 from itertools import chain
 from typing import TypeAlias
 
-from medstress.attacks.protocol import Attack, RuleChecked
+from medstress.attacks.protocol import Attack
 from medstress.calls import Answer, Failure, Reply, Request
-from medstress.errors import MedstressError
+from medstress.errors import MedstressError, TrialError
 from medstress.items import Candidate, Question
 from medstress.outcomes import Outcome, Prediction, Verdict
-from medstress.queries import Ask, Consult, Predict
+from medstress.queries import Ask, CleanAnswer, Consult, Predict
 from medstress.resources import Resources
+from medstress.scheduler.referee import Referee
+from medstress.scheduler.result import TrialResult
 from medstress.scheduler.session import Session
 from medstress.seeding import rng_for
 from medstress.tasks.multiple_choice import Flow
@@ -36,6 +38,8 @@ class Purpose(StrEnum):
     ATTACK = "attack"
     AHEAD = "ahead"
     FLIP_CHECK = "flip_check"
+    TRANSFER = "transfer"
+    UNIVERSALITY = "universality"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,38 +66,6 @@ class Trial:
     """Index where an attack runs several times per item."""
     flip_check: bool = True
     """Whether a success is asked again, alone."""
-
-
-@dataclass(slots=True, kw_only=True)
-class TrialResult:
-    """How one trial ended."""
-
-    verdict: Verdict = Verdict.HELD
-    """The referee's verdict."""
-    at: str | None = None
-    """For failed trials: `baseline` or `attack`."""
-    note: str | None = None
-    """Why it failed, or why the item is not attackable."""
-    before: Prediction | None = None
-    """The answer on the clean item."""
-    after: Prediction | None = None
-    """The answer on the picked candidate."""
-    pick: Candidate | None = None
-    """The first successful candidate."""
-    first_success: int | None = None
-    """Number of the query that reached the goal first, from 1."""
-    n_asked: int = 0
-    """Perturbed queries consumed."""
-    n_unreadable: int = 0
-    """Of those, answered unreadably."""
-    repeats: bool | None = None
-    """Whether the success repeated in the flip check."""
-    variant_class: str | None = None
-    """Class of a success against the key, where the attack knows it."""
-    valid: bool | None = None
-    """Whether the key still holds; None where the attack has no rule."""
-    validity_reason: str | None = None
-    """Which rule says so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,42 +123,36 @@ def conduct(trial: Trial) -> Conduct:
         wrong = result.before.outcome is Outcome.WRONG
         result.verdict = Verdict.ALREADY_WRONG if wrong else Verdict.UNREADABLE
         return result
+    referee = Referee(trial.attack, trial.resources, result, _note)
     try:
-        yield from _attack(trial, result)
+        yield from _attack(trial, result, referee)
     except MedstressError:
         raise
     except Exception as error:  # noqa: BLE001 - the per-trial guard
         # What was asked before stays counted, or the ledger would not add up.
-        result.verdict, result.at, result.note = Verdict.FAILED, "attack", _note(error)
-        return result
-    if result.pick is not None:
-        yield from _settle(trial, result)
+        result.note = _note(error)
+        referee.close(clean, failed=True)
+        if result.first_success is None:
+            result.verdict, result.at = Verdict.FAILED, "attack"
+            return result
+        # A success before the failure stands: only the search for a valid one was cut off.
+    else:
+        referee.close(clean)
+    if result.pick is not None and trial.flip_check:
+        yield from _check_flips(trial, result, referee)
     return result
-
-
-def _settle(trial: Trial, result: TrialResult) -> Generator[Need, tuple[Reply, ...], None]:
-    """What is known of a success: the attack's own rules, and whether it repeats."""
-    assert result.pick is not None
-    if isinstance(trial.attack, RuleChecked):
-        try:
-            found = trial.attack.validity(result.pick, trial.resources)
-        except Exception as error:  # noqa: BLE001 - the per-trial guard
-            result.note = _note(error)  # validity stays unknown, the verdict stands
-        else:
-            result.valid, result.validity_reason = found.valid, found.reason
-            result.variant_class = found.variant_class
-    if trial.flip_check:
-        yield from _check_flip(trial, result)
 
 
 def _note(error: Exception) -> str:
     """A failed call tells its own story; anything else is a defect of an attack or a task."""
-    if isinstance(error, _CallFailedError):
+    if isinstance(error, _CallFailedError | TrialError):
         return str(error)
     return f"a defect of attack or task: {type(error).__name__}: {error}"
 
 
-def _attack(trial: Trial, result: TrialResult) -> Generator[Need, tuple[Reply, ...], None]:
+def _attack(
+    trial: Trial, result: TrialResult, referee: Referee
+) -> Generator[Need, tuple[Reply, ...], None]:
     stream = f"{trial.attack.stream}/{trial.group}"
     rng = rng_for(trial.seed or 0, stream, trial.dataset, trial.item.id, trial.repeat)
     session = Session(trial.attack, trial.item, rng, trial.resources)
@@ -195,16 +161,19 @@ def _attack(trial: Trial, result: TrialResult) -> Generator[Need, tuple[Reply, .
         while (step := session.step) is not None:
             if isinstance(step, Consult):
                 session.tell((yield from _consult(step)))
+            elif isinstance(step, CleanAnswer):
+                assert result.before is not None
+                session.tell((result.before,))
             elif result.n_asked + len(step.queries) > trial.attack.budget:
                 n_refused += 1
                 if n_refused > MAX_REFUSALS:
                     raise RuntimeError("it goes on asking for more than its budget")
                 session.refuse(trial.attack.budget - result.n_asked)
             else:
-                predictions = yield from _ask(step, trial, result, flows)
-                # A success ends the search: what the list asks after it is not asked, and what
-                # the attack would do next changes nothing.
-                if result.first_success is not None:
+                predictions = yield from _ask(step, trial, result, flows, referee)
+                # A success that reaches the goal ends the search: what the list asks after it is
+                # not asked, and what the attack would do next changes nothing.
+                if predictions and predictions[-1].reached_goal:
                     return
                 session.tell(predictions)
     finally:
@@ -212,7 +181,7 @@ def _attack(trial: Trial, result: TrialResult) -> Generator[Need, tuple[Reply, .
 
 
 def _ask(
-    step: Ask, trial: Trial, result: TrialResult, flows: _Flows
+    step: Ask, trial: Trial, result: TrialResult, flows: _Flows, referee: Referee
 ) -> Generator[Need, tuple[Reply, ...], tuple[Prediction, ...]]:
     predictions: list[Prediction] = []
     for i, query in enumerate(step.queries):
@@ -227,32 +196,42 @@ def _ask(
             result.n_asked,
             ahead=flows.first_requests(upcoming, left),
         )
-        reached = trial.attack.goal.reached(prediction)
-        if reached:
-            prediction = replace(prediction, reached_goal=True)
-        result.n_unreadable += prediction.outcome is Outcome.UNREADABLE
-        predictions.append(prediction)
-        if reached and result.first_success is None:
-            result.verdict, result.first_success = Verdict.FLIPPED, result.n_asked
-            result.pick, result.after = query.candidate, prediction
+        predictions.append(referee.judge(query, prediction))
+        if predictions[-1].reached_goal:
             break
     return tuple(predictions)
 
 
-def _check_flip(trial: Trial, result: TrialResult) -> Generator[Need, tuple[Reply, ...], None]:
-    assert result.pick is not None
+def _check_flips(
+    trial: Trial, result: TrialResult, referee: Referee
+) -> Generator[Need, tuple[Reply, ...], None]:
+    """Ask the first success again, and the first valid one where that is another."""
+    successes = {result.first_success: result.first_pick}
+    if result.first_valid_success is not None:
+        successes[result.first_valid_success] = result.pick
+    found: list[bool | None] = []
+    for number, candidate in successes.items():
+        assert candidate is not None
+        found.append((yield from _check_flip(trial, candidate, number, referee)))
+    # A success that could not be asked again is unknown, unless another is known not to repeat.
+    result.repeats = False if False in found else None if None in found else True
+
+
+def _check_flip(
+    trial: Trial, candidate: Candidate, number: int | None, referee: Referee
+) -> Generator[Need, tuple[Reply, ...], bool | None]:
     try:
         again = yield from _predict(
-            trial.victim.flow(result.pick),
-            result.pick,
+            trial.victim.flow(candidate),
+            candidate,
             Purpose.FLIP_CHECK,
-            result.first_success,
+            number,
             sample=FLIP_CHECK_SAMPLE,
             alone=True,
         )
     except _CallFailedError:
-        return  # not asked successfully: `repeats` stays unknown, the verdict stands
-    result.repeats = trial.attack.goal.reached(again)
+        return None  # the verdict stands
+    return referee.goal.reached(again)
 
 
 def _predict(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -25,6 +25,8 @@ SELECT trial, purpose, query, MAX(failed) AS failed, MAX(payer) AS paid FROM (
     FROM exchanges WHERE role = 'victim')
 GROUP BY trial, purpose, query
 """
+_INQUIRIES = "('asked', 'unanswered')"
+"""Verdicts of what the analyses asked; a trial has another one, or none while it runs."""
 _CONSUMED = "SELECT key FROM exchanges WHERE error IS NULL"
 
 
@@ -47,6 +49,22 @@ class StoredTrial:
     n_paid: int
     n_cached: int
     n_failed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredInquiry:
+    """What one inquiry of an analysis found; see `medstress.scheduler.inquiry`."""
+
+    dataset: str
+    group: str
+    victim: str
+    attack: str
+    seed: int | None
+    item_id: str
+    purpose: str
+    told: dict[str, Any]
+    outcomes: list[str]
+    note: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,9 +132,8 @@ class RunReader:
 
     def n_trials(self) -> int:
         """How many trials are finished."""
-        return int(
-            self._db.execute("SELECT COUNT(*) FROM trials WHERE verdict IS NOT NULL").fetchone()[0]
-        )
+        count = f"SELECT COUNT(*) FROM trials WHERE verdict NOT IN {_INQUIRIES}"
+        return int(self._db.execute(count).fetchone()[0])
 
     def trials(self) -> Iterator[StoredTrial]:
         """All finished trials, in the plan's order."""
@@ -127,7 +144,7 @@ class RunReader:
             "  SELECT trial, SUM(paid AND NOT failed) AS paid, "
             "  SUM(NOT paid AND NOT failed) AS cached, SUM(failed) AS failed "
             "  FROM queries WHERE purpose = 'attack' GROUP BY trial) q ON q.trial = t.id "
-            "WHERE t.verdict IS NOT NULL ORDER BY t.id"
+            f"WHERE t.verdict NOT IN {_INQUIRIES} ORDER BY t.id"
         )
         for row in rows:
             yield StoredTrial(
@@ -147,6 +164,57 @@ class RunReader:
                 n_cached=row[13],
                 n_failed=row[14],
             )
+
+    def inquiries(self) -> Iterator[StoredInquiry]:
+        """All that the analyses asked, answered or not, in the order of asking."""
+        rows = self._db.execute(
+            "SELECT a.dataset, a.grp, a.victim, a.attack, a.seed, i.item_id, t.result "
+            "FROM trials t JOIN arms a ON a.id = t.arm JOIN items i ON i.id = t.item "
+            f"WHERE t.verdict IN {_INQUIRIES} ORDER BY t.id"
+        )
+        for *place, result in rows:
+            found = json.loads(result)
+            yield StoredInquiry(
+                dataset=place[0],
+                group=place[1],
+                victim=place[2],
+                attack=place[3],
+                seed=place[4],
+                item_id=place[5],
+                purpose=found["purpose"],
+                told=found["told"],
+                outcomes=found["outcomes"],
+                note=found.get("note"),
+            )
+
+    def trial_numbers(self) -> dict[int, tuple[str, int]]:
+        """Row -> (trial id, row of its item) of finished trials."""
+        rows = self._db.execute(
+            f"SELECT id, trial_id, item FROM trials WHERE verdict NOT IN {_INQUIRIES}"
+        )
+        return {row: (trial_id, item) for row, trial_id, item in rows}
+
+    def asked_edits(self) -> Iterator[tuple[int, int, str]]:
+        """(trial, query, edits) of every perturbed query that attacks consumed, in order."""
+        yield from self._db.execute(
+            "SELECT trial, query, edits FROM exchanges WHERE purpose = 'attack' "
+            "AND role = 'victim' AND edits IS NOT NULL ORDER BY trial, seq"
+        )
+
+    def answered_queries(
+        self, trials: Sequence[int]
+    ) -> Iterator[tuple[int, int, str | None, str, tuple[int, int]]]:
+        """(trial, query, edits, answer, tokens in and out) of answered perturbed queries of some
+        trials, call by call in order."""
+        for trial in trials:
+            rows = self._db.execute(
+                "SELECT e.trial, e.query, e.edits, s.body, s.tokens_in, s.tokens_out "
+                "FROM exchanges e JOIN answers s ON s.key = e.key WHERE e.trial = ? "
+                "AND e.purpose = 'attack' AND e.role = 'victim' AND e.error IS NULL ORDER BY e.seq",
+                (trial,),
+            )
+            for row in rows:
+                yield row[0], row[1], row[2], row[3], (row[4], row[5])
 
     def other_counts(self) -> dict[tuple[str, str, str, str, int | None], dict[str, int]]:
         """Beside the attack's queries: (data set, group, victim, attack, seed) -> counts of
@@ -170,6 +238,17 @@ class RunReader:
             for *arm, n in rows:
                 counts.setdefault((arm[0], arm[1], arm[2], arm[3], arm[4]), {})[name] = n
         return counts
+
+    def attack_calls(self) -> Iterator[tuple[int, str, str, str, str, int, bytes]]:
+        """Answered calls of the attacks' own queries in the plan's order: (trial, data set,
+        group, victim, attack, query, cache key).
+        """
+        yield from self._db.execute(
+            "SELECT e.trial, a.dataset, a.grp, a.victim, a.attack, e.query, e.key "
+            "FROM exchanges e JOIN trials t ON t.id = e.trial JOIN arms a ON a.id = t.arm "
+            "WHERE e.role = 'victim' AND e.purpose = 'attack' AND e.error IS NULL "
+            "ORDER BY e.trial, e.seq"
+        )
 
     def totals(self) -> dict[str, int]:
         """Computed calls and their tokens."""

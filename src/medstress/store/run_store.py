@@ -211,12 +211,30 @@ class RunStore:
         with _translated(self.folder):
             self._db.execute(
                 "DELETE FROM exchanges WHERE trial IN "
-                "(SELECT id FROM trials WHERE verdict = 'failed')"
+                "(SELECT id FROM trials WHERE verdict IN ('failed', 'unanswered'))"
             )
             cursor = self._db.execute(
-                "UPDATE trials SET verdict = NULL, result = NULL WHERE verdict = 'failed'"
+                "UPDATE trials SET verdict = NULL, result = NULL "
+                "WHERE verdict IN ('failed', 'unanswered')"
             )
         return cursor.rowcount
+
+    def write_similarities(self, embedder: str, values: Iterable[tuple[int, float]]) -> None:
+        """Keep the prompt similarity of trials (row, cosine) with the embedder's hash."""
+        with _translated(self.folder):
+            self._db.executemany(
+                "UPDATE trials SET result = "
+                "json_set(result, '$.prompt_similarity', json_array(?, ?)) WHERE id = ?",
+                [(embedder, value, trial) for trial, value in values],
+            )
+
+    def write_distances(self, values: Iterable[tuple[int, Sequence[float]]]) -> None:
+        """Keep the distances at the ends of the classes of trials that asked every name."""
+        with _translated(self.folder):
+            self._db.executemany(
+                "UPDATE trials SET result = json_set(result, '$.distances', json(?)) WHERE id = ?",
+                [(json.dumps(list(ends)), trial) for trial, ends in values],
+            )
 
     # -- calls -------------------------------------------------------------------------------
     def journal(self, trial: int) -> dict[int, tuple[bytes, str | None]]:

@@ -15,6 +15,7 @@ from medstress.calls import (
     Decoding,
     Generate,
     Generated,
+    Rank,
     Request,
     Score,
     Scored,
@@ -35,6 +36,8 @@ class AnswerBy(StrEnum):
     LETTER = "letter"
     TEXT = "text"
     GENERATE = "generate"
+    HEAD = "head"
+    """A multiple-choice head values (question, option) pairs one by one."""
     CHOICE = "choice"
     """The whole prompt goes to a function of the user's (python, mock)."""
 
@@ -104,6 +107,12 @@ class MultipleChoice:
                 )
                 assert isinstance(reply, Generated)
                 return self._from_text(candidate, reply.text)
+            case AnswerBy.HEAD:
+                question = self.template.render(candidate)
+                assert isinstance(question, str)
+                (reply,) = yield (Request(Rank(question, candidate.options)),)
+                assert isinstance(reply, Scored)
+                return _from_scores(candidate, reply.log_probs)
             case AnswerBy.CHOICE:
                 prompt = listing(self.template, candidate)
                 (reply,) = yield (Request(Choose(prompt, candidate.item.letters)),)

@@ -14,7 +14,7 @@ from medstress.errors import BudgetExhausted
 from medstress.hashing import canonical_json
 from medstress.items import Candidate, Question
 from medstress.outcomes import Outcome, Prediction
-from medstress.queries import Ask, Consult, Predict, Replies, Step
+from medstress.queries import Ask, CleanAnswer, Consult, Predict, Replies, Step
 from medstress.resources import Resources
 from medstress.seeding import rng_for
 from medstress.testing.scripted import scripted_reply
@@ -117,6 +117,8 @@ class _Driver:
         """What is sent back for one step."""
         if isinstance(step, Consult):
             return tuple(self._reply(call) for call in step.calls)
+        if isinstance(step, CleanAnswer):
+            return (_held(item),)
         return tuple(tell(item, query) for query in step.queries)
 
     def walk(self, item: Question, seed: int = 0, tell: Tell | None = None) -> Iterator[Step]:
@@ -164,8 +166,12 @@ class _Driver:
 
 def _check_shape(attack: Attack, item: Question, step: Any) -> None:
     where = f"{_name(attack)}, item {item.id!r}"
-    if not isinstance(step, Ask | Consult):
-        raise AssertionError(f"{where}: expected a step (Ask or Consult), got {step!r}")
+    if not isinstance(step, Ask | Consult | CleanAnswer):
+        raise AssertionError(
+            f"{where}: expected a step (Ask, Consult or CleanAnswer), got {step!r}"
+        )
+    if isinstance(step, CleanAnswer):
+        return
     asked = step.queries if isinstance(step, Ask) else step.calls
     if not asked:
         raise AssertionError(f"{where}: a step asks nothing; never yield an empty list")
@@ -332,7 +338,7 @@ def _close(flow: Any, name: str, item: Question) -> None:
         ) from error
 
 
-def _held(item: Question, _: Predict) -> Prediction:
+def _held(item: Question, _: Predict | None = None) -> Prediction:
     return Prediction(
         outcome=Outcome.RIGHT, answer=item.key, scores=_scores(item, item.key), mass=0.9
     )

@@ -15,6 +15,7 @@ from medstress.calls import (
     Generate,
     Generated,
     ModelIdentity,
+    Rank,
     Score,
     Scored,
 )
@@ -106,7 +107,9 @@ def _check_reply(call: Call, reply: Any) -> None:
         case Generate():
             fault = None if isinstance(reply, Generated) else "expected Generated"
         case Score():
-            fault = _fault_of_scored(call, reply)
+            fault = _fault_of_scored(call.continuations, reply)
+        case Rank():
+            fault = _fault_of_scored(call.options, reply) or _fault_of_shares(reply)
         case Choose():
             fault = _fault_of_chosen(call, reply)
     if fault:
@@ -115,10 +118,10 @@ def _check_reply(call: Call, reply: Any) -> None:
         raise AssertionError(f"tokens cannot be negative: the reply to {_shown(call)} is {reply!r}")
 
 
-def _fault_of_scored(call: Score, reply: Any) -> str | None:
+def _fault_of_scored(texts: Sequence[str], reply: Any) -> str | None:
     if not isinstance(reply, Scored):
         return "expected Scored"
-    n = len(call.continuations)
+    n = len(texts)
     if len(reply.log_probs) != n or len(reply.n_tokens) != n:
         return f"expected {n} log probabilities and token counts, one a continuation,"
     if any(value > 1e-4 for value in reply.log_probs):
@@ -126,6 +129,13 @@ def _fault_of_scored(call: Score, reply: Any) -> str | None:
     if min(reply.n_tokens) < 0:
         return "expected token counts of 0 or more"
     return None
+
+
+def _fault_of_shares(reply: Scored) -> str | None:
+    total = sum(math.exp(value) for value in reply.log_probs)
+    if math.isclose(total, 1.0, abs_tol=1e-4):
+        return None
+    return f"expected probabilities of the options that sum to 1, not {total:.4g},"
 
 
 def _fault_of_chosen(call: Choose, reply: Any) -> str | None:
@@ -144,7 +154,7 @@ def _fault_of_chosen(call: Choose, reply: Any) -> str | None:
 def _agree(call: Call, one: Any, other: Any, tolerance: float) -> bool:
     if isinstance(call, Generate):
         return call.decoding.temperature > 0 or one.text == other.text
-    if isinstance(call, Score):
+    if isinstance(call, Score | Rank):
         return _close(one.log_probs, other.log_probs, tolerance)
     if one.scores is not None and other.scores is not None:
         return _close(one.scores, other.scores, tolerance)

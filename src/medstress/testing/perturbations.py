@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from math import isfinite, nan
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from medstress.items import Question
-from medstress.resources import PerturbationSet, Resources
+from medstress.resources import Exclusions, PerturbationSet, Resources
+from medstress.seeding import rng_for
 from medstress.testing.questions import REPLACEMENTS, TINY_TYPE
 
 if TYPE_CHECKING:
-    from medstress.resources import FloatArray, IndexArray
+    from numpy.typing import ArrayLike
+
+    from medstress.resources import FloatArray, IndexArray, VectorArray
 
 Distance = Callable[[str, str], float]
+Vectors: TypeAlias = "Callable[[str], ArrayLike]"
 
 
 class PerturbationTable:
-    """A `PerturbationSet` without vectors, vocabularies or synonyms.
+    """A `PerturbationSet` from plain Python: no embedding, no vocabulary file, no synonyms.
 
     Its exclusions are simple: a name may replace an entity unless it equals an option of the
-    item whatever the case, or its distance to the key is not finite.
+    item whatever the case, or its distance to the key is not finite. A name that holds the key
+    as a word is one of its variants (`key_plus_words`): excluded unless the rule asks them.
 
     >>> table = PerturbationTable(["near", "far"], {"near": 0.1, "far": 0.9})
     >>> table.distances("any key").tolist(), table.distance_to("any key", "unknown")
@@ -30,19 +37,37 @@ class PerturbationTable:
     """
 
     def __init__(
-        self, names: Sequence[str], distances: Mapping[str, float] | Distance | None = None
+        self,
+        names: Sequence[str],
+        distances: Mapping[str, float] | Distance | None = None,
+        vectors: Vectors | None = None,
     ) -> None:
-        """Store names and distances.
+        """Store names, distances and vectors.
 
         Args:
             names: the vocabulary, in order.
             distances: h(anchor, text) as a function; or text -> h, the same from every anchor
                 (nan for texts it lacks). Default: 1/n, 2/n, ... 1 in the order of the names.
+            vectors: the vector of a text, of any length, as a function. Default: a direction
+                in eight dimensions that depends on nothing but the text. They have nothing to
+                do with `distances`.
         """
         self.names: Sequence[str] = tuple(names)
         if distances is None:
             distances = {name: (i + 1) / len(self.names) for i, name in enumerate(self.names)}
         self._distances = distances
+        self._vectors = vectors or _direction
+
+    @cached_property
+    def vectors(self) -> VectorArray:
+        """Unit vectors of the names, shape (n_names, n_dimensions)."""
+        return np.array([self.vector(name) for name in self.names], dtype=np.float32)
+
+    def vector(self, text: str) -> FloatArray:
+        """The unit vector of one text, shape (n_dimensions,); zeros stay zeros."""
+        vector = np.asarray(self._vectors(text), dtype=np.float64)
+        length = float(np.linalg.norm(vector))
+        return vector / length if length else vector
 
     def distances(self, anchor: str) -> FloatArray:
         """h(anchor, name) for every name, shape (n_names,)."""
@@ -54,21 +79,54 @@ class PerturbationTable:
             return self._distances(anchor, text)
         return self._distances.get(text, nan)
 
-    def allowed(self, item: Question) -> IndexArray:
-        """Indices of the names that equal no option and have a distance, ascending."""
-        options = {option.strip().casefold() for option in item.options}
-        kept = [
-            i
-            for i, name in enumerate(self.names)
-            if name.strip().casefold() not in options
-            and isfinite(self.distance_to(item.key_text, name))
-        ]
+    def obstacle(self, item: Question) -> str | None:
+        """None: whether a name has a distance is for `allowed` to say."""
+
+    def allowed(self, item: Question, rule: Exclusions = "exclude") -> IndexArray:
+        """Indices of the names that the rule does not leave out, ascending."""
+        kept = [i for i, name in enumerate(self.names) if self._reason(item, name, rule) is None]
         return np.array(kept, dtype=np.int64)
 
+    def n_excluded(self, item: Question, rule: Exclusions = "exclude") -> dict[str, int]:
+        """How many names the rule leaves out, by reason."""
+        reasons = (self._reason(item, name, rule) for name in self.names)
+        return dict(Counter(reason for reason in reasons if reason is not None))
+
+    def objection(self, item: Question, name: str) -> str | None:
+        """Why the rule `exclude` would leave a name out for what it says."""
+        if _folded(name) == _folded(item.key_text):
+            return "key_duplicate"
+        if _folded(name) in map(_folded, item.options):
+            return "equal_to_option"
+        found = self.variant_class(item, name)
+        return None if found == "different" else found
+
     def variant_class(self, item: Question, name: str) -> str:
-        """`same_words` for the key itself whatever the case, else `different`."""
-        same = name.strip().casefold() == item.key_text.strip().casefold()
-        return "same_words" if same else "different"
+        """`same_words` for the key itself whatever the case, `key_plus_words` where the key is
+        one of several words, else `different`."""
+        if _folded(name) == _folded(item.key_text):
+            return "same_words"
+        return "key_plus_words" if _folded(item.key_text) in _folded(name).split() else "different"
+
+    def _reason(self, item: Question, name: str, rule: Exclusions) -> str | None:
+        if not isfinite(self.distance_to(item.key_text, name)):
+            return "undefined_distance"
+        found = self.objection(item, name)
+        asked: dict[Exclusions, tuple[str | None, ...]] = {
+            "exclude": (),
+            "mark": ("key_plus_words",),
+            "key_string": ("key_plus_words", "equal_to_option"),
+        }
+        return None if found in asked[rule] else found
+
+
+def _folded(text: str) -> str:
+    return text.strip().casefold()
+
+
+def _direction(text: str) -> FloatArray:
+    """A direction in eight dimensions, as good as random."""
+    return rng_for(0, "PerturbationTable", "", text).standard_normal(8)
 
 
 def tiny_resources(perturbations: PerturbationSet | None = None) -> Resources:

@@ -13,6 +13,7 @@ from medstress.calls import (
     Generate,
     Generated,
     ModelIdentity,
+    Rank,
     Reply,
     Score,
     Scored,
@@ -20,7 +21,7 @@ from medstress.calls import (
 from medstress.hashing import content_hash
 from medstress.items import LETTERS
 
-KINDS = frozenset({"generate", "score", "choose"})
+KINDS = frozenset({"generate", "score", "rank", "choose"})
 
 
 def scripted_reply(call: Call, preferred: int = 0, share: float = 0.6) -> Answer:
@@ -39,8 +40,8 @@ def scripted_reply(call: Call, preferred: int = 0, share: float = 0.6) -> Answer
             return Generated(text=LETTERS[preferred])
         case Choose(letters=letters):
             return Chosen(answer=letters[preferred])
-        case Score(continuations=continuations):
-            n = len(continuations)
+        case Score(continuations=texts) | Rank(options=texts):
+            n = len(texts)
             rest = math.log((1 - share) / max(n - 1, 1))
             logs = tuple(math.log(share) if i == preferred else rest for i in range(n))
             return Scored(log_probs=logs, n_tokens=(1,) * n)

@@ -194,11 +194,12 @@ def test_what_cannot_be_attacked_is_told_before_any_query(
         (
             {"sampler": "pwds", "n": 1},
             "entity_substitution: unknown sampler 'pwds'; did you mean 'pdws'? "
-            "(known: random, pdws, nearest, farthest)",
+            "(known: random, pdws, nearest, farthest, exhaustive)",
         ),
         (
             {"sampler": 3},
-            "entity_substitution: unknown sampler 3 (known: random, pdws, nearest, farthest)",
+            "entity_substitution: unknown sampler 3 "
+            "(known: random, pdws, nearest, farthest, exhaustive)",
         ),
         ({}, "entity_substitution: sampler 'pdws' needs its exponent, e.g. n = -20"),
         ({"sampler": "random", "n": 1}, "entity_substitution: sampler 'random' takes no n"),
@@ -215,7 +216,7 @@ def test_what_cannot_be_attacked_is_told_before_any_query(
                 "entity_substitution: budget must be a whole number from 1 to 1000, got "
                 f"{budget!r}",
             )
-            for budget in (0, -1, 1001, 2.0, "8", True, None)
+            for budget in (0, -1, 1001, 2.0, "8", True)
         ),
     ],
 )
@@ -232,4 +233,11 @@ def test_the_ends_of_the_range_are_fine(n: float) -> None:
         "sampler": "pdws",
         "n": n,
         "budget": 1000,
+        "victim_span": "nearest",
+        "goal": "untargeted",
+        "choices": "default",
+        "variants": "exclude",
+        "continue_on_invalid": False,
+        "unreadable_is_success": False,
+        "max_edit_distance": 0,
     }

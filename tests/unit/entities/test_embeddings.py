@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medstress.entities import embeddings, encoders
+from medstress.entities import embeddings, encoders, vector_files
 from medstress.entities.embeddings import Embedder, embed_names, embedding_identity
 from medstress.entities.ngrams import NgramEncoder
 from medstress.errors import UsageError
@@ -98,6 +98,74 @@ def test_a_damaged_file_is_computed_anew(cache):
     assert (embed_names(NAMES, "ngram") == first).all()
 
 
+def test_a_file_that_is_cut_short_anywhere_is_computed_anew(cache):
+    first = np.array(embed_names(NAMES, "ngram"))
+    (file,) = cache.iterdir()
+    whole = file.read_bytes()
+    for size in (0, 5, 127, 128, len(whole) // 2, len(whole) - 40, len(whole) - 1):
+        file.write_bytes(whole[:size])
+        assert (embed_names(NAMES, "ngram") == first).all()
+        assert file.read_bytes() == whole
+
+
+@pytest.mark.parametrize("other", [NAMES[::-1], NAMES[:2]])
+def test_the_vectors_of_other_names_are_not_taken_for_these(cache, other):
+    embed_names(other, "ngram")
+    (foreign,) = cache.iterdir()
+    first = np.array(embed_names(NAMES, "ngram"))
+    (file,) = set(cache.iterdir()) - {foreign}
+    file.write_bytes(foreign.read_bytes())
+    assert (embed_names(NAMES, "ngram") == first).all()
+
+
+def test_an_array_of_numpy_without_our_last_line_is_not_taken_for_vectors(cache):
+    first = np.array(embed_names(NAMES, "ngram"))
+    (file,) = cache.iterdir()
+    np.save(file, first)
+    assert (embed_names(NAMES, "ngram") == first).all()
+    assert b"medstress" in file.read_bytes()[-200:]
+
+
+def test_numpy_reads_the_file_as_it_stands(cache):
+    first = embed_names(NAMES, "ngram")
+    (file,) = cache.iterdir()
+    assert (np.load(file, mmap_mode="r") == first).all()
+
+
+def test_vectors_from_disk_cannot_be_written_to():
+    with pytest.raises(ValueError, match="read-only"):
+        embed_names(NAMES, "ngram")[0, 0] = 1
+
+
+def test_processes_that_embed_the_same_names_at_once_do_not_disturb_each_other(cache):
+    code = (
+        "from medstress.entities.embeddings import embed_names; import hashlib; "
+        f"v = embed_names({NAMES!r} * 40, 'ngram'); "
+        "print(hashlib.sha256(v.tobytes()).hexdigest())"
+    )
+    started = [
+        subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) for _ in range(3)
+    ]
+    printed = {process.communicate()[0] for process in started}
+    assert [process.returncode for process in started] == [0, 0, 0]
+    assert len(printed) == 1
+    assert [file.suffix for file in cache.iterdir()] == [".npy"]
+
+
+def test_a_cache_that_cannot_be_written_to_is_named(cache, monkeypatch):
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(vector_files.np, "save", full)
+    with pytest.raises(UsageError) as error:
+        embed_names(NAMES, "ngram")
+    assert str(error.value) == (
+        f"embedding: the vectors cannot be written to {cache} (No space left on device); make "
+        "room there, or set MEDSTRESS_CACHE to another folder"
+    )
+    assert list(cache.iterdir()) == []
+
+
 def test_other_names_or_another_order_are_other_vectors(cache):
     embed_names(NAMES, "ngram")
     embed_names(NAMES[::-1], "ngram")
@@ -108,7 +176,7 @@ def test_an_interrupted_computation_leaves_nothing_behind(cache, monkeypatch):
     def interrupt(*args: object, **kwargs: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(embeddings.np, "save", interrupt)
+    monkeypatch.setattr(vector_files.np, "save", interrupt)
     with pytest.raises(KeyboardInterrupt):
         embed_names(NAMES, "ngram")
     assert list(cache.iterdir()) == []
@@ -139,13 +207,30 @@ def test_the_identity_follows_the_corpus():
     ("embedding", "pooling"),
     [
         ("GanjinZero/UMLSBert_ENG", "cls"),
-        ("models/CODER", "cls"),
         ("thenlper/gte-base", "mean"),
         ("minilm", "mean"),
     ],
 )
 def test_the_usual_pooling_of_a_model_is_the_default(embedding, pooling):
     assert Embedder(embedding).pooling == pooling
+
+
+@pytest.mark.parametrize(("name", "pooling"), [("CODER", "cls"), ("gte-large", "mean")])
+def test_the_usual_pooling_of_a_plain_folder_follows_its_name(tmp_path, name, pooling):
+    (tmp_path / name).mkdir()
+    assert Embedder(f"./{name}", base=tmp_path).pooling == pooling
+
+
+@pytest.mark.parametrize("embedding", ["GanjinZero/UMLSBert_ENG", "thenlper/gte-base", "minilm"])
+def test_as_released_every_model_is_pooled_by_its_first_word_piece(embedding):
+    assert Embedder(embedding, choices="as_released").pooling == "first_token"
+    assert Embedder(embedding, "mean", choices="as_released").pooling == "mean"
+    assert Embedder(embedding, choices="as_published").pooling == Embedder(embedding).pooling
+
+
+def test_as_released_changes_nothing_where_nothing_is_pooled():
+    vectors = Embedder("ngram", choices="as_released").vectors(NAMES)
+    assert (vectors == Embedder("ngram").vectors(NAMES)).all()
 
 
 def test_an_unknown_pooling_is_refused():

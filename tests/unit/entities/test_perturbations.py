@@ -33,6 +33,16 @@ def left_out(names: VectorPerturbationSet, item: Question, **how) -> set[str]:
     return set(names.names) - kept
 
 
+@pytest.mark.parametrize("distance", ["cosine", "euclidean"])
+def test_vectors_are_those_of_the_embedding_whatever_the_distance(vocabulary, distance):
+    embedder = Embedder("ngram", corpus=vocabulary.names)
+    names = VectorPerturbationSet(vocabulary, embedder, TWINS, distance)
+    for i, name in enumerate(vocabulary.names):
+        np.testing.assert_allclose(names.vector(name), names.vectors[i], atol=1e-6)
+    assert names.vector("never listed").dtype == np.float64
+    assert np.linalg.norm(names.vectors, axis=1) == pytest.approx(1, abs=1e-6)
+
+
 def test_it_fulfils_the_protocol_that_attacks_read(names):
     promised: PerturbationSet = names
     assert promised.names[0] == "aspirin"
@@ -82,7 +92,7 @@ def test_names_that_equal_an_option_after_normalisation_are_left_out(names):
 
 def test_marking_asks_variants_and_synonyms_but_never_an_option_or_the_key(names):
     item = question("Diclofenac", "Paracetamol", "zinc")
-    assert left_out(names, item, variants="mark") == {"diclofenac", "paracetamol"}
+    assert left_out(names, item, rule="mark") == {"diclofenac", "paracetamol"}
 
 
 def test_indices_are_ascending_and_cannot_be_changed(names):
@@ -209,6 +219,63 @@ def test_an_unknown_distance_is_refused(vocabulary):
     with pytest.raises(UsageError) as error:
         VectorPerturbationSet(vocabulary, Embedder("ngram"), TWINS, distance="cosin")
     assert str(error.value) == (
-        "entities, key 'distance': expected one of cosine, euclidean, got 'cosin'; "
-        "did you mean 'cosine'?"
+        "entities, key 'distance': expected one of cosine, euclidean, mondo, mesh, "
+        "\"module:function\" or \"file.py:function\", got 'cosin'; did you mean 'cosine'?"
     )
+
+
+def test_by_the_published_rule_only_the_key_itself_is_left_out(names):
+    item = question("Diclofenac", "Paracetamol", "zinc")
+    assert left_out(names, item, rule="key_string") == {"diclofenac"}
+
+
+def test_what_is_left_out_is_counted_under_the_first_reason_that_fits(names):
+    item = question("Paracetamol", "diclofenac", "zinc")
+    assert names.n_excluded(item) == {
+        "synonym": 1,
+        "equal_to_option": 1,
+        "key_duplicate": 1,
+    }
+    assert names.n_excluded(item, "mark") == {"equal_to_option": 1, "key_duplicate": 1}
+    assert names.n_excluded(item, "key_string") == {"key_duplicate": 1}
+
+
+@pytest.mark.parametrize("rule", ["exclude", "mark", "key_string"])
+def test_what_is_left_out_and_what_is_allowed_is_everything(names, rule):
+    for item in (question("Diclofenac", "zinc"), question("warfarin sodium", "iron")):
+        n_left_out = sum(names.n_excluded(item, rule).values())
+        assert n_left_out + len(names.allowed(item, rule)) == len(names.names)
+
+
+def test_a_name_without_a_distance_is_counted_as_such():
+    names = VectorPerturbationSet(vocabulary_of("v", ["-", "zinc"]), Embedder("ngram"), TWINS)
+    assert names.n_excluded(question("iron", "gold"), "key_string") == {"undefined_distance": 1}
+
+
+def test_why_the_default_rule_objects_to_a_name(names):
+    item = question("Paracetamol", "diclofenac", "zinc")
+    assert names.objection(item, "PARACETAMOL") == "key_duplicate"
+    assert names.objection(item, "Diclofenac") == "equal_to_option"
+    assert names.objection(item, "paracetamol gel") == "key_plus_words"
+    assert names.objection(item, "Acetaminophen") == "synonym"
+    assert names.objection(item, "Iron oxide") is None
+
+
+@pytest.mark.parametrize("rule", ["exclude", "mark", "key_string"])
+def test_a_name_is_objected_to_exactly_where_the_default_rule_leaves_it_out(names, rule):
+    for item in (question("Diclofenac", "zinc"), question("warfarin sodium", "Paracetamol")):
+        allowed = set(names.allowed(item).tolist())
+        for i in names.allowed(item, rule):
+            assert (names.objection(item, names.names[i]) is None) == (i in allowed)
+
+
+def test_a_name_that_would_turn_one_option_into_another_is_left_out(names):
+    item = question(
+        "Stop all",
+        "Give zinc, then warfarin",
+        "Give zinc, then aspirin",
+        mentions=(mention("B", 16, 24),),
+    )
+    assert {"aspirin", "warfarin"} <= left_out(names, item, rule="mark")
+    assert names.objection(item, "Aspirin") == "equal_to_option"
+    assert names.objection(item, "iron oxide") is None

@@ -86,8 +86,9 @@ def test_the_shipped_tables_know_twins(tmp_path):
         (
             "s.txt",
             "zinc\n",
-            "synonyms 's.txt': expected a .csv or .tsv table, got FOLDER/s.txt; give 'default', "
-            "'none' or a .csv or .tsv table with the columns concept, name",
+            "synonyms 's.txt': cannot tell what kind of file FOLDER/s.txt is; give 'default', "
+            "'none', a .csv or .tsv table with the columns concept, name, UMLS' MRCONSO.RRF or "
+            "an .obo file",
         ),
     ],
 )
@@ -102,6 +103,6 @@ def test_a_missing_table_is_named_with_its_place(tmp_path):
     with pytest.raises(UsageError) as error:
         load_synonyms("defaults", tmp_path)
     assert str(error.value).replace(str(tmp_path), "FOLDER") == (
-        "synonyms 'defaults': no such file at FOLDER/defaults; give 'default', 'none' or a .csv "
-        "or .tsv table with the columns concept, name"
+        "synonyms 'defaults': no such file at FOLDER/defaults; give 'default', 'none', a .csv "
+        "or .tsv table with the columns concept, name, UMLS' MRCONSO.RRF or an .obo file"
     )

@@ -6,10 +6,13 @@ from typing import Any
 import pytest
 
 from medstress.errors import UsageError
-from medstress.experiment.config import VictimTable
+from medstress.experiment.config import AttackTable, VictimTable
+from medstress.experiment.cost import estimate
 from medstress.experiment.labels import unique_labels
-from medstress.experiment.parts import task_of
-from medstress.experiment.run import prepare
+from medstress.experiment.manifest import describe
+from medstress.experiment.parts import make_attacks, open_victims, task_of
+from medstress.experiment.run import Watcher, prepare, run
+from medstress.items import Mention, Question
 from medstress.tasks.multiple_choice import AnswerBy
 
 ALL = frozenset({"generate", "score", "choose"})
@@ -26,6 +29,7 @@ def task(kinds: frozenset[str], **given: Any) -> Any:
         (MODEL, {}, AnswerBy.LETTER),
         (MODEL, {"answer_by": "text", "prompt": "cloze"}, AnswerBy.TEXT),
         (MODEL, {"answer_by": "generate"}, AnswerBy.GENERATE),
+        (frozenset({"rank"}), {"answer_by": "head", "prompt": "question"}, AnswerBy.HEAD),
         (frozenset({"choose"}), {"prompt": "cloze"}, AnswerBy.CHOICE),
         (ALL, {}, AnswerBy.CHOICE),
         (ALL, {"answer_by": "letter"}, AnswerBy.LETTER),
@@ -60,7 +64,19 @@ def test_a_victim_answers_as_its_table_and_its_back_end_say(
             MODEL,
             {"prompt": "cloze"},
             "victim 'v': prompt 'cloze' does not list the options, so only answer_by = \"text\" "
-            "makes sense with it",
+            'or "head" makes sense with it',
+        ),
+        (
+            MODEL,
+            {"answer_by": "head", "prompt": "question"},
+            "victim 'v': backend 'b' cannot answer by head",
+        ),
+        (
+            frozenset({"rank"}),
+            {"answer_by": "head"},
+            "victim 'v': a head reads the question and one option at a time, and prompt 'qstab' "
+            'lists the options; use prompt = "question" or a plain template with '
+            "lists_options = false",
         ),
     ],
 )
@@ -136,3 +152,122 @@ def test_deterministic_attacks_run_once_and_others_once_a_seed(
     prepared = prepare(experiment)
     assert prepared.n_trials(1) == 9
     assert prepared.n_trials(2) == 18
+
+
+def test_a_victim_known_to_give_no_scores_is_refused_where_an_attack_needs_them() -> None:
+    experiment = {
+        "experiment": {"name": "x"},
+        "dataset": {"name": "sample"},
+        "entities": {"type": "drugs", "vocabulary": "drugs", "embedding": "ngram"},
+        "victim": {"backend": "mock", "answer_by": "generate"},
+        "attack": {"name": "entity_substitution", "n": 1, "victim_span": "saliency"},
+    }
+    with pytest.raises(UsageError) as caught:
+        prepare(experiment)
+    assert str(caught.value) == (
+        "attack 'entity_substitution' needs the victim's scores (victim_span = 'saliency'), and "
+        "victim 'mock' answers by generate, which has none: use answer_by = \"letter\" or "
+        '"text", or another victim_span'
+    )
+
+
+def test_labels_name_what_differs_and_was_written() -> None:
+    tables = [
+        {"sampler": "random"},
+        {"n": -20},
+        {"n": -20, "variants": "mark"},
+        {"n": -20, "choices": "as_published"},
+    ]
+    attacks = make_attacks([AttackTable(name="entity_substitution", **table) for table in tables])
+    assert [part.label for part in attacks] == [
+        "entity_substitution sampler=random choices=default",
+        "entity_substitution sampler=pdws n=-20 choices=default",
+        "entity_substitution sampler=pdws n=-20 choices=default variants=mark",
+        "entity_substitution sampler=pdws n=-20 choices=as_published",
+    ]
+
+
+ZOO: dict[str, Any] = {
+    "experiment": {"name": "x", "seeds": [0]},
+    "dataset": {"name": "sample", "limit": 4},
+    "entities": {"type": "drugs", "vocabulary": "drugs", "embedding": "ngram"},
+    "victim": {"name": "v", "backend": "mock", "answer_by": "generate"},
+    "attack": {"name": "discrete_zoo", "budget": 4},
+}
+
+
+def test_an_attack_on_probabilities_refuses_a_victim_that_only_writes(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        run(ZOO, out=tmp_path / "run")
+    assert str(caught.value) == (
+        "attack 'discrete_zoo' needs the victim's scores (answers = 'soft'), and victim 'v' "
+        'answers by generate, which has none: use answer_by = "letter" or "text", or '
+        "another answers"
+    )
+
+
+def test_with_hard_answers_it_may_write(tmp_path: Path) -> None:
+    hard = ZOO | {"attack": {"name": "discrete_zoo", "budget": 4, "answers": "hard"}}
+    assert run(hard, out=tmp_path / "run").summary()["experiment"]["complete"]
+
+
+def diseases(tmp_path: Path, **entities: Any) -> dict[str, Any]:
+    (tmp_path / "names.txt").write_text("asthma\ngout\nscurvy\nno disease at all\n", "utf-8")
+    table = {"type": "diseases", "vocabulary": str(tmp_path / "names.txt"), "embedding": "ngram"}
+    return {
+        "experiment": {"name": "x"},
+        "dataset": {"name": "sample"},
+        "entities": {**table, **entities},
+        "victim": {"backend": "mock"},
+        "attack": {"name": "entity_substitution", "sampler": "nearest", "budget": 2},
+    }
+
+
+def test_names_outside_an_ontology_are_told_recorded_and_not_counted_for_the_budget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
+    told: list[str] = []
+    prepared = prepare(diseases(tmp_path, distance="mondo"), watcher=Watcher(note=told.append))
+    sentence = "group 'diseases': 1 of 4 names are outside MONDO: never drawn"
+    assert sentence in told
+    assert sentence in list(estimate(prepared))
+    prepared.victims = open_victims(prepared.experiment.victim, prepared.base, told.append)
+    (recorded,) = describe(prepared, {})["groups"].values()
+    assert (recorded["distance"], recorded["n_undefined"]) == ("mondo", 1)
+    assert recorded["undefined"] == sentence
+    with pytest.raises(
+        UsageError, match=r"group 'diseases' \(3 names that are not outside MONDO\)"
+    ):
+        prepare(diseases(tmp_path, distance="mondo"), overrides=["attack.budget=4"])
+
+
+def test_a_key_outside_an_ontology_makes_the_item_not_attackable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
+    prepared = prepare(diseases(tmp_path, distance="mesh"))
+    (group,), (part,) = prepared.groups, prepared.attacks
+    mention = Mention(field="B", start=0, end=4, type="T047")
+    for key, reason in (
+        ("asthma", None),
+        ("Aspirin", "the key 'Aspirin' is outside MeSH, so no name has a distance from it"),
+    ):
+        item = Question(id="q", stem="?", options=(key, "gout"), key="A", mentions=(mention,))
+        assert part.attack.obstacle(item, group.resources) == reason
+
+
+def test_a_path_length_is_refused_for_drugs(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="'mondo' is a path length between diseases"):
+        prepare(diseases(tmp_path, type="drugs", distance="mondo"))
+
+
+def test_choices_of_a_group_change_its_pooling_only_where_models_pool(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
+    hashes = {
+        prepare(diseases(tmp_path, choices=choices)).groups[0].perturbations.hash
+        for choices in ("default", "as_published", "as_released")
+    }
+    assert len(hashes) == 1

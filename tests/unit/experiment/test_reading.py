@@ -75,7 +75,9 @@ def test_the_file_these_tests_start_from_is_fine(tmp_path: Path) -> None:
         (
             "attack",
             "zzz = 4",
-            "line 14: unknown key 'zzz' of entity_substitution (known: budget, n, sampler)",
+            "line 14: unknown key 'zzz' of entity_substitution (known: budget, "
+            "choices, continue_on_invalid, goal, max_edit_distance, n, sampler, "
+            "unreadable_is_success, variants, victim_span)",
         ),
     ],
 )
@@ -160,19 +162,7 @@ def test_a_wrong_type_or_value_is_named_with_its_line(
         (
             "entities",
             'recogniser = "spacy"',
-            "line 9: recogniser = 'spacy' is not built yet; this version has only "
-            "recogniser = 'given'",
-        ),
-        (
-            "entities",
-            'distance = "mesh"',
-            "line 9: distance = 'mesh' is not built yet; this version has only distance = 'cosine'",
-        ),
-        (
-            "entities",
-            'choices = "as_released"',
-            "line 9: choices = 'as_released' is not built yet; this version has only "
-            "choices = 'default'",
+            "line 6: recogniser = 'spacy' needs the key 'model', a pipeline",
         ),
         ("victim", "price_in = 1.0", "line 11: price_in is not built yet"),
         (
@@ -181,35 +171,10 @@ def test_a_wrong_type_or_value_is_named_with_its_line(
             "line 11: wrap = ['instructed'] is not built yet; this version has only wrap = []",
         ),
         (
-            "victim",
-            'answer_by = "head"',
-            "line 11: answer_by = 'head' is not built yet; this version has only "
-            "answer_by = 'letter' or answer_by = 'text' or answer_by = 'generate'",
-        ),
-        (
             "attack",
-            'goal = "B"',
-            "line 14: goal = 'B' is not built yet; this version has only goal = 'untargeted'",
+            "attempts = 5",
+            "line 14: attempts is not built yet",
         ),
-        (
-            "attack",
-            'victim_span = "saliency"',
-            "line 14: victim_span = 'saliency' is not built yet; this version has only "
-            "victim_span = 'nearest'",
-        ),
-        (
-            "attack",
-            'variants = "mark"',
-            "line 14: variants = 'mark' is not built yet; this version has only "
-            "variants = 'exclude'",
-        ),
-        (
-            "attack",
-            "max_edit_distance = {tokens = 3}",
-            "line 14: max_edit_distance = {'tokens': 3} is not built yet; this version has only "
-            "max_edit_distance = 0",
-        ),
-        ("attack", "learning_rate = 0.1", "line 14: learning_rate is not built yet"),
     ],
 )
 def test_what_is_not_built_yet_is_refused(
@@ -223,7 +188,12 @@ def test_what_is_not_built_yet_is_refused(
     [
         ('"sample"', '"biosses"', "line 5: name = 'biosses' is not built yet"),
         ('"mock"', '"openai"', "line 10: backend = 'openai' is not built yet"),
-        ('"random"', '"exhaustive"', "line 13: sampler = 'exhaustive' is not built yet"),
+        (
+            '"random"',
+            '"exhaustive"\nbudget = 8',
+            "line 13: entity_substitution: sampler 'exhaustive' takes no budget (it asks the whole "
+            "vocabulary); leave budget = 8 out",
+        ),
         (
             '"entity_substitution"',
             '"medfuzz"',
@@ -233,7 +203,7 @@ def test_what_is_not_built_yet_is_refused(
             '"entity_substitution"',
             '"entity_substitutoin"',
             "line 12: unknown attack 'entity_substitutoin'; did you mean 'entity_substitution'? "
-            "(installed: entity_substitution)",
+            "(installed: discrete_zoo, entity_substitution)",
         ),
         ("[0, 1]", "[0, 1, 0]", "line 3: seeds = [0, 1, 0]: value error, seeds repeat"),
         ("[0, 1]", '[0, "1"]', "line 3: seeds = '1': input should be a valid integer"),
@@ -260,16 +230,42 @@ def test_a_value_that_cannot_be_used_is_refused(
     assert refusal(tmp_path, LINES.replace(old, new, 1)) == f"e.toml, {sentence}"
 
 
-FIXED = ['goal = "untargeted"', 'victim_span = "nearest"', "continue_on_invalid = false"]
+def test_a_word_that_names_no_distance_is_refused_with_its_line(tmp_path: Path) -> None:
+    assert refusal(tmp_path, with_line("entities", 'distance = "mondoo"')) == (
+        "e.toml, line 9: distance = 'mondoo': expected one of cosine, euclidean, mondo, mesh, "
+        "\"module:function\" or \"file.py:function\", got 'mondoo'; did you mean 'mondo'?"
+    )
 
 
-@pytest.mark.parametrize("line", [*FIXED, 'choices = "default"', "max_edit_distance = 0"])
-def test_the_only_value_that_is_built_may_be_written(tmp_path: Path, line: str) -> None:
+@pytest.mark.parametrize("distance", ["euclidean", "mondo", "mesh", "mine.py:h"])
+def test_every_distance_of_the_interface_may_be_written(tmp_path: Path, distance: str) -> None:
+    experiment = read(tmp_path, with_line("entities", f'distance = "{distance}"'))
+    assert experiment.entities[0].distance == distance
+
+
+@pytest.mark.parametrize(
+    ("line", "key", "value"),
+    [
+        ('goal = "B"', "goal", "B"),
+        ('victim_span = "saliency"', "victim_span", "saliency"),
+        ("continue_on_invalid = true", "continue_on_invalid", True),
+        ('choices = "as_released"', "choices", "as_released"),
+        ("max_edit_distance = {tokens = 3}", "max_edit_distance", {"tokens": 3}),
+    ],
+)
+def test_keys_of_an_attack_are_handed_on_as_written(
+    tmp_path: Path, line: str, key: str, value: object
+) -> None:
     experiment = read(tmp_path, with_line("attack", line))
-    assert experiment.attack[0].parameters == {"sampler": "random"}
+    assert experiment.attack[0].parameters == {"sampler": "random", key: value}
 
 
-@pytest.mark.parametrize("table", ["role.judge", "test", "analysis", "[require]", "tune", "train"])
+def test_the_only_value_that_is_built_may_be_written(tmp_path: Path) -> None:
+    experiment = read(tmp_path, with_line("victim", "wrap = []"))
+    assert "wrap" not in experiment.victim[0].model_dump()
+
+
+@pytest.mark.parametrize("table", ["role.judge", "test", "[require]", "train"])
 def test_a_table_that_is_not_built_yet_is_refused(tmp_path: Path, table: str) -> None:
     name = table.strip("[]").partition(".")[0]
     expected = f"e.toml, line 14: the table [{name}] is not built yet"
@@ -313,7 +309,7 @@ def test_tables_are_checked(tmp_path: Path, text: str, sentence: str) -> None:
         (
             'sampler = "pwds"\nn = 1',
             "entity_substitution: unknown sampler 'pwds'; did you mean 'pdws'? "
-            "(known: random, pdws, nearest, farthest)",
+            "(known: random, pdws, nearest, farthest, exhaustive)",
         ),
         ('sampler = "nearest"\nn = 1', "entity_substitution: sampler 'nearest' takes no n"),
         (
@@ -449,9 +445,9 @@ class TestSet:
                 "'budget'?",
             ),
             (
-                "attack.goal=B",
-                "e.toml, line 11: goal = 'B' is not built yet; this version has "
-                "only goal = 'untargeted'",
+                "attack.goal=Z",
+                "e.toml, line 11: entity_substitution: goal = 'Z': expected 'untargeted' or an "
+                "option letter from A to J",
             ),
             ("dataset.limit=two", "e.toml, line 4: limit = 'two': input should be a valid integer"),
             ("victim.use=false", "e.toml, line 9: every [[victim]] entry has use = false"),
@@ -496,6 +492,19 @@ def test_a_dict_is_checked_like_a_file() -> None:
         )
     expected = "experiment, [experiment]: unknown key 'sedes'; did you mean 'seeds'?"
     assert str(caught.value) == expected
+
+
+def test_an_entry_that_is_switched_off_may_wait_for_a_later_version(tmp_path: Path) -> None:
+    path = tmp_path / "e.toml"
+    path.write_text(LINES + '\n[[attack]]\nname = "medfuzz"\nruns = 3\nuse = false\n')
+    assert [attack.name for attack in read_experiment(path).attack] == ["entity_substitution"]
+    assert "is not built yet" in refusal(tmp_path, path.read_text(), "attack.medfuzz.use=true")
+
+
+def test_the_experiment_of_the_real_run_is_read() -> None:
+    found = read_experiment(Path(__file__).parents[3] / "benchmarks" / "xian" / "medmcqa.toml")
+    assert [victim.answer_by for victim in found.victim] == ["letter", "text", "head"]
+    assert {group.limit for group in found.entities} == {500}
 
 
 class TestKnownGaps:

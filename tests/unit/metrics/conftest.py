@@ -48,6 +48,8 @@ def make(**given: Any) -> TrialRow:
         values |= {"first_success": 1, "replacement": "aspirin", "variant_class": "different"}
         values |= {"valid": True}
     values |= given
+    if values["valid"] and "first_valid_success" not in given:
+        values["first_valid_success"] = values["first_success"]
     values["trial_id"] = "/".join(
         str(values[name]) for name in ("dataset", "group", "victim", "attack", "seed", "item_id")
     )

@@ -31,7 +31,7 @@ FIELDS = [
     *("n_eligible", "n_flipped", "n_held", "n_measured", "n_cut_short", "n_failed"),
     *("n_unreadable_answers", "accuracy", "chance", "above_chance", "accuracy_after"),
     *("asr", "asr_decided", "asr_valid", "n_validity_unknown", "n_censored"),
-    *("asr_by_variant", "asr_at", "queries", "queries_to_success"),
+    *("asr_by_variant", "asr_at", "asr_valid_at", "queries", "queries_to_success"),
     *("diversity", "diversity_unbiased", "prompt_similarity"),
 ]
 
@@ -51,7 +51,7 @@ Summary = Callable[..., dict[str, Any]]
 
 def estimates(row: dict[str, Any]) -> list[dict[str, Any]]:
     plain = [value for value in row.values() if isinstance(value, dict) and "low" in value]
-    return [*plain, *row["asr_by_variant"].values(), *row["asr_at"]]
+    return [*plain, *row["asr_by_variant"].values(), *row["asr_at"], *row["asr_valid_at"]]
 
 
 @settings(max_examples=40, deadline=None)
@@ -104,6 +104,10 @@ def test_the_curve_never_falls_and_ends_at_asr(
         assert curve[-1] == {"budget": len(curve), **row["asr"]}
         if row["n_eligible"]:
             assert all(a["value"] <= b["value"] for a, b in pairwise(curve))
+        valid = row["asr_valid_at"]
+        assert valid[-1] == {"budget": len(valid), **row["asr_valid"]}
+        if row["n_eligible"]:
+            assert all(a["value"] <= b["value"] for a, b in zip(valid, curve, strict=True))
 
 
 @settings(max_examples=40, deadline=None)

@@ -236,7 +236,10 @@ def trial(i: int = 0, **changes: Any) -> TrialRow:
         "first_success": 1 + i % 8,
         "first_valid_success": 1 + i % 8,
         "first_success_attempt": None,
+        "first_success_answer": letter,
+        "first_success_replacement": replacement,
         "censored": False,
+        "n_excluded": "{}",
         "option": letter,
         "replaced": options[wrong],
         "replacement": replacement,
@@ -253,6 +256,7 @@ def trial(i: int = 0, **changes: Any) -> TrialRow:
         "prompt_before": prompt(question, options),
         "prompt_after": prompt(question, new),
         "error": None,
+        "prompt_similarity": None,
     }
     return TrialRow(**fields | changes)
 

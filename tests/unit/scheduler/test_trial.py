@@ -13,14 +13,14 @@ from medstress.backends.mock import MockBackend
 from medstress.calls import Choose, Chosen, Failure, Generate, Generated, Reply, Request
 from medstress.errors import BudgetExhausted
 from medstress.items import Candidate, Question
-from medstress.outcomes import Outcome, Prediction, Verdict
-from medstress.queries import Ask, Consult, Predict
+from medstress.outcomes import Outcome, Prediction, Untargeted, Verdict
+from medstress.queries import Ask, Consult, Predict, ask, clean_answer
+from medstress.scheduler.result import TrialResult
 from medstress.scheduler.trial import (
     FLIP_CHECK_SAMPLE,
     Need,
     Purpose,
     Trial,
-    TrialResult,
     conduct,
 )
 from medstress.testing import tiny_questions
@@ -107,7 +107,9 @@ def test_the_first_wrong_answer_is_the_success_and_is_asked_again_alone(
     assert result.verdict is Verdict.FLIPPED
     assert (result.first_success, result.n_asked) == (2, 2)
     assert result.pick == query_of("bad").candidate
-    assert result.after == Prediction(outcome=Outcome.WRONG, answer="B", reached_goal=True)
+    assert result.after == Prediction(
+        outcome=Outcome.WRONG, answer="B", reached_goal=True, is_success=True
+    )
     assert result.repeats is True
     check = needs[-1]
     assert (check.purpose, check.query, check.alone) == (Purpose.FLIP_CHECK, 2, True)
@@ -420,3 +422,48 @@ def test_work_ahead_that_cannot_be_prepared_is_left_out(
     needs, result = play(trial_of(by_hand(body=announces)), by_option())
     assert result.verdict is Verdict.HELD
     assert len(list(needs[1].ahead)) == 1
+
+
+class Probing:
+    """Reads the clean answer, probes with `bad`, then asks `y`."""
+
+    stream, budget, deterministic, goal = "probing", 2, True, Untargeted()
+
+    def __init__(self) -> None:
+        self.told: list[Prediction] = []
+
+    def spec(self) -> dict[str, Any]:
+        return {"name": "probing", "budget": 2}
+
+    def obstacle(self, item: Question, resources: Any) -> None:
+        return None
+
+    def run(self, item: Question, rng: Any, resources: Any) -> Any:
+        self.told.append((yield from clean_answer()))
+        clean = Candidate(item=item)
+        for name, probe in (("bad", True), ("y", False)):
+            query = Predict(clean.edit(item.mentions[1], name), probe=probe)
+            self.told.extend((yield from ask([query])))
+        return None
+
+
+def test_a_probe_is_paid_for_and_is_never_a_success(trial_of: Make) -> None:
+    attack = Probing()
+    needs, result = play(trial_of(attack), by_option(bad=WRONG))
+    assert (result.verdict, result.n_asked, result.first_success) == (Verdict.HELD, 2, None)
+    assert [need.query for need in needs] == [0, 1, 2]
+    assert (attack.told[1].answer, attack.told[1].reached_goal) == ("B", False)
+
+
+def test_a_success_after_a_probe_has_the_number_of_its_query(trial_of: Make) -> None:
+    _, result = play(trial_of(Probing()), by_option(bad=WRONG, y=WRONG))
+    assert (result.verdict, result.first_success) == (Verdict.FLIPPED, 2)
+    assert result.pick is not None
+    assert result.pick.options[1] == "y"
+
+
+def test_the_clean_answer_is_the_baseline_and_costs_nothing(trial_of: Make) -> None:
+    attack = Probing()
+    needs, result = play(trial_of(attack), by_option())
+    assert attack.told[0] == result.before
+    assert len(needs) == 1 + attack.budget

@@ -14,6 +14,7 @@ from medstress.calls import (
     Decoding,
     Generate,
     Generated,
+    Rank,
     Request,
     Score,
     Scored,
@@ -159,6 +160,23 @@ def test_the_parser_of_the_task_is_used() -> None:
     assert drive(strict, reply)[1].outcome is Outcome.UNREADABLE
 
 
+def test_a_head_is_asked_for_each_option_by_itself() -> None:
+    reply = Scored(log_probs=(-3.0, -0.1, -2.0), n_tokens=(5, 6, 7))
+    (request,), prediction = drive(task(AnswerBy.HEAD, "question"), reply)
+    assert request == Request(
+        Rank(str(load_template("question").render(CANDIDATE)), CANDIDATE.options)
+    )
+    assert (prediction.outcome, prediction.answer) == (Outcome.RIGHT, "B")
+    assert sum(probabilities(prediction)) == pytest.approx(1)
+    assert prediction.mass is None
+
+
+def test_a_head_that_gives_no_numbers_is_unreadable() -> None:
+    reply = Scored(log_probs=(math.nan, -0.1, -2.0), n_tokens=(5, 6, 7))
+    _, prediction = drive(task(AnswerBy.HEAD, "question"), reply)
+    assert prediction.outcome is Outcome.UNREADABLE
+
+
 @pytest.mark.parametrize(
     ("reply", "outcome", "answer"),
     [
@@ -191,5 +209,7 @@ def test_the_spec_tells_tasks_apart() -> None:
         task(AnswerBy.GENERATE, parser="exact"),
         task(AnswerBy.GENERATE, decoding=Decoding(temperature=1.0)),
         task(AnswerBy.LETTER, "chat"),
+        task(AnswerBy.TEXT, "question"),
+        task(AnswerBy.HEAD, "question"),
     ]
     assert len({str(t.spec()) for t in specs}) == len(specs)

@@ -51,7 +51,7 @@ C: Heparin"""
 
 
 def test_these_templates_are_shipped() -> None:
-    assert shipped_prompts() == ["chat", "cloze", "medmcqa", "qstab"]
+    assert shipped_prompts() == ["chat", "cloze", "medmcqa", "qstab", "question"]
 
 
 @pytest.mark.parametrize(
@@ -118,8 +118,8 @@ def test_an_unknown_template_is_refused_with_a_suggestion(tmp_path: Path) -> Non
     with pytest.raises(UsageError) as caught:
         load_template("qstb", tmp_path)
     assert str(caught.value) == (
-        "prompt 'qstb' is neither a shipped template (chat, cloze, medmcqa, qstab) nor a file; "
-        "did you mean 'qstab'?"
+        "prompt 'qstb' is neither a shipped template (chat, cloze, medmcqa, qstab, question) "
+        "nor a file; did you mean 'qstab'?"
     )
 
 

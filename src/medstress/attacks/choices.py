@@ -1,0 +1,87 @@
+"""What `choices` makes of the keys that are not written: METHODS, section 7.
+
+`default` is ours, `as_published` what Xian et al. (2025) state, `as_released` what their released
+code does. Only defaults follow from it: a key that is written keeps its value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from medstress.errors import UsageError, did_you_mean
+from medstress.resources import Exclusions
+
+BY_CHOICES: Any = None
+"""Stands for a default that follows from `choices`; a frozen dataclass fills it in."""
+
+CHOICES = ("default", "as_published", "as_released")
+VARIANTS = ("exclude", "mark")
+BUDGET = 8
+MAX_EXPONENT = 200
+
+
+def default_budget(choices: str) -> int:
+    """Perturbed queries an item.
+
+    The released code starts its counter at 1 after the clean call, so that one query fewer is
+    left (row 2).
+
+    >>> default_budget("default"), default_budget("as_released")
+    (8, 7)
+    """
+    return BUDGET - 1 if choices == "as_released" else BUDGET
+
+
+def default_victim_span(choices: str, sampler: str) -> str:
+    """Which span is replaced: the nearest for every sampler.
+
+    The released script for random sampling takes a random distractor (row 18).
+    """
+    return "random" if choices == "as_released" and sampler == "random" else "nearest"
+
+
+def default_variants(choices: str) -> str:
+    """Whether variants of the key are left out, or asked and marked (row 19)."""
+    return "exclude" if choices == "default" else "mark"
+
+
+def default_unreadable(choices: str) -> bool:
+    """Whether an unreadable answer is a success (row 3)."""
+    return choices == "as_released"
+
+
+def exclusions(choices: str, variants: str) -> Exclusions:
+    """Which names are never drawn (row 19).
+
+    >>> exclusions("default", "mark"), exclusions("as_published", "mark")
+    ('mark', 'key_string')
+    """
+    if variants == "exclude":
+        return "exclude"
+    # The paper and its code drop the key's text alone; we never repeat another option.
+    return "mark" if choices == "default" else "key_string"
+
+
+def check_word(attack: str, key: str, value: object, known: Iterable[str]) -> None:
+    """Refuse a value that is none of the known words.
+
+    Raises:
+        UsageError: one sentence.
+    """
+    words = tuple(known)
+    if not isinstance(value, str) or value not in words:
+        raise UsageError(
+            f"{attack}: unknown {key} {value!r}{did_you_mean(str(value), words)} "
+            f"(known: {', '.join(words)})"
+        )
+
+
+def check_flag(attack: str, key: str, value: object) -> None:
+    """Refuse a value that is neither true nor false.
+
+    Raises:
+        UsageError: one sentence.
+    """
+    if type(value) is not bool:
+        raise UsageError(f"{attack}: {key} must be true or false, got {value!r}")

@@ -1,0 +1,142 @@
+"""How far a replacement may lie from what it replaces: the template's constraint.
+
+Reference: Xian et al., "Assessing biomedical knowledge robustness in large language models by
+query-efficient sampling attacks", TMLR 2025, Algorithm 1 (the edit distance epsilon).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from rapidfuzz.distance import Levenshtein
+
+from medstress.attacks.protocol import Validity
+from medstress.errors import UsageError
+from medstress.items import Candidate, Mention, Question
+from medstress.resources import Exclusions, Resources
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+CaseCopy: TypeAlias = Callable[[str, str], str]
+"""(name, replaced text) -> the name as it will stand."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditLimit:
+    """The largest Levenshtein distance of the replaced span and the replacement as cased."""
+
+    largest: int
+    """Edits allowed, at least 1."""
+    unit: str = "characters"
+    """`characters`, or `tokens`: words parted by white space."""
+
+    def allows(self, original: str, replacement: str) -> bool:
+        """Whether the replacement is near enough.
+
+        >>> EditLimit(largest=1, unit="tokens").allows("acute gout", "Chronic gout")
+        True
+        """
+        if self.unit == "tokens":
+            one, other = original.split(), replacement.split()
+            return Levenshtein.distance(one, other, score_cutoff=self.largest) <= self.largest
+        found = Levenshtein.distance(original, replacement, score_cutoff=self.largest)
+        return found <= self.largest
+
+
+def parse_edit_limit(value: object, attack: str) -> EditLimit | None:
+    """Return the limit that an experiment file gives; None where there is none.
+
+    Args:
+        value: characters as a whole number, or ``{"tokens": 3}``; 0 is no limit.
+        attack: for messages.
+
+    Raises:
+        UsageError: something else.
+
+    >>> parse_edit_limit({"tokens": 3}, "swap")
+    EditLimit(largest=3, unit='tokens')
+    """
+    unit, largest = "characters", value
+    if isinstance(value, Mapping) and len(value) == 1:
+        ((unit, largest),) = value.items()
+    if unit not in ("characters", "tokens") or type(largest) is not int or largest < 0:
+        raise UsageError(
+            f"{attack}: max_edit_distance must be a whole number of characters or "
+            f"{{tokens = 3}}, 0 for no limit, got {value!r}"
+        )
+    return EditLimit(largest=largest, unit=unit) if largest else None
+
+
+def within(
+    limit: EditLimit | None,
+    original: str,
+    names: Sequence[str],
+    allowed: NDArray[np.int64],
+    copy_case: CaseCopy,
+) -> NDArray[np.int64]:
+    """Return the allowed names that the limit lets through in place of one text.
+
+    Args:
+        limit: None lets all through.
+        original: the text that is replaced.
+        names: the whole vocabulary.
+        allowed: indices of the names to be filtered, ascending.
+        copy_case: how a name is cased before it is compared.
+    """
+    import numpy as np
+
+    if limit is None:
+        return allowed
+    kept = [i for i in allowed.tolist() if limit.allows(original, copy_case(names[i], original))]
+    return np.array(kept, dtype=np.int64)
+
+
+def goal_obstacle(goal: str, item: Question) -> str | None:
+    """Why a targeted attack cannot reach its option on this item, or None."""
+    if goal == item.key:
+        return f"its key is {goal}, the target"
+    if goal != "untargeted" and goal not in item.letters:
+        return f"it has no option {goal}, the target"
+    return None
+
+
+def rule_validity(candidate: Candidate, resources: Resources) -> Validity:
+    """Valid by rule: a name that the default exclusions would have left out is not."""
+    (edit,) = candidate.edits
+    names, item = resources.perturbations, candidate.item
+    objection = names.objection(item, edit.replacement)
+    return Validity(
+        valid=objection is None,
+        reason=objection or "rule",
+        variant_class=names.variant_class(item, edit.replacement),
+    )
+
+
+def count_excluded(
+    candidate: Candidate,
+    resources: Resources,
+    rule: Exclusions,
+    names_for: Callable[[Mention], NDArray[np.int64]] | None,
+) -> dict[str, int]:
+    """Names that are never drawn, by reason; `edit_distance` counts those beyond the limit.
+
+    Args:
+        candidate: one that was asked, or the clean item.
+        resources: what the attack may read.
+        rule: which names are left out.
+        names_for: the names that may replace a span; None where no edit limit is set.
+    """
+    item = candidate.item
+    found = dict(resources.perturbations.n_excluded(item, rule))
+    if names_for is not None and candidate.edits:
+        (edit,) = candidate.edits
+        span = Mention(field=edit.field, start=edit.start, end=edit.end, type="")
+        n_allowed = resources.perturbations.allowed(item, rule).size
+        beyond = n_allowed - names_for(span).size
+        if beyond:
+            found["edit_distance"] = beyond
+    return found

@@ -1,0 +1,334 @@
+"""DiscreteZOO on spans: estimate a gradient from a few names, ask the name it points to.
+
+References:
+    Nathaniel Berger et al., "Don't search for a search method: simple heuristics suffice for
+    adversarial text attacks", EMNLP 2021.
+    R. Patrick Xian et al., "Assessing biomedical knowledge robustness in large language models
+    by query-efficient sampling attacks", TMLR 2025, section 3.3, Eqs. 4-6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from medstress.attacks.choices import exclusions
+from medstress.attacks.constraints import (
+    CaseCopy,
+    count_excluded,
+    goal_obstacle,
+    parse_edit_limit,
+    rule_validity,
+    within,
+)
+from medstress.attacks.protocol import SearchOn, Validity
+from medstress.attacks.spans import distractor_spans, key_kept, span_text
+from medstress.attacks.zeroth_order import (
+    Indices,
+    cosines,
+    estimate_gradient,
+    hard_log_probs,
+    margin_score,
+    most_similar,
+)
+from medstress.attacks.zoo_places import Place, Purse, spans_with_vectors
+from medstress.attacks.zoo_settings import (
+    LEAST_STEP,
+    NAME,
+    by_choices,
+    check,
+    followed,
+    settle,
+)
+from medstress.errors import TrialError
+from medstress.items import Candidate, Mention, Question
+from medstress.outcomes import Prediction
+from medstress.queries import Predict, Replies, Step, Steps, clean_answer
+from medstress.resources import Exclusions, Resources
+from medstress.text import copy_case, copy_case_as_released
+
+if TYPE_CHECKING:
+    from numpy.random import Generator as Rng
+
+_Part: TypeAlias = Generator[Step, Replies, Candidate | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscreteZoo:
+    """Ask a few names near a distractor entity, then the one that their scores point to.
+
+    At one entity e0: M names c_i, drawn from its nearest in the embedding, are asked; from the
+    changes of the score a gradient g is estimated (Eq. 5); the name nearest to e0 + lambda g is
+    asked as well (Eqs. 4 and 6). So a step costs M + 1 queries. Then comes the next entity, and
+    after the last the first again with fresh names, until the budget is used or the victim errs.
+
+    Where g is zero (no change of the score, as always with `answers = "hard"`) there is no
+    direction to follow: a name drawn from the pool is asked instead.
+
+    *Differs from the paper*: what could be a second right answer is not asked; the search goes
+    on after one pass over the entities; g is a sum, not a mean. *Differs from the released
+    code*: the step is taken (docs: discrete-zoo).
+    """
+
+    budget: int = 8
+    """Perturbed queries an item, 3 (two names and one step) to 1,000."""
+    choices: str = "default"
+    """`default`; `as_published`: `aggregate = "mean"`, `rounds = "one_pass"`,
+    `variants = "mark"`; `as_released`: what the released code amounts to, draws from a
+    neighbourhood without any gradient. Changes only defaults."""
+    candidates: int = by_choices(3, as_released=10)
+    """M, names asked for one estimate, from 2."""
+    learning_rate: float = by_choices(10.0, as_released=0.1)
+    """lambda, > 0, on unit vectors. With 10 the estimate decides where the step ends, with 0.1
+    the entity does; larger changes little."""
+    similarity_threshold: float | str = "off"
+    """Least cosine of a name and the entity that it replaces; `off`: any."""
+    word_ranking: str = by_choices("random", as_released="given")
+    """Order of the entities: `random`; `importance`: largest drop of the key's log probability
+    when the entity is deleted first, one query each; `given`: as in the text."""
+    answers: str = by_choices("soft", as_released="hard")
+    """`soft`: the victim's option probabilities; `hard`: only what it answers, so that the
+    estimate is always zero."""
+    multiplier: int = 5
+    """Names are drawn from the `multiplier` * M nearest that were not asked yet."""
+    kappa: float = 0.0
+    """How far beyond the border of a wrong answer the score still grows."""
+    normalise_displacements: bool = True
+    """Directions of length 1."""
+    normalise_differences: bool = True
+    """Changes of the score divided by the distance."""
+    aggregate: str = by_choices("sum", as_published="mean")
+    """`sum` or `mean` over the M names."""
+    rounds: str = by_choices("until_budget", as_published="one_pass", as_released="one_pass")
+    """`until_budget`: entity after entity, again and again with fresh names; `one_pass`: each
+    entity once."""
+    update: str = by_choices("gradient", as_released="none")
+    """`gradient`; `none`: the step is left out, which leaves draws from a neighbourhood."""
+    variants: str = by_choices("exclude", as_published="mark", as_released="mark")
+    """`exclude`: variants and synonyms of the key are never asked; `mark`: they are asked."""
+    goal: str = "untargeted"
+    """`untargeted`, or the option letter that the victim shall answer."""
+    continue_on_invalid: bool = by_choices(None)
+    """Whether the search goes on for a valid success after an invalid one. Default: true where
+    variants is `mark`."""
+    unreadable_is_success: bool = by_choices(False, as_released=True)
+    """Whether an unreadable answer is a success."""
+    max_edit_distance: int | Mapping[str, int] = 0
+    """Largest edit distance of entity and name: characters, or `{tokens = 3}`; 0 = no limit."""
+    count_baseline: bool = by_choices(False, as_released=True)
+    """Whether the question on the clean item uses up one query of the budget."""
+
+    def __post_init__(self) -> None:
+        for key, value in settle(self).items():
+            object.__setattr__(self, key, value)
+        check(self)
+
+    @property
+    def stream(self) -> str:
+        """The random stream, the same for all parameters."""
+        return NAME
+
+    @property
+    def deterministic(self) -> bool:
+        """False: names are drawn."""
+        return False
+
+    @property
+    def needs_scores(self) -> str | None:
+        """The setting for which the victim must give scores, or None."""
+        return "answers = 'soft'" if self.answers == "soft" else None
+
+    @property
+    def search_on(self) -> SearchOn:
+        """After which success the search goes on."""
+        return SearchOn.INVALID if self.continue_on_invalid else SearchOn.NEVER
+
+    @property
+    def rule(self) -> Exclusions:
+        """Which names are never drawn."""
+        return exclusions(self.choices, self.variants)
+
+    def spec(self) -> dict[str, Any]:
+        """The parameters, as JSON values."""
+        return {"name": NAME, **asdict(self)}
+
+    def label_parameters(self) -> dict[str, Any]:
+        """What may name the attack in a label: `spec` without what follows from other keys."""
+        follows = followed(self)
+        return {
+            key: None if key in follows and value == follows[key] else value
+            for key, value in self.spec().items()
+        }
+
+    def obstacle(self, item: Question, resources: Resources) -> str | None:
+        """Why the item cannot be attacked, or None."""
+        if not distractor_spans(item, resources):
+            return f"no distractor mentions an entity of type {resources.group}"
+        if reason := goal_obstacle(self.goal, item) or resources.perturbations.obstacle(item):
+            return reason
+        spans = spans_with_vectors(item, resources)
+        if not spans:
+            return f"no entity of type {resources.group} in a distractor has a vector"
+        if resources.perturbations.allowed(item, self.rule).size == 0:
+            return "no name of the vocabulary may replace it"
+        if self.max_edit_distance and not self._spans(item, resources):
+            return "no name of the vocabulary lies within max_edit_distance"
+        return None
+
+    def validity(self, candidate: Candidate, resources: Resources) -> Validity:
+        """Valid by rule: see `rule_validity`."""
+        return rule_validity(candidate, resources)
+
+    def n_excluded(self, candidate: Candidate, resources: Resources) -> dict[str, int]:
+        """Names never asked, by reason; `edit_distance` counts those beyond the limit."""
+        item, limited = candidate.item, bool(self.max_edit_distance)
+        return count_excluded(
+            candidate,
+            resources,
+            self.rule,
+            (lambda span: self._names(item, span, resources)) if limited else None,
+        )
+
+    def most_queries(self, item: Question, resources: Resources) -> int:
+        """Probes, and what every entity can be asked with, as far as the budget goes."""
+        spans = self._spans(item, resources)
+        sizes = [self._names(item, span, resources).size for span in spans]
+        if self.rounds == "one_pass":
+            sizes = [min(size, self.candidates + 1) for size in sizes]
+        n_probes = len(spans) if self.word_ranking == "importance" else 0
+        return int(min(self.budget - self.count_baseline, n_probes + sum(sizes)))
+
+    def run(self, item: Question, rng: Rng, resources: Resources) -> Steps[Candidate | None]:
+        """Attack one item; see `Attack.run`."""
+        purse = Purse(self.budget - self.count_baseline)
+        clean = self._score((yield from clean_answer()), item)
+        if clean is None:
+            raise TrialError(
+                "discrete_zoo: the victim gives no option probabilities, which its gradient is "
+                'estimated from; let it answer by letter or text, or set answers = "hard"'
+            )
+        spans = yield from self._ranked(item, self._spans(item, resources), rng, purse)
+        places = [
+            Place(
+                item,
+                span,
+                resources,
+                self._names(item, span, resources),
+                self.similarity_threshold,
+                self._copy_case,
+            )
+            for span in spans
+        ]
+        while places and purse.left:
+            for place in places:
+                found = yield from self._attack(place, rng, purse, clean)
+                if found is not None:
+                    return found
+            if self.rounds == "one_pass":
+                break
+            places = [place for place in places if place.open.any()]
+        return None
+
+    def _attack(self, place: Place, rng: Rng, purse: Purse, clean: float) -> _Part:
+        """One estimate and one step at one entity."""
+        pool = place.pool(self.multiplier * self.candidates)
+        # The whole pool is shuffled: a budget that ends early asks a prefix of a longer search.
+        shuffled = rng.permutation(pool)
+        drawn = shuffled[: min(self.candidates, purse.left)]
+        rest = shuffled[len(drawn) :]
+        queries = [Predict(place.candidate(name)) for name in drawn]
+        place.open[drawn] = False
+        scores = []
+        for i, query in enumerate(queries):
+            answer = yield from purse.ask(query, queries[i + 1 :])
+            if answer.reached_goal:
+                return query.candidate
+            scores.append(self._score(answer, place.item))
+        if self.update == "none" or not purse.left:
+            return None
+        name = self._step(place, drawn, scores, clean)
+        if name is None and len(rest):
+            name = int(rest[0])  # g = 0: the pool was shuffled, so this is a fresh draw from it
+        if name is None:
+            return None
+        place.open[name] = False
+        query = Predict(place.candidate(name))
+        answer = yield from purse.ask(query)
+        return query.candidate if answer.reached_goal else None
+
+    def _step(
+        self, place: Place, drawn: Indices, scores: Sequence[float | None], clean: float
+    ) -> int | None:
+        """The open name nearest to e0 + lambda g (Eqs. 4 and 6); None where g = 0."""
+        # An unreadable answer has no score and is left out of the estimate.
+        known = [i for i, score in enumerate(scores) if score is not None]
+        open_names = np.flatnonzero(place.open)
+        if not known or not len(open_names):
+            return None
+        gradient = estimate_gradient(
+            place.origin,
+            place.vectors_of(drawn[known]),
+            np.array([scores[i] for i in known], dtype=np.float64) - clean,
+            normalise_displacements=self.normalise_displacements,
+            normalise_differences=self.normalise_differences,
+            aggregate=self.aggregate,
+        )
+        # Plus, where Eq. 4 has a minus: the score is to grow, the paper's margin to fall.
+        target = place.origin + self.learning_rate * gradient
+        if not gradient.any() or not target.any():
+            return None
+        return int(most_similar(cosines(place.vectors, target), open_names, 1)[0])
+
+    def _ranked(
+        self, item: Question, spans: Sequence[Mention], rng: Rng, purse: Purse
+    ) -> Generator[Step, Replies, Sequence[Mention]]:
+        """The entities in the order in which they are attacked."""
+        if self.word_ranking == "given":
+            return spans
+        spans = [spans[i] for i in rng.permutation(len(spans))]
+        # Ranking leaves enough for one step; what it cannot reach comes last, at random.
+        n_probed = min(len(spans), purse.left - LEAST_STEP)
+        if self.word_ranking == "random" or n_probed < 2:
+            return spans
+        purse.left -= n_probed
+        kept = yield from key_kept(item, spans[:n_probed], "word_ranking = 'importance'")
+        # The drop is the clean log probability, which all share, minus what is kept.
+        order = sorted(range(n_probed), key=kept.__getitem__)
+        return [*(spans[i] for i in order), *spans[n_probed:]]
+
+    def _score(self, answer: Prediction, item: Question) -> float | None:
+        """What the search wants to grow; None where the answer does not tell."""
+        scores = answer.scores
+        if self.answers == "hard":
+            if answer.answer is None:
+                return None
+            scores = hard_log_probs(len(item.letters), item.letters.index(answer.answer))
+        if scores is None:
+            return None
+        sought = None if self.goal == "untargeted" else item.letters.index(self.goal)
+        return margin_score(scores, item.letters.index(item.key), sought=sought, kappa=self.kappa)
+
+    def _spans(self, item: Question, resources: Resources) -> list[Mention]:
+        """The entities that some name may replace."""
+        spans = spans_with_vectors(item, resources)
+        if not self.max_edit_distance:
+            return spans
+        return [span for span in spans if self._names(item, span, resources).size]
+
+    def _names(self, item: Question, span: Mention, resources: Resources) -> Indices:
+        """Indices of the names that may replace an entity, ascending."""
+        return within(
+            parse_edit_limit(self.max_edit_distance, NAME),
+            span_text(item, span),
+            resources.perturbations.names,
+            resources.perturbations.allowed(item, self.rule),
+            self._copy_case,
+        )
+
+    @property
+    def _copy_case(self) -> CaseCopy:
+        # The released code lower-cases all but the first character (METHODS 3.4).
+        return copy_case_as_released if self.choices == "as_released" else copy_case

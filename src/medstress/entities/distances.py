@@ -1,0 +1,292 @@
+"""Distances h(key, name) that a perturbation set can be built on; samplers see their values only.
+
+Reference: R. Patrick Xian et al., "Assessing biomedical knowledge robustness in large language
+models by query-efficient sampling attacks", TMLR, 2025: the method asks of h only that h >= 0.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Collection, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+
+import numpy as np
+
+from medstress.entities.encoders import Progress
+from medstress.entities.name_vectors import NameVectors
+from medstress.entities.ontologies import TITLES, Ontology, load_ontology
+from medstress.entities.recent import Recent
+from medstress.entities.semantic_types import types_of
+from medstress.errors import UsageError, did_you_mean
+from medstress.functions import load_function, source_hashes, told
+from medstress.hashing import content_hash
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Indices = NDArray[np.int64]
+
+NAMED = ("cosine", "euclidean", "mondo", "mesh")
+"""Distances with a name; any other is a function of the user's."""
+
+DUPLICATE = 1e-9
+"""A name nearer to the key's text than this is the key itself in the distance's eyes."""
+
+_KEPT_ANCHORS = 512
+
+
+class Distance(Protocol):
+    """How far names lie from an anchor; reading is thread-safe."""
+
+    identity: str
+    """Enters the perturbation set's hash: changes where a value could."""
+    duplicate: float
+    """Names with h below this are the anchor itself."""
+    lack: str
+    """What a name without any distance is, after "is" or "are"."""
+
+    def prepare(
+        self, anchors: Iterable[str], texts: Iterable[str], progress: Progress | None
+    ) -> None:
+        """Get ready for these anchors, in this order, and texts."""
+
+    def between(self, anchor: str) -> Floats:
+        """h(anchor, name) for every name, shape (n_names,), >= 0, read-only; nan: undefined."""
+
+    def to(self, anchor: str, text: str) -> float:
+        """h(anchor, text) for any text; nan where undefined."""
+
+    def undefined(self) -> Indices:
+        """Names without a distance from any anchor, as far as is known beforehand; ascending."""
+
+
+class Cosine:
+    """h = 1 - cos, Xian et al. (2025)."""
+
+    identity = "cosine"
+    duplicate = DUPLICATE
+    lack = "without a vector"
+
+    def __init__(self, vectors: NameVectors) -> None:
+        self._vectors = vectors
+
+    def prepare(
+        self, anchors: Iterable[str], texts: Iterable[str], progress: Progress | None
+    ) -> None:
+        """Embed names, anchors and texts."""
+        self._vectors.prepare(anchors, texts, progress)
+
+    def between(self, anchor: str) -> Floats:
+        """1 - cos(anchor, name)."""
+        return self._vectors.gaps(anchor)
+
+    def to(self, anchor: str, text: str) -> float:
+        """1 - cos(anchor, text)."""
+        return self._vectors.gap(anchor, text)
+
+    def undefined(self) -> Indices:
+        """Names whose vector is zero."""
+        return np.flatnonzero(self._vectors.lengths == 0)
+
+
+class Euclidean(Cosine):
+    """h = |u - v| of the unit vectors, which is sqrt(2 (1 - cos)): the order of `Cosine`."""
+
+    identity = "euclidean"
+    duplicate = math.sqrt(2 * DUPLICATE)
+
+    def between(self, anchor: str) -> Floats:
+        """The distance between the vectors of anchor and name."""
+        return np.sqrt(2 * super().between(anchor))
+
+    def to(self, anchor: str, text: str) -> float:
+        """The distance between the vectors of anchor and text."""
+        return math.sqrt(2 * super().to(anchor, text))
+
+
+class PathLength:
+    """h = edges on the shortest path between the concepts of two names in a hierarchy.
+
+    Where a name stands for several concepts, the nearest pair counts. Names of one concept have
+    h = 0: they are synonyms, and as duplicates never drawn.
+
+    References:
+        R. Rada et al., "Development and application of a metric on semantic nets", IEEE Trans.
+        Syst. Man Cybern. 19(1), 1989.
+    """
+
+    duplicate = DUPLICATE
+
+    def __init__(self, ontology: Ontology, names: Sequence[str]) -> None:
+        self._ontology = ontology
+        self.identity = content_hash(["path length", ontology.hash])
+        self.lack = f"outside {ontology.title}"
+        places = [ontology.places(name) for name in names]
+        self._n_names = len(names)
+        self._inside = np.array([i for i, found in enumerate(places) if found], dtype=np.int64)
+        sizes = [len(found) for found in places if found]
+        self._starts = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
+        self._flat = np.array([node for found in places for node in found], dtype=np.int64)
+        self._rows: Recent[np.float64] = Recent(_KEPT_ANCHORS)
+
+    def prepare(
+        self, anchors: Iterable[str], texts: Iterable[str], progress: Progress | None
+    ) -> None:
+        """Nothing: a row takes a few milliseconds."""
+
+    def between(self, anchor: str) -> Floats:
+        """Edges between anchor and name."""
+        known = self._rows.find(anchor)
+        if known is None:
+            known = np.full(self._n_names, np.nan)
+            sources = self._ontology.places(anchor)
+            if sources and len(self._inside):
+                steps = self._ontology.steps(sources)[self._flat]
+                known[self._inside] = np.fmin.reduceat(steps, self._starts)
+            self._rows.keep(anchor, known)
+        return known
+
+    def to(self, anchor: str, text: str) -> float:
+        """Edges between anchor and text."""
+        sources, ends = self._ontology.places(anchor), self._ontology.places(text)
+        if not sources or not ends:
+            return math.nan
+        return float(np.fmin.reduce(self._ontology.steps(sources)[list(ends)]))
+
+    def undefined(self) -> Indices:
+        """Names outside the hierarchy."""
+        return np.setdiff1d(np.arange(self._n_names), self._inside)
+
+
+class FunctionDistance:
+    """h by a function of the user's: (anchor, names) -> one number >= 0 a name, nan: undefined.
+
+    It is called by one thread at a time and must be deterministic.
+    """
+
+    duplicate = DUPLICATE
+    lack = "without a distance"
+
+    def __init__(
+        self,
+        function: Callable[[str, list[str]], Any],
+        target: str,
+        hashes: Sequence[str],
+        names: Sequence[str],
+    ) -> None:
+        self._function = function
+        self._target = target
+        self._names = list(names)
+        self._lock = threading.Lock()
+        self._rows: Recent[np.float64] = Recent(_KEPT_ANCHORS)
+        # Not the path: an experiment is the same wherever it lies.
+        self.identity = content_hash(["function", target.rpartition(":")[2], *hashes])
+
+    def prepare(
+        self, anchors: Iterable[str], texts: Iterable[str], progress: Progress | None
+    ) -> None:
+        """Try the function on the first anchor, so that a mistake shows before the run."""
+        for anchor in anchors:
+            self.between(anchor)
+            break
+
+    def between(self, anchor: str) -> Floats:
+        """What the function says of anchor and all names."""
+        known = self._rows.find(anchor)
+        if known is None:
+            known = self._ask(anchor, self._names)
+            self._rows.keep(anchor, known)
+        return known
+
+    def to(self, anchor: str, text: str) -> float:
+        """What the function says of anchor and text."""
+        return float(self._ask(anchor, [text])[0])
+
+    def undefined(self) -> Indices:
+        """None: it may depend on the anchor."""
+        return np.array([], dtype=np.int64)
+
+    def _ask(self, anchor: str, names: list[str]) -> Floats:
+        try:
+            with self._lock:
+                answer = self._function(anchor, list(names))
+            values = np.array(answer, dtype=np.float64)
+        except Exception as error:  # noqa: BLE001 - the user's code may raise anything
+            self._refuse(f"raised {told(error)}", anchor)
+        if values.shape != (len(names),):
+            self._refuse(
+                f"returned an array of shape {values.shape}; expected one number a name, shape "
+                f"({len(names)},)",
+                anchor,
+            )
+        wrong = np.flatnonzero((values < 0) | np.isinf(values))
+        if wrong.size:
+            self._refuse(
+                f"returned {values[wrong[0]]:g} for {names[wrong[0]]!r}; expected a finite number "
+                ">= 0, or nan where the distance is undefined",
+                anchor,
+            )
+        return values
+
+    def _refuse(self, what: str, anchor: str) -> NoReturn:
+        raise UsageError(f"distance {self._target!r} {what} (anchor {anchor!r})")
+
+
+def wrong_distance(distance: str) -> str | None:
+    """Why a word names no distance; None where it is one of `NAMED` or ``module:function``."""
+    if distance in NAMED or all(distance.rpartition(":")[::2]):
+        return None
+    return (
+        f'expected one of {", ".join(NAMED)}, "module:function" or "file.py:function", got '
+        f"{distance!r}{did_you_mean(distance, NAMED)}"
+    )
+
+
+def check_types(distance: str, types: Collection[str]) -> None:
+    """Refuse a path length between diseases for a group of other types.
+
+    Raises:
+        UsageError: naming the types that are no diseases.
+    """
+    others = sorted(set(types) - types_of("diseases"))
+    if distance in TITLES and others:
+        shown = ", ".join(others[:3]) + (", ..." if len(others) > 3 else "")
+        raise UsageError(
+            f"entities, key 'distance': {distance!r} is a path length between diseases, so the "
+            f"group's type must be diseases or some of its types, got {shown}; use 'cosine', or "
+            'a function of your own as "file.py:function"'
+        )
+
+
+def open_distance(
+    distance: str, names: Sequence[str], vectors: NameVectors, base: Path
+) -> Distance:
+    """Return a distance over `names`.
+
+    Args:
+        distance: one of `NAMED`, ``module:function`` or ``file.py:function``.
+        names: the vocabulary.
+        vectors: the names' vectors, for the distances that need them.
+        base: folder that a relative file starts from.
+
+    Raises:
+        UsageError: there is no such distance, file or function.
+    """
+    if reason := wrong_distance(distance):
+        raise UsageError(f"entities, key 'distance': {reason}")
+    if distance == "cosine":
+        return Cosine(vectors)
+    if distance == "euclidean":
+        return Euclidean(vectors)
+    if distance == "mondo" or distance == "mesh":
+        return PathLength(load_ontology(distance), names)
+    function, path = load_function(distance, base, "distance")
+    hashes = source_hashes(function, path)
+    if not hashes:
+        raise UsageError(
+            f"distance {distance!r} has no source file to hash; define the function in a .py file"
+        )
+    return FunctionDistance(function, distance, hashes, names)

@@ -1,0 +1,139 @@
+"""The shipped disease hierarchies as graphs: MONDO's parents and MeSH's tree numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from medstress.entities.names import normalise, word_set
+from medstress.entities.tables import shipped_bytes, shipped_rows
+from medstress.hashing import content_hash
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+OntologyName = Literal["mondo", "mesh"]
+TITLES: dict[OntologyName, str] = {"mondo": "MONDO", "mesh": "MeSH"}
+
+_ROOT = "0700096"
+"""MONDO's class of human diseases; also stands above all trees of MeSH."""
+
+
+class Ontology:
+    """A hierarchy of diseases, taken as an undirected graph, and the names of its nodes.
+
+    Read only once built, so threads may share it.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        hash: str,  # noqa: A002
+        parents: Mapping[str, Iterable[str]],
+        names: Iterable[tuple[str, Sequence[str]]],
+    ) -> None:
+        """Build the graph.
+
+        Args:
+            title: what messages call it.
+            hash: content hash of its source.
+            parents: the nodes right above each node.
+            names: a name and the nodes it stands for; a name may come several times.
+        """
+        from scipy.sparse import csr_array
+
+        self.title = title
+        self.hash = hash
+        nodes = sorted({*parents, *(p for above in parents.values() for p in above)})
+        number = {node: i for i, node in enumerate(nodes)}
+        pairs = [(number[node], number[p]) for node, above in parents.items() for p in above]
+        ends = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+        both = (np.concatenate([ends[:, 0], ends[:, 1]]), np.concatenate([ends[:, 1], ends[:, 0]]))
+        ones = np.ones(len(both[0]), dtype=np.float32)
+        self._graph = csr_array((ones, both), shape=(len(nodes), len(nodes)))
+        self._places: dict[str, tuple[int, ...]] = {}
+        for name, found in names:
+            normal, known = normalise(name), tuple(number[n] for n in found if n in number)
+            if normal and known:
+                self._places[normal] = tuple(sorted({*self._places.get(normal, ()), *known}))
+
+    def places(self, name: str) -> tuple[int, ...]:
+        """Return the nodes a name stands for; empty where the hierarchy lacks it.
+
+        Looked up after `normalise`; failing that by its set of words, so that "Diabetes
+        mellitus, type 2" is found as "type 2 diabetes mellitus".
+        """
+        found = self._places.get(normalise(name))
+        return self._by_words.get(word_set(name), ()) if found is None else found
+
+    def steps(self, sources: Sequence[int]) -> NDArray[np.float64]:
+        """Return the edges between each node and the nearest source, shape (n_nodes,).
+
+        Breadth-first from all sources at once; nan where there is no path.
+        """
+        found = np.full(self._graph.shape[0], np.nan)
+        reached = np.zeros(len(found), dtype=np.float32)
+        reached[list(sources)] = 1
+        new = reached > 0
+        step = 0
+        while new.any():
+            found[new] = step
+            new = (self._graph @ new.astype(np.float32) > 0) & np.isnan(found)
+            step += 1
+        return found
+
+    @cached_property
+    def _by_words(self) -> dict[frozenset[str], tuple[int, ...]]:
+        index: dict[frozenset[str], tuple[int, ...]] = {}
+        for name, places in self._places.items():
+            if key := word_set(name):
+                index[key] = tuple(sorted({*index.get(key, ()), *places}))
+        return index
+
+
+@cache
+def load_ontology(name: OntologyName) -> Ontology:
+    """Return a shipped hierarchy.
+
+    `mondo`: human diseases of the MONDO release of PROVENANCE.md with the edges between a
+    disease and its direct parents (is_a, and the few part_of). `mesh`: tree numbers below C
+    (diseases) and F03 (mental disorders), each below its prefix, the trees below one root; a
+    heading stands at all its tree numbers. Names are those of the shipped disease table.
+
+    References:
+        R. Rada et al., "Development and application of a metric on semantic nets", IEEE Trans.
+        Syst. Man Cybern. 19(1), 1989: distance as the shortest path of is-a links, there in MeSH.
+
+    >>> mesh = load_ontology("mesh")
+    >>> steps = mesh.steps(mesh.places("asthma"))
+    >>> [float(min(steps[list(mesh.places(name))])) for name in ("Asthma", "status asthmaticus")]
+    [0.0, 1.0]
+    """
+    rows = list(shipped_rows(name))
+    parents: dict[str, list[str]] = {}
+    nodes: dict[str, list[str]] = {}
+    if name == "mondo":
+        for disease, above, concept in rows:
+            parents[disease] = above.split()
+            nodes.setdefault(f"MONDO:{disease}" if concept == "=" else concept, []).append(disease)
+    else:
+        for concept, trees in rows:
+            nodes[concept] = trees.split()
+            for tree in nodes[concept]:
+                _add_tree(tree, parents)
+    names = ((row[1], nodes[row[0]]) for row in shipped_rows("diseases") if row[0] in nodes)
+    tables = [shipped_bytes(table).hex() for table in (name, "diseases")]
+    return Ontology(TITLES[name], content_hash(tables), parents, names)
+
+
+def _add_tree(tree: str, parents: dict[str, list[str]]) -> None:
+    """Hang a tree number below its prefixes, which may be no heading of the table."""
+    while tree not in parents:
+        above = tree.rpartition(".")[0]
+        parents[tree] = [above or _ROOT]
+        if not above:
+            break
+        tree = above

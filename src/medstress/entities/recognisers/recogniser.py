@@ -1,0 +1,70 @@
+"""What a recogniser is, and how its mentions come into an item."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from medstress.items import Mention, Question
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Found:
+    """One typed entity in one text."""
+
+    start: int
+    """First character."""
+    end: int
+    """One past the last character."""
+    type: str
+    """``drugs``, ``diseases`` or a UMLS semantic type identifier."""
+
+
+class Recogniser(Protocol):
+    """Finds typed entities in texts; its answers depend on the texts alone."""
+
+    def find(self, texts: Sequence[str]) -> list[list[Found]]:
+        """Return the entities of each text, in the order of the texts.
+
+        An entity of several types is there once for each of them.
+        """
+        ...
+
+    def spec(self) -> dict[str, Any]:
+        """What it is, as JSON values, for the manifest."""
+        ...
+
+
+def recognise(
+    items: Sequence[Question], recogniser: Recogniser, types: frozenset[str]
+) -> tuple[Question, ...]:
+    """Return the items with the recogniser's mentions of `types` in place of their own.
+
+    Texts searched are the options, the context and the stem. Mentions of other types stay as
+    they are, and so do those without a type.
+
+    Args:
+        items: of one data set.
+        recogniser: where mentions of `types` come from.
+        types: what is kept of its findings, and dropped of what the items bring along.
+    """
+    texts = list(dict.fromkeys(text for item in items for _, text in _fields(item)))
+    found = dict(zip(texts, recogniser.find(texts), strict=True))
+    return tuple(_with(item, found, types) for item in items)
+
+
+def _fields(item: Question) -> list[tuple[str, str]]:
+    named = [*zip(item.letters, item.options, strict=True)]
+    return [*named, ("context", item.context), ("stem", item.stem)]
+
+
+def _with(item: Question, found: dict[str, list[Found]], types: frozenset[str]) -> Question:
+    kept = [mention for mention in item.mentions if mention.type not in types]
+    new = [
+        Mention(field=name, start=entity.start, end=entity.end, type=entity.type)
+        for name, text in _fields(item)
+        for entity in sorted(set(found[text]))
+        if entity.type in types
+    ]
+    return replace(item, mentions=(*kept, *new))

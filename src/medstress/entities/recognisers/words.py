@@ -1,0 +1,87 @@
+"""A text as comparable words, each with its place in the original text."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from functools import lru_cache
+
+from unidecode import unidecode
+
+from medstress.entities.names import fold_word
+
+# A word, its possessive ending (not part of it), or one punctuation mark. White space and hyphens
+# separate. A mark counts as a word of its own, so that no name is found across a comma or a full
+# stop, but names that hold one ("46,xx testicular disorder") are.
+_WORD = re.compile(r"(?P<word>[a-z0-9]+)(?:['`]s(?![a-z0-9])|(?<=s)['`](?![a-z0-9]))?|[^a-z0-9\s-]")
+
+MIN_STEM = 4
+"""Shorter singulars are not trusted: hives is not HIV, aids no aid."""
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One word or punctuation mark."""
+
+    form: str
+    """Lower case, ASCII, singular where it is long enough: what is compared."""
+    start: int
+    """First character in the original text."""
+    end: int
+    """One past the last character in the original text."""
+
+
+def split(text: str) -> list[Word]:
+    """Return the words of a text with their offsets in it.
+
+    Case, accents, possessive 's, plural, ae for e and oe for e do not count, and hyphens are
+    spaces: the normal form of `names.normalise`, word by word.
+
+    >>> [(word.form, "Crohn\u2019s Naïve-cell"[word.start : word.end])
+    ...  for word in split("Crohn\u2019s Naïve-cell")]
+    [('crohn', 'Crohn'), ('naiv', 'Naïve'), ('cell', 'cell')]
+    """
+    plain, places = _plain(text)
+    words = []
+    for match in _WORD.finditer(plain):
+        start, end = match.span("word") if match["word"] else match.span()
+        first, last = (start, end - 1) if places is None else (places[start], places[end - 1])
+        words.append(Word(_form(plain[start:end]), first, _past_marks(text, last + 1)))
+    return words
+
+
+def forms(text: str) -> list[str]:
+    """Return what is compared of each word, without the offsets (and so faster).
+
+    >>> forms("Crohn's diseases")
+    ['crohn', 'diseas']
+    """
+    return [_form(match["word"] or match[0]) for match in _WORD.finditer(_plain(text)[0])]
+
+
+@lru_cache(maxsize=1 << 17)
+def _form(word: str) -> str:
+    folded = fold_word(word)
+    return folded if len(folded) >= MIN_STEM else word
+
+
+def _plain(text: str) -> tuple[str, list[int] | None]:
+    """The text in lower-case ASCII, and for each character its place in `text` (None: the same)."""
+    if text.isascii():
+        return text.casefold(), None
+    pieces: list[str] = []
+    places: list[int] = []
+    for place, character in enumerate(text):
+        # One character may become none (an accent of its own) or several (ß, ½).
+        piece = unidecode(character.casefold()).casefold()
+        pieces.append(piece)
+        places += [place] * len(piece)
+    return "".join(pieces), places
+
+
+def _past_marks(text: str, end: int) -> int:
+    """`end`, moved behind accents that stand as characters of their own."""
+    while end < len(text) and unicodedata.combining(text[end]):
+        end += 1
+    return end

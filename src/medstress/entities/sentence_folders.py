@@ -1,0 +1,104 @@
+"""What a sentence-transformers folder says about pooling; transformers alone reads its weights."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from medstress.entities.encoders import Pooling
+from medstress.errors import UsageError
+
+_MODES: dict[str, Pooling] = {
+    "cls": "cls",
+    "mean": "mean",
+    # The mean times the root of the number of tokens: the same direction, and so the same vector.
+    "mean_sqrt_len": "mean",
+}
+_ALIASES = {"cls_token": "cls", "mean_tokens": "mean", "mean_sqrt_len_tokens": "mean_sqrt_len"}
+_UNCHANGED = ("Transformer", "Pooling", "Normalize")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentenceFolder:
+    """A model folder, and how sentence-transformers reads texts with it."""
+
+    model: Path
+    """Where weights and tokenizer lie: the folder, or a part of it."""
+    modes: tuple[str, ...] = ()
+    """Poolings that the folder asks for; empty where it says nothing."""
+    max_tokens: int | None = None
+    """Longer texts are cut."""
+    lower_case: bool = False
+    """Whether texts are put in lower case first."""
+
+    @property
+    def pooling(self) -> Pooling | None:
+        """The pooling that the folder asks for; None where it says nothing.
+
+        Raises:
+            UsageError: it is one that medstress lacks, or several.
+        """
+        if not self.modes:
+            return None
+        if len(self.modes) == 1 and self.modes[0] in _MODES:
+            return _MODES[self.modes[0]]
+        raise UsageError(
+            f"embedding: expected the pooling cls or mean in {self.model}, got "
+            f'{" and ".join(self.modes)}; say which one to use instead with pooling = "mean"'
+        )
+
+
+def read_folder(folder: Path) -> SentenceFolder:
+    """Read `modules.json` and what it refers to; a plain transformers folder has none.
+
+    Raises:
+        UsageError: a file is malformed, or a module does what medstress cannot.
+    """
+    listing = folder / "modules.json"
+    if not listing.is_file():
+        return SentenceFolder(model=folder)
+    model, modes = folder, list[str]()
+    modules = _read(listing)
+    if not isinstance(modules, list) or not all(isinstance(each, dict) for each in modules):
+        raise UsageError(f"embedding: expected a list of modules in {listing}, got something else")
+    for module in modules:
+        kind = str(module.get("type", "")).rpartition(".")[2]
+        place = folder / str(module.get("path", ""))
+        if kind not in _UNCHANGED:
+            raise UsageError(
+                f"embedding: expected only the modules {', '.join(_UNCHANGED)} in {listing}, got "
+                f"{kind!r}, which transformers alone cannot compute; give another model"
+            )
+        if kind == "Transformer":
+            model = place
+        elif kind == "Pooling":
+            modes += _modes(_read(place / "config.json"))
+    settings = _read(model / "sentence_bert_config.json", {})
+    length = settings.get("max_seq_length")
+    return SentenceFolder(
+        model=model,
+        modes=tuple(modes),
+        max_tokens=length if isinstance(length, int) and length > 0 else None,
+        lower_case=settings.get("do_lower_case") is True,
+    )
+
+
+def _modes(settings: dict[str, Any]) -> list[str]:
+    """Both layouts: ``pooling_mode_mean_tokens: true``, and ``pooling_mode: "mean"``."""
+    stated = settings.get("pooling_mode")
+    listed = stated if isinstance(stated, list) else [stated] if stated else []
+    prefix = "pooling_mode_"
+    on = [key for key, value in settings.items() if value is True and key.startswith(prefix)]
+    listed += [key.removeprefix(prefix) for key in on]
+    return list(dict.fromkeys(_ALIASES.get(str(mode), str(mode)) for mode in listed))
+
+
+def _read(path: Path, default: Any = None) -> Any:
+    if default is not None and not path.is_file():
+        return default
+    try:
+        return json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"embedding: cannot read {path}: {error}") from error

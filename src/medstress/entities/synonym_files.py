@@ -1,0 +1,121 @@
+"""Synonyms from UMLS (MRCONSO.RRF) and from OBO files, read line by line."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from medstress.entities.names import normalise
+from medstress.errors import UsageError
+
+_MRCONSO_FIELDS = 18
+_CUI, _LANGUAGE, _NAME, _SUPPRESS = 0, 1, 14, 16
+
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"\s*([A-Z]+)?')
+_MODIFIERS = re.compile(r"\s*(?<!\\)(\{[^{}]*\}\s*)?(?<!\\)(!.*)?$")
+_ESCAPE = re.compile(r"\\(.)")
+
+
+def is_mrconso(path: Path) -> bool:
+    """True for a path that ends in .RRF, compressed (.gz) or not."""
+    return path.name.lower().removesuffix(".gz").endswith(".rrf")
+
+
+def is_obo(path: Path) -> bool:
+    """True for a path that ends in .obo, compressed (.gz) or not."""
+    return path.name.lower().removesuffix(".gz").endswith(".obo")
+
+
+def mrconso_rows(path: Path, needed: Collection[str] | None = None) -> Iterator[tuple[str, str]]:
+    """Yield (concept, name) of the English names of UMLS concepts.
+
+    Names that UMLS marks as suppressed (obsolete, or ambiguous outside their source) are left
+    out. The file, of some gigabytes, is read twice: first for the concepts, then for their names.
+
+    Args:
+        path: MRCONSO.RRF, 18 fields a line, each ended by a bar.
+        needed: only concepts with one of these names, after `normalise`; None: all.
+
+    Raises:
+        UsageError: a line is malformed: file and line.
+    """
+    if needed is None:
+        yield from _mrconso(path)
+        return
+    wanted = {normalise(name) for name in needed}
+    concepts = {concept for concept, name in _mrconso(path) if normalise(name) in wanted}
+    yield from ((concept, name) for concept, name in _mrconso(path) if concept in concepts)
+
+
+def obo_rows(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield (concept, name) of the terms of an OBO file: their names and exact synonyms.
+
+    Other scopes (broad, narrow, related) name other things, or things that overlap only; obsolete
+    terms are left out.
+
+    Raises:
+        UsageError: a line is malformed: file and line.
+    """
+    term: dict[str, list[str]] | None = None
+    for number, line in _lines(path):
+        if line.startswith("["):
+            yield from _named(term)
+            term = {} if line == "[Term]" else None
+        elif term is not None and line and not line.startswith("!"):
+            tag, colon, value = line.partition(":")
+            if not colon:
+                raise _malformed(path, number, "a line 'tag: value'", line)
+            if tag in ("id", "name", "is_obsolete"):
+                term.setdefault(tag, []).append(_plain(value))
+            elif tag in ("synonym", "exact_synonym"):
+                found = _QUOTED.match(value.strip())
+                if found is None:
+                    raise _malformed(path, number, "a synonym in double quotes", line)
+                if tag == "exact_synonym" or found[2] == "EXACT":
+                    term.setdefault("name", []).append(_ESCAPE.sub(r"\1", found[1]))
+    yield from _named(term)
+
+
+def _mrconso(path: Path) -> Iterator[tuple[str, str]]:
+    for number, line in _lines(path):
+        fields = line.split("|")
+        if len(fields) != _MRCONSO_FIELDS + 1 or not fields[_CUI]:
+            raise _malformed(path, number, f"{_MRCONSO_FIELDS} fields, each ended by a bar", line)
+        if fields[_LANGUAGE] == "ENG" and fields[_SUPPRESS] == "N":
+            yield fields[_CUI], fields[_NAME]
+
+
+def _named(term: dict[str, list[str]] | None) -> Iterator[tuple[str, str]]:
+    if term and "id" in term and term.get("is_obsolete") != ["true"]:
+        for name in term.get("name", ()):
+            yield term["id"][0], name
+
+
+def _plain(value: str) -> str:
+    """A value without what may follow it: modifiers in braces, and a comment."""
+    return _ESCAPE.sub(r"\1", _MODIFIERS.sub("", value.strip()))
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    number = 0
+    try:
+        with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as stream:
+            for number, line in enumerate(stream, start=1):
+                text = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+                if text:
+                    yield number, text
+    except UnicodeDecodeError as error:
+        raise UsageError(
+            f"synonyms: {path}:{number}: expected UTF-8 text, got what cannot be read ({error}); "
+            "save it as UTF-8"
+        ) from error
+    except (OSError, EOFError) as error:
+        raise UsageError(f"synonyms: {path} cannot be read ({error}); give another file") from error
+
+
+def _malformed(path: Path, number: int, expected: str, line: str) -> UsageError:
+    return UsageError(
+        f"synonyms: {path}:{number}: expected {expected}, got {line[:60]!r}; mend the line"
+    )

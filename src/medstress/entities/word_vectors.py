@@ -1,0 +1,160 @@
+"""Static word vectors in GloVe's text format: a name is the mean of its words."""
+
+from __future__ import annotations
+
+import gzip
+import math
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import numpy as np
+
+from medstress.entities.encoders import Progress
+from medstress.errors import UsageError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+ALGORITHM = "mean of word vectors, as written else in lower case; version 1"
+"""Names the vectors in hashes; a change of any vector changes it."""
+
+ENDINGS = (".txt", ".vec")
+
+_PART = re.compile(r"\w+")
+_EDGE = "".join(map(chr, range(33, 48))) + ":;<=>?@[\\]^_`{|}~"
+_TOLD_EVERY = 20_000
+
+
+def is_word_vectors(embedding: str) -> bool:
+    """True for a path that ends in .txt or .vec, compressed (.gz) or not."""
+    return embedding.lower().removesuffix(".gz").endswith(ENDINGS)
+
+
+class WordVectors:
+    """Turns names into unit vectors with a file of word vectors.
+
+    A line holds a word and its numbers, separated by spaces; a first line with two whole
+    numbers, as word2vec writes it, is skipped. Only the words that are asked for are kept.
+
+    References:
+        J. Pennington, R. Socher, C. D. Manning, "GloVe: global vectors for word
+        representation", EMNLP, 2014: the format.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._size = 0
+        self._known: dict[str, NDArray[np.float64] | None] = {}
+
+    def encode(self, names: Sequence[str], progress: Progress | None = None) -> NDArray[np.float32]:
+        """Return unit vectors, shape (n_names, n_dimensions); zero where no word is known.
+
+        Args:
+            names: any texts.
+            progress: told (done, all) in names, by the share of the file that is read.
+
+        Raises:
+            UsageError: the file is missing or malformed, with the line.
+        """
+        wanted = {form for name in names for forms in _forms(name) for form in forms}
+        if new := wanted - self._known.keys():
+            self._known.update(dict.fromkeys(new))
+            self._read({word.encode(): word for word in new}, len(names), progress)
+        vectors = np.zeros((len(names), self._size))
+        for row, name in enumerate(names):
+            found = [v for word in _split(name) for v in self._of_word(word)]
+            if found:
+                vectors[row] = np.mean(found, axis=0)
+        vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+        if progress is not None:
+            progress(len(names), len(names))
+        return vectors.astype(np.float32)
+
+    def _of_word(self, word: str) -> list[NDArray[np.float64]]:
+        """The vector of a word as written or in lower case; else those of its parts."""
+        for form in (word, word.lower()):
+            if (vector := self._known.get(form)) is not None:
+                return [vector]
+        parts = _PART.findall(word)
+        return [] if parts == [word] else [v for part in parts for v in self._of_word(part)]
+
+    def _read(self, wanted: dict[bytes, str], n_names: int, progress: Progress | None) -> None:
+        found: set[bytes] = set()
+        for number, line, share in self._lines():
+            if number == 1:
+                if re.fullmatch(rb"\d+ \d+", line):
+                    self._size = int(line.split()[1])
+                    continue
+                self._size = line.count(b" ")
+            self._size = self._size or line.count(b" ")
+            if progress is not None and number % _TOLD_EVERY == 0:
+                progress(min(int(share * n_names), n_names), n_names)
+            if line.count(b" ") == self._size > 0 and line[: line.find(b" ")] not in wanted:
+                continue  # well-formed as far as it matters; its numbers are not read
+            pieces = line.rsplit(b" ", self._size)
+            if len(pieces) != self._size + 1 or self._size == 0 or _is_number(pieces[0]):
+                self._refuse(number, line)
+            if pieces[0] in wanted and pieces[0] not in found:
+                found.add(pieces[0])
+                self._known[wanted[pieces[0]]] = self._numbers(number, line, pieces[1:])
+        if not self._size:
+            raise UsageError(f"embedding: expected word vectors in {self._path}, got an empty file")
+
+    def _lines(self) -> Iterator[tuple[int, bytes, float]]:
+        """(line number, line, share of the file read)."""
+        try:
+            size = max(self._path.stat().st_size, 1)
+            with self._path.open("rb") as raw:
+                packed = self._path.suffix.lower() == ".gz"
+                stream = gzip.GzipFile(fileobj=raw) if packed else raw
+                for number, line in enumerate(stream, start=1):
+                    share = raw.tell() / size if number % _TOLD_EVERY == 0 else 0.0
+                    if text := line.strip(b" \t\r\n"):
+                        yield number, text, share
+        except (OSError, EOFError) as error:
+            raise UsageError(
+                f"embedding: expected word vectors in {self._path}, got what cannot be read "
+                f"({error}); give another file"
+            ) from error
+
+    def _numbers(self, number: int, line: bytes, pieces: Sequence[bytes]) -> NDArray[np.float64]:
+        try:
+            vector = np.array([float(piece) for piece in pieces])
+        except ValueError:
+            self._refuse(number, line)
+        if not np.isfinite(vector).all():
+            self._refuse(number, line)
+        return vector
+
+    def _refuse(self, number: int, line: bytes) -> NoReturn:
+        shown = line[:30].decode("utf-8", "replace")
+        raise UsageError(
+            f"embedding: {self._path}:{number}: expected a word and {self._size or 'some'} finite "
+            f"numbers separated by spaces, as in the first line, got {shown!r}; mend the line or "
+            "give another file"
+        )
+
+
+def _split(name: str) -> list[str]:
+    """Words at white space, without punctuation around them."""
+    return [word for piece in name.split() if (word := piece.strip(_EDGE))]
+
+
+def _forms(name: str) -> Iterator[tuple[str, ...]]:
+    """Every form under which a word of the name or a part of one may be listed."""
+    for word in _split(name):
+        for form in {word, *_PART.findall(word)}:
+            yield form, form.lower()
+
+
+def _is_number(word: bytes) -> bool:
+    """True where what stands before the numbers ends in one more: the line is too long."""
+    last = word.rpartition(b" ")[2]
+    if last == word:
+        return False
+    try:
+        return math.isfinite(float(last))
+    except ValueError:
+        return False

@@ -1,0 +1,111 @@
+"""After the trials: what `[analysis]` asks, embeds and keeps, resumable like the run itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from medstress.entities.prompts import PromptEncoder
+from medstress.experiment.asked import AskedTrial, asked_trials
+from medstress.experiment.inquiries import plan
+from medstress.experiment.prepared import Prepared
+from medstress.experiment.rows import trial_rows
+from medstress.experiment.similarity import store_similarities
+from medstress.metrics.arms import spec_of
+from medstress.metrics.coverage import BINS
+from medstress.rows import TrialRow
+from medstress.scheduler.progress import Limits, Progress
+from medstress.scheduler.ready_queue import Scheduler
+from medstress.store.reader import RunReader
+from medstress.store.run_store import RunStore
+
+
+def finish(
+    store: RunStore,
+    prepared: Prepared,
+    encoder: PromptEncoder | None,
+    note: Callable[[str], None],
+    on_progress: Callable[[Progress], None],
+) -> bool:
+    """Do what `[analysis]` asks for; all trials are finished.
+
+    Args:
+        store: the run, open for writing.
+        prepared: the experiment, victims opened.
+        encoder: for prompt similarity; None where it is not asked for.
+        note: told what is being done.
+        on_progress: told the counts of questions asked.
+
+    Returns:
+        Whether everything was asked; False where a limit of the run ended it.
+    """
+    settings = prepared.experiment.analysis
+    sweeping = any(part.attack.spec().get("sampler") == "exhaustive" for part in prepared.attacks)
+    if not (settings.transfer or settings.universality or sweeping or encoder):
+        return True
+    store.commit()
+    reader = RunReader(store.folder)
+    try:
+        rows = trial_rows(reader)
+        asked = asked_trials(reader, rows, reader.items())
+        numbers = {name: number for number, (name, _) in reader.trial_numbers().items()}
+    finally:
+        reader.close()
+    _keep_distances(store, prepared, asked, numbers)
+    done = _ask(store, prepared, rows, asked, note, on_progress)
+    if encoder is not None:
+        note(f"prompt similarity ({settings.embedder})")
+        store_similarities(store, encoder, settings)
+    return done
+
+
+def _ask(
+    store: RunStore,
+    prepared: Prepared,
+    rows: list[TrialRow],
+    asked: list[AskedTrial],
+    note: Callable[[str], None],
+    on_progress: Callable[[Progress], None],
+) -> bool:
+    inquiries = plan(prepared, rows, asked)
+    if not inquiries:
+        return True
+    note(f"transfer and universality: {sum(len(one.candidates) for one in inquiries)} questions")
+    settings = prepared.experiment.experiment
+    n_queries, n_tokens = store.spent()
+    limits = Limits(
+        max_queries=settings.max_queries,
+        max_tokens=settings.max_tokens,
+        n_queries=n_queries + prepared.portion.n_queries,
+        n_tokens=n_tokens + prepared.portion.n_tokens,
+    )
+    scheduler = Scheduler(store, limits=limits, on_progress=on_progress)
+    progress = scheduler.run(inquiries, len(inquiries))
+    store.commit()
+    return progress.n_done + progress.n_skipped == len(inquiries)
+
+
+def _keep_distances(
+    store: RunStore, prepared: Prepared, asked: list[AskedTrial], numbers: dict[str, int]
+) -> None:
+    """Keep h at the ends of 20 classes of every item whose whole vocabulary was asked.
+
+    The folder holds no vectors, and all distances of all items would outgrow all else in it.
+    """
+    groups = {group.label: group.resources.perturbations for group in prepared.groups}
+    places = {
+        label: {name.casefold(): i for i, name in enumerate(found.names)}
+        for label, found in groups.items()
+    }
+    values = []
+    for one in asked:
+        if spec_of([one.row]).get("sampler") != "exhaustive":
+            continue
+        known = places[one.row.group]
+        h = groups[one.row.group].distances(one.item.key_text)
+        found = np.sort([h[known[name]] for name in one.names if name in known])
+        if len(found):
+            ends = np.linspace(0, len(found) - 1, BINS + 1).round().astype(int)
+            values.append((numbers[one.row.trial_id], found[ends].tolist()))
+    store.write_distances(values)

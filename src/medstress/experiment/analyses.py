@@ -1,0 +1,120 @@
+"""The analyses of a run: what was stored, handed to the metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from medstress.experiment.asked import asked_trials, first_queries, tried
+from medstress.experiment.sweeps import sweeps
+from medstress.metrics.arms import Arms, arrange, spec_of
+from medstress.metrics.coverage import coverage_rows, sweep_rows
+from medstress.metrics.edits import distance_rows, word_rows
+from medstress.metrics.exponents import exponent_rows
+from medstress.metrics.reuse import Asked, overlap_rows, reusable_rows, universality_rows
+from medstress.metrics.scaling import curve_rows, pair_rows
+from medstress.metrics.size import r_cap_rows, size_rows
+from medstress.metrics.transfer import Carried, transfer_rows
+from medstress.rows import TrialRow
+from medstress.store.reader import RunReader
+
+
+def analyse(
+    reader: RunReader,
+    trials: Sequence[TrialRow],
+    pooled: Sequence[Mapping[str, Any]],
+    budgets: Mapping[str, int],
+) -> dict[str, Any]:
+    """Compute the key `analysis` of a summary (docs: analyses).
+
+    Args:
+        reader: the run.
+        trials: its trials.
+        pooled: the pooled rows of its summary, whose estimates are repeated.
+        budgets: by attack label.
+    """
+    manifest = reader.manifest
+    settings = manifest["config"].get("analysis", {})
+    groups = {label: part["n_names"] for label, part in manifest["groups"].items()}
+    arms = arrange(trials)
+    items = reader.items()
+    asked = asked_trials(reader, trials, items)
+    found = {(row["dataset"], row["group"], row["victim"], row["attack"]): row for row in pooled}
+    first = list(first_queries(asked))
+    curves = _limited(arms)
+    return {
+        "curves": curve_rows(curves, budgets),
+        "pairs": pair_rows(curves, budgets),
+        "exponents": exponent_rows(arms, lambda place, attack: found.get((*place, attack))),
+        "words": word_rows(first),
+        "edit_distance": distance_rows(first),
+        "size": size_rows(pooled, manifest["victims"]),
+        "r_cap": r_cap_rows(trials),
+        "reusable": reusable_rows(arms),
+        "overlap": overlap_rows(arms),
+        "universality": _universality(reader, arms, settings),
+        "transfer": transfer_rows(trials, _carried(reader)) if settings.get("transfer") else [],
+        "coverage": coverage_rows(tried(asked, groups), groups),
+        "sweeps": sweep_rows(sweeps(reader, trials, items)),
+    }
+
+
+def _limited(arms: Arms) -> Arms:
+    """Without the attacks that ask every name: those have no budget to recommend."""
+    return {
+        place: {a: rows for a, rows in found.items() if spec_of(rows).get("budget") is not None}
+        for place, found in arms.items()
+    }
+
+
+def remarks(reader: RunReader) -> list[str]:
+    """What a reader must know of what `[analysis]` asked."""
+    manifest, found = reader.manifest, []
+    settings = manifest["config"].get("analysis", {})
+    if settings.get("transfer") and len(manifest["victims"]) == 1:
+        found.append(
+            "[analysis] transfer with one victim is only the diagonal, the flip check: "
+            "there is nobody to transfer to."
+        )
+    unanswered = sum(one.note is not None for one in reader.inquiries())
+    if unanswered:
+        found.append(
+            f"{unanswered} questions of the analyses were not answered and count as not wrong: "
+            "run again with --retry-failed."
+        )
+    return found
+
+
+def _universality(
+    reader: RunReader, arms: Any, settings: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    sizes = settings.get("universality") or ()
+    if not sizes:
+        return []
+    asked = [
+        Asked(
+            place=(one.dataset, one.group, one.victim),
+            attack=one.attack,
+            item_id=one.item_id,
+            top=tuple(one.told["top"]),
+            asked=tuple(one.told["asked"]),
+            outcomes=tuple(one.outcomes),
+            answered=one.note is None,
+        )
+        for one in reader.inquiries()
+        if one.purpose == "universality"
+    ]
+    return universality_rows(arms, asked, sizes)
+
+
+def _carried(reader: RunReader) -> list[Carried]:
+    return [
+        Carried(
+            trial_id=one.told["trial"],
+            edits=one.told["edits"],
+            victim=one.victim,
+            outcome=one.outcomes[0] if one.outcomes else None,
+        )
+        for one in reader.inquiries()
+        if one.purpose == "transfer"
+    ]

@@ -1,0 +1,58 @@
+"""Writing the tables and figures of the papers into a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from medstress.errors import UsageError, did_you_mean
+from medstress.experiment.rows import trial_rows
+from medstress.experiment.summary import summarise_run
+from medstress.report.paper.canvas import FORMATS
+from medstress.report.paper.collection import Made, Skipped, index, make_all
+from medstress.store.reader import RunReader
+
+INDEX = "index.md"
+
+
+def write_figures(reader: RunReader, out: Path, formats: Sequence[str]) -> list[Made | Skipped]:
+    """Make what the run can fill and write it; files of the same names are replaced.
+
+    Returns:
+        What was made, and what was not, with the reason.
+
+    Raises:
+        UsageError: an unknown format, or a folder that cannot be written.
+    """
+    formats = check_formats(formats)
+    summary = summarise_run(reader)
+    items = {(dataset, item.id): item for dataset, item in reader.items().values()}
+    found = list(make_all(summary, trial_rows(reader), reader.manifest, items, formats))
+    contents = {
+        name: data for each in found if isinstance(each, Made) for name, data in each.files.items()
+    }
+    contents[INDEX] = index(found, str(summary["experiment"]["name"])).encode()
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for name, data in contents.items():
+            (out / name).write_bytes(data)
+    except OSError as error:
+        raise UsageError(f"cannot write into {out}: {error.strerror}; give another --out") from None
+    return found
+
+
+def check_formats(formats: Sequence[str]) -> tuple[str, ...]:
+    """The formats, each once.
+
+    Raises:
+        UsageError: one of them is not known, or there is none.
+    """
+    known = ", ".join(FORMATS)
+    for name in formats:
+        if name not in FORMATS:
+            raise UsageError(
+                f"--format: unknown format {name!r}{did_you_mean(name, FORMATS)} (known: {known})"
+            )
+    if not formats:
+        raise UsageError(f"--format: expected one or more of {known}, got nothing")
+    return tuple(dict.fromkeys(formats))

@@ -1,0 +1,48 @@
+"""Where an experiment's text comes from: a file, or a recipe that comes with medstress."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from medstress import recipes
+from medstress.errors import UsageError, did_you_mean
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """The text of an experiment and what its relative paths start from."""
+
+    text: str
+    """TOML."""
+    name: str
+    """How messages call it."""
+    base: Path
+    """Folder that relative paths start from; for a recipe the current one."""
+
+
+def find_source(experiment: str | Path) -> Source:
+    """Read an experiment file, or the recipe of that name.
+
+    A file that exists wins over a recipe of its name; a folder does not.
+
+    Raises:
+        UsageError: neither a file nor a recipe, or a file that cannot be read.
+    """
+    path = Path(experiment)
+    if str(experiment) in recipes.names() and not path.is_file():
+        name = str(experiment)
+        return Source(
+            text=recipes.text_of(name), name=f"{name}{recipes.SUFFIX}", base=Path.cwd().resolve()
+        )
+    try:
+        text = path.read_text("utf-8")
+    except FileNotFoundError:
+        known = [p.name for p in path.parent.glob("*.toml")]
+        if path.parent == Path():
+            known += recipes.names()
+        near = did_you_mean(path.name, known)
+        raise UsageError(f"there is no experiment file {path}{near}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read {path}: {error}") from error
+    return Source(text=text, name=path.name, base=path.resolve().parent)

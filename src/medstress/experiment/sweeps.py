@@ -1,0 +1,57 @@
+"""Attacks that ask every name: each answer read again, in the order of distance."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from medstress.calls import Answer
+from medstress.experiment.rows import Prompts
+from medstress.items import Candidate
+from medstress.metrics.arms import spec_of
+from medstress.metrics.counts import is_eligible
+from medstress.metrics.coverage import Swept
+from medstress.outcomes import Outcome
+from medstress.rows import TrialRow
+from medstress.store.codec import decode_answer, decode_edits
+from medstress.store.reader import RunReader
+
+
+def sweeps(
+    reader: RunReader, rows: Sequence[TrialRow], items: Mapping[int, tuple[str, Any]]
+) -> Iterator[Swept]:
+    """What every eligible trial of an `exhaustive` attack found, query by query.
+
+    A query that was not answered readably counts as not wrong.
+    """
+    chosen = {
+        row.trial_id: row
+        for row in rows
+        if is_eligible(row) and spec_of([row]).get("sampler") == "exhaustive"
+    }
+    if not chosen:
+        return
+    prompts = Prompts(reader.manifest)
+    stored = {one.trial: one for one in reader.trials() if one.trial_id in chosen}
+    answers: dict[int, dict[int, list[Answer]]] = defaultdict(lambda: defaultdict(list))
+    edits: dict[tuple[int, int], str] = {}
+    for trial, query, text, body, tokens in reader.answered_queries(list(stored)):
+        answers[trial][query].append(decode_answer(body, *tokens))
+        if text is not None:
+            edits[trial, query] = text
+    for trial, queries in answers.items():
+        one = stored[trial]
+        row, item = chosen[one.trial_id], items[one.item][1]
+        wrong = []
+        for query in sorted(queries):
+            candidate = Candidate(item=item, edits=decode_edits(edits[trial, query]))
+            outcome = prompts.outcome(row.victim, candidate, queries[query])
+            wrong.append(outcome is Outcome.WRONG)
+        yield Swept(
+            place=(row.dataset, row.group, row.victim),
+            attack=row.attack,
+            item_id=row.item_id,
+            wrong=tuple(wrong),
+            distances=tuple(one.result.get("distances", ())),
+        )

@@ -1,0 +1,271 @@
+"""Choosing the exponent n on a tuning split, then the report on the rest."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from medstress.errors import StoreError, UsageError
+from medstress.experiment.config import Experiment, TuneTable
+from medstress.experiment.cost import estimate
+from medstress.experiment.parts import AttackPart, open_victims
+from medstress.experiment.prepared import Portion, Prepared
+from medstress.experiment.run import Run, Watcher, prepare, run_prepared
+from medstress.experiment.tuning_plan import TuningPlan, check_plan, tune_every_n
+from medstress.experiment.tuning_summary import REPORT, SAME_ITEMS
+from medstress.metrics.counts import is_failed_at_baseline
+from medstress.metrics.tuning import is_pdws, regime_of, template_of
+from medstress.outcomes import Verdict
+from medstress.store.run_store import FILE, lock_folder
+
+if TYPE_CHECKING:
+    from filelock import FileLock
+
+SPLIT_FOLDER = "tuning"
+RESULT_FILE = "tune.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tuned:
+    """What tuning left behind."""
+
+    tuning: Run
+    """The trials that n was chosen from."""
+    report: Run | None
+    """The report with the chosen n; None while the tuning trials are not complete, or too many
+    of them failed. The same as `tuning` where n is chosen on the items that are reported."""
+
+
+def plan_tuning(
+    experiment: str | Path | Mapping[str, Any] | Experiment,
+    *,
+    limit: int | None = None,
+    overrides: Sequence[str] = (),
+    watcher: Watcher | None = None,
+) -> TuningPlan:
+    """Read and check what is to be tuned, and load everything but the models.
+
+    Raises:
+        UsageError, DataError: one sentence.
+    """
+    if isinstance(experiment, Experiment):
+        experiment = experiment.model_dump(mode="json", exclude_none=True)
+    prepared = prepare(
+        experiment, limit=limit, overrides=overrides, watcher=watcher, complete=tune_every_n
+    )
+    plan = TuningPlan(prepared=prepared, table=prepared.experiment.tune or TuneTable())
+    check_plan(plan)
+    return plan
+
+
+def tune(
+    experiment: str | Path | Mapping[str, Any] | Experiment,
+    out: str | Path | None = None,
+    *,
+    fresh: bool = False,
+    retry_failed: bool = False,
+    limit: int | None = None,
+    overrides: Sequence[str] = (),
+    watcher: Watcher | None = None,
+) -> Tuned:
+    """Choose n of every `pdws` attack on a tuning split, then report on the rest; or resume.
+
+    For each data set, group, victim and regime (n < 0, n > 0) the n with the largest attack
+    success rate on the tuning split is chosen, and only that one is asked about the other items.
+
+    *Differs from the paper*: it reports the maximum over n on the items it was chosen on; so does
+    `share = 1` in `[tune]` (`choices = "as_published"`), labelled optimistic.
+
+    Args:
+        experiment: a TOML file, a dict of the same shape, or a checked `Experiment`.
+        out: folder of the report; default ``runs/<name>-tuned``. The tuning split's run is the
+            folder ``tuning`` in it.
+        fresh: throw away what the folder holds.
+        retry_failed: run failed trials again.
+        limit: at most so many items a data set.
+        overrides: as the command line's --set.
+        watcher: who is told about progress.
+
+    Raises:
+        UsageError, DataError, StoreError, BackendError: one sentence; nothing stored is lost.
+    """
+    watcher = watcher or Watcher()
+    plan = plan_tuning(experiment, limit=limit, overrides=overrides, watcher=watcher)
+    prepared, name = plan.prepared, plan.prepared.experiment.experiment.name
+    folder = Path(out) if out is not None else Path("runs") / f"{name}-tuned"
+    held = [each for each in (folder, folder / SPLIT_FOLDER) if (each / FILE).is_file()]
+    if fresh and folder.exists() and not held:
+        raise StoreError(f"--fresh: {folder} holds no run, so nothing of it is thrown away")
+    lock = lock_folder(folder)
+    try:
+        if not fresh:
+            _check_folder(plan, folder)
+        # Before anything is thrown away or stored: a victim that cannot be opened costs nothing.
+        prepared.victims = open_victims(prepared.experiment.victim, prepared.base, watcher.note)
+        if fresh:
+            _throw_away(folder)
+        return _tune(plan, folder, lock, retry_failed, watcher)
+    finally:
+        for victim in prepared.victims:
+            victim.backend.close()
+        lock.release()
+
+
+def tuning_costs(plan: TuningPlan) -> Iterator[str]:
+    """Lines: what tuning and the report would cost at most."""
+    tuning = plan.tuning()
+    n = len(plan.table.grid)
+    if plan.same_items:
+        yield f"{n} values of n over all items, which are the report as well:"
+        yield from estimate(tuning)
+        return
+    yield f"tuning split, {n} values of n (answers that they share are paid once):"
+    yield from (f"  {line}" for line in estimate(tuning))
+    yield "report on the rest, with one n of each sign:"
+    shown: dict[tuple[str, str | None], AttackPart] = {}
+    for part in plan.prepared.attacks:
+        spec = part.attack.spec()
+        if is_pdws(spec) and (regime := regime_of(spec["n"])) is not None:
+            shown.setdefault((template_of(spec), regime), part)
+        elif not is_pdws(spec):
+            shown[part.label, None] = part
+    rest = Portion(keep=lambda item: not plan.is_tuned_on(item))
+    report = replace(plan.prepared, attacks=list(shown.values()), portion=rest)
+    yield from (f"  {line}" for line in estimate(report))
+
+
+def _tune(
+    plan: TuningPlan, folder: Path, lock: FileLock, retry_failed: bool, watcher: Watcher
+) -> Tuned:
+    split = folder if plan.same_items else folder / SPLIT_FOLDER
+    n_queries, n_tokens = run_prepared(
+        plan.tuning(),
+        split,
+        lock=lock if plan.same_items else None,
+        retry_failed=retry_failed,
+        watcher=watcher,
+    )
+    tuning = Run(split)
+    if plan.same_items:
+        _write_result(folder, tuning)
+        return Tuned(tuning=tuning, report=tuning)
+    if not tuning.manifest()["complete"] or _has_failed(tuning, plan):
+        return Tuned(tuning=tuning, report=None)
+    report = _report(plan, tuning.tuning() or {})
+    portion = replace(report.portion, n_queries=n_queries, n_tokens=n_tokens)
+    _check_choices(folder, portion.notes["tuning"]["choices"])
+    run_prepared(
+        replace(report, portion=portion),
+        folder,
+        lock=lock,
+        retry_failed=retry_failed,
+        watcher=watcher,
+    )
+    _write_result(folder, Run(folder))
+    return Tuned(tuning=tuning, report=Run(folder))
+
+
+def _report(plan: TuningPlan, found: Mapping[str, Any]) -> Prepared:
+    """The run on the other items: each place's chosen n, and the attacks that are not tuned.
+
+    Raises:
+        UsageError: a victim had no tuning item right, so that nothing tells its n.
+    """
+    for grid in found["grids"]:
+        if grid["n_items"] and not grid["n_eligible"]:
+            raise UsageError(
+                f"victim {grid['victim']!r} answered none of the {grid['n_items']} tuning items "
+                f"of {grid['dataset']}/{grid['group']} rightly, so its n cannot be tuned on them: "
+                "use more items, a larger share in [tune] or another victim, with --fresh"
+            )
+    chosen = {
+        (
+            *(choice[key] for key in ("dataset", "group", "victim")),
+            template_of(choice["template"]),
+            choice["n"],
+        )
+        for choice in found["choices"]
+    }
+
+    def is_chosen(*place: str, part: AttackPart) -> bool:
+        attack: Any = part.attack
+        return (*place, plan.template(attack), attack.n) in chosen
+
+    def holds(dataset: str, group: str, victim: str, part: AttackPart) -> bool:
+        return not is_pdws(part.attack.spec()) or is_chosen(dataset, group, victim, part=part)
+
+    used = {(template, n) for *_, template, n in chosen}
+    attacks: list[AttackPart] = []
+    for part in plan.prepared.attacks:
+        attack: Any = part.attack
+        if not is_pdws(attack.spec()) or (plan.template(attack), attack.n) in used:
+            attacks.append(part)
+    notes = {**plan.notes(REPORT), **{key: found[key] for key in ("grids", "choices", "queries")}}
+    portion = replace(
+        plan.portion(REPORT),
+        keep=lambda item: not plan.is_tuned_on(item),
+        holds=holds,
+        notes={"tuning": notes},
+    )
+    return replace(plan.prepared, attacks=attacks, portion=portion)
+
+
+def _has_failed(tuning: Run, plan: TuningPlan) -> bool:
+    """Whether more trials failed than the experiment allows: nothing is chosen from those."""
+    failed = sum(
+        row.verdict is Verdict.FAILED or is_failed_at_baseline(row) for row in tuning.rows()
+    )
+    return failed > plan.prepared.experiment.experiment.max_failed
+
+
+def _check_folder(plan: TuningPlan, folder: Path) -> None:
+    """Refuse, before anything is asked, a folder that holds a run of another kind."""
+    expected = SAME_ITEMS if plan.same_items else REPORT
+    if (folder / FILE).is_file():
+        found = (Run(folder).manifest().get("tuning") or {}).get("part")
+    elif (folder / SPLIT_FOLDER / FILE).is_file():
+        found = REPORT
+    else:
+        return
+    if found != expected:
+        held = "a run that was not tuned" if found is None else "a run tuned with another share"
+        raise StoreError(
+            f"{folder} holds {held}. Choose another folder with --out, or throw the old run away "
+            "with --fresh"
+        )
+
+
+def _check_choices(folder: Path, choices: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse to mix a report on one n with that on another."""
+    if not (folder / FILE).is_file():
+        return
+    kept = ("dataset", "group", "victim", "template", "regime")
+    now = {json.dumps([choice[key] for key in kept]): choice["n"] for choice in choices}
+    for choice in Run(folder).manifest().get("tuning", {}).get("choices", ()):
+        n = now.get(json.dumps([choice[key] for key in kept]))
+        if n != choice["n"]:
+            place = f"{choice['dataset']}/{choice['group']}, {choice['victim']}"
+            raise StoreError(
+                f"{folder} holds a report with n = {choice['n']:g} ({place}, {choice['regime']}), "
+                f"and with what was added n = {n if n is None else f'{n:g}'} is best. Choose "
+                "another folder with --out, or throw the old run away with --fresh"
+            )
+
+
+def _throw_away(folder: Path) -> None:
+    for each in (folder / SPLIT_FOLDER, folder):
+        for path in each.glob(f"{FILE}*"):
+            path.unlink()
+    (folder / RESULT_FILE).unlink(missing_ok=True)
+
+
+def _write_result(folder: Path, run: Run) -> None:
+    path = folder / RESULT_FILE
+    text = json.dumps({"format": 1, **(run.tuning() or {})}, indent=1, allow_nan=False)
+    try:
+        path.write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise StoreError(f"cannot write {path}: {error.strerror}") from error

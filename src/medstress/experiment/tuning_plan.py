@@ -1,0 +1,186 @@
+"""Before anything is asked: the grid of every attack, and the items that n is chosen on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from itertools import product
+from typing import Any
+
+from medstress import registry
+from medstress.attacks.protocol import Attack
+from medstress.errors import UsageError
+from medstress.experiment.config import AnalysisTable, TuneTable
+from medstress.experiment.parts import AttackPart
+from medstress.experiment.prepared import Portion, Prepared
+from medstress.experiment.reading import check_table
+from medstress.experiment.tuning_summary import SAME_ITEMS, TUNING
+from medstress.items import Question
+from medstress.metrics.tuning import RULE, is_pdws, split_position, template_of
+
+MIN_ITEMS = 5
+"""Attackable items on either side of the split; with fewer one item moves a rate by over .2."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuningPlan:
+    """An experiment whose attacks have every n of the grid."""
+
+    prepared: Prepared
+    """All attacks over all items."""
+    table: TuneTable
+    """As configured."""
+
+    @property
+    def same_items(self) -> bool:
+        """Whether n is chosen on the items that are reported."""
+        return self.table.share == 1
+
+    def is_tuned_on(self, item: Question) -> bool:
+        """Whether n is chosen on this item.
+
+        Depends on the question's own text and nothing else, so that victims, groups and values
+        of `limit` agree, a larger share contains a smaller one, and a question that occurs
+        twice, perhaps with its options in another order, lies on one side only.
+        """
+        text = [self.table.sample_seed, item.context, item.stem, sorted(item.options)]
+        return split_position(text) < self.table.share
+
+    def template(self, attack: Attack) -> str:
+        """What the values of n of an attack share, at the budget of tuning."""
+        return template_of({**attack.spec(), "budget": attack.budget}, self.table.budget)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings that decide what is chosen, as JSON values."""
+        return self.table.model_dump(mode="json", exclude={"random"})
+
+    def notes(self, part: str) -> dict[str, Any]:
+        """The manifest's `tuning`."""
+        return {
+            "part": part,
+            "settings": self.settings,
+            "rule": RULE.format(metric=self.table.metric),
+            "optimistic": self.same_items,
+        }
+
+    def portion(self, part: str) -> Portion:
+        """The tuning split, or all items where they are the same."""
+        # The grid may grow: more values of n extend the run.
+        kept = ("share", "sample_seed", "budget")
+        return Portion(
+            keep=self.is_tuned_on,
+            settings={"tune": {"part": part, **{key: self.settings[key] for key in kept}}},
+            notes={"tuning": self.notes(part)},
+        )
+
+    def tuning(self) -> Prepared:
+        """The run that n is chosen from."""
+        part = SAME_ITEMS if self.same_items else TUNING
+        found: dict[tuple[str, float], AttackPart] = {}
+        others: list[AttackPart] = []
+        for each in self.prepared.attacks:
+            if not is_pdws(each.attack.spec()):
+                others += [each] * self.same_items
+                continue
+            attack: Any = each.attack
+            if self.table.budget is not None:
+                each = replace(each, attack=replace(attack, budget=self.table.budget))
+            found.setdefault((self.template(attack), attack.n), each)
+        attacks = [*found.values(), *others]
+        experiment = self.prepared.experiment
+        if not self.same_items:
+            # [analysis] is about what is reported, not about the choice of n.
+            experiment = experiment.model_copy(update={"analysis": AnalysisTable()})
+        return replace(
+            self.prepared, experiment=experiment, attacks=attacks, portion=self.portion(part)
+        )
+
+
+def tune_every_n(raw: dict[str, Any]) -> None:
+    """Give every `pdws` attack of a parsed file the grid as its n, in place.
+
+    Attacks that differ only in n become one; without one that samples at random, such an attack
+    joins them. What is malformed is left for the check that follows.
+    """
+    table = raw.get("tune")
+    try:
+        settings: TuneTable = check_table("tune", table if isinstance(table, Mapping) else {})
+    except UsageError:
+        settings = TuneTable()
+    rows = raw.get("attack")
+    rows = [rows] if isinstance(rows, dict) else rows
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        return
+    tuned: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        template = None if row.get("use", True) is False else _template(row)
+        if template is None:
+            continue
+        row["n"] = list(settings.grid)
+        first = tuned.setdefault(template, row)
+        if first is not row:
+            # Switched off, not removed: messages count entries to find their lines.
+            row["use"] = False
+            if first.get("label") != row.get("label"):
+                first.pop("label", None)
+    if settings.random and not any(row.get("sampler") == "random" for row in rows):
+        rows += [_at_random(row) for row in tuned.values()]
+    raw["attack"] = rows
+
+
+def _at_random(row: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {key: value for key, value in row.items() if key not in ("n", "label")}
+    return {**kept, "sampler": "random"}
+
+
+def _template(row: Mapping[str, Any]) -> str | None:
+    """What identifies the attack without its n; None where it has none."""
+    try:
+        kind = registry.load("attacks", str(row.get("name")))
+        known = {field.name for field in fields(kind)}
+        given = {key: value for key, value in row.items() if key in known}
+        attack: Attack = kind(**{**given, "n": 1.0})
+    except (UsageError, TypeError):
+        return None
+    return template_of(attack.spec()) if is_pdws(attack.spec()) else None
+
+
+def check_plan(plan: TuningPlan) -> None:
+    """Refuse what cannot be tuned.
+
+    Raises:
+        UsageError: one sentence, with the numbers.
+    """
+    tuned = [part for part in plan.prepared.attacks if is_pdws(part.attack.spec())]
+    if not tuned:
+        raise UsageError(
+            'there is no n to tune: no [[attack]] has sampler = "pdws"; add name = '
+            '"entity_substitution" with sampler = "pdws" (n may be left out)'
+        )
+    budget = plan.table.budget
+    if budget is not None and plan.same_items:
+        raise UsageError(
+            f"[tune] budget = {budget}: with share = 1 the tuning trials are the report, so their "
+            "budget is the attack's; leave it out, or give a share below 1"
+        )
+    for part in tuned:
+        if budget is not None and budget > part.attack.budget:
+            raise UsageError(
+                f"[tune] budget = {budget} is larger than that of attack {part.label!r} "
+                f"({part.attack.budget})"
+            )
+    for dataset, group in product(plan.prepared.datasets, plan.prepared.groups):
+        attackable = [
+            item
+            for item in plan.prepared.items(dataset, group)
+            if tuned[0].attack.obstacle(item, group.resources) is None
+        ]
+        n = sum(map(plan.is_tuned_on, attackable))
+        rest = len(attackable) if plan.same_items else len(attackable) - n
+        if attackable and min(n, rest) < MIN_ITEMS:
+            raise UsageError(
+                f"{dataset.label}/{group.label} has {len(attackable)} attackable items, of which "
+                f"share = {plan.table.share:g} tunes n on {n} and reports on {rest}; at least "
+                f"{MIN_ITEMS} are needed for each: use more items, or another share in [tune]"
+            )

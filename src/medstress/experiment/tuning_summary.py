@@ -1,0 +1,217 @@
+"""What a tuned run says of its n: the grid, the choice, and what sharing answers saved."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import Any
+
+from medstress.metrics.counts import is_answered, is_eligible, is_flipped
+from medstress.metrics.success import asr, asr_valid
+from medstress.metrics.tuning import (
+    REGIMES,
+    Grid,
+    choose,
+    is_pdws,
+    template_of,
+    tuning_grids,
+)
+from medstress.outcomes import Verdict
+from medstress.rows import TrialRow
+from medstress.store.reader import RunReader
+
+REPORT, TUNING, SAME_ITEMS = "report", "tuning", "same_items"
+"""What a folder of `medstress tune` holds."""
+
+FEW = 10
+"""Eligible items below which the choice of n comes with a warning."""
+
+QUERIES = ("asked", "failed", "computed_alone", "computed", "saved")
+
+Shared = dict[tuple[str, str, str, str], dict[str, int]]
+"""(data set, group, victim, template) -> queries."""
+
+
+def describe_tuning(reader: RunReader, trials: Sequence[TrialRow]) -> dict[str, Any] | None:
+    """The summary's `tuning` (docs: tuning); None for a run that tuned nothing.
+
+    Args:
+        reader: of the run's folder.
+        trials: its rows.
+    """
+    notes: dict[str, Any] | None = reader.manifest.get("tuning")
+    if notes is None:
+        return None
+    settings = notes["settings"]
+    if notes["part"] == REPORT:
+        choices = [
+            row for choice in notes["choices"] for row in _held_out(choice, settings, trials)
+        ]
+        return {**notes, "choices": choices}
+    grids = tuning_grids(trials, settings["metric"])
+    shared = queries_shared(reader, trials)
+    found = {
+        **notes,
+        "grids": [_grid(grid, shared) for grid in grids],
+        # Of a part of the trials, those that end early are too many.
+        "choices": list(_choices(grids)) if reader.manifest["complete"] else [],
+    }
+    total = {name: sum(row["queries"][name] for row in found["grids"]) for name in QUERIES}
+    return {**found, "queries": total}
+
+
+def cautions(tuning: Mapping[str, Any] | None) -> list[str]:
+    """Sentences that a reader of the run's rates needs."""
+    if tuning is None:
+        return []
+    if tuning["part"] == REPORT:
+        return list(_chosen_on_few(tuning["choices"]))
+    n = len([n for n in tuning["settings"]["grid"] if n])
+    if tuning["part"] == SAME_ITEMS:
+        return [
+            f"n is the best of {n} values on the same items whose rates are reported: the rate at "
+            "the chosen n is optimistic. share = 0.2 in [tune] reports on other items."
+        ]
+    return [
+        f"These items are the tuning split: their rates choose one of {n} values of n and are "
+        "optimistic. The result is in the folder above."
+    ]
+
+
+def _chosen_on_few(choices: Iterable[Mapping[str, Any]]) -> Iterable[str]:
+    few = {
+        (each["dataset"], each["group"], each["victim"]): each["tuned_on"]["n_eligible"]
+        for each in choices
+        if each["tuned_on"]["n_eligible"] < FEW
+    }
+    for (dataset, group, victim), n in few.items():
+        yield (
+            f"{victim} on {dataset}/{group}: n was chosen on {n} eligible item{'s' * (n != 1)}, "
+            "which tells the values of n hardly apart; more items or a larger share in [tune] do."
+        )
+
+
+def queries_shared(reader: RunReader, trials: Iterable[TrialRow]) -> Shared:
+    """What sharing answers between the values of n saved.
+
+    `computed` is what the grid computed, `computed_alone` what its values of n would have
+    computed together had each had a run of its own (seeds share answers there as well), and
+    `saved` the difference. Queries shared with other attacks or groups are not counted as saved.
+    """
+    templates: dict[str, str] = {}
+    shared: Shared = defaultdict(lambda: dict.fromkeys(QUERIES, 0))
+    for row in trials:
+        spec = json.loads(row.attack_spec)
+        if is_pdws(spec):
+            templates[row.attack] = template_of(spec)
+            counts = shared[row.dataset, row.group, row.victim, templates[row.attack]]
+            counts["asked"] += row.n_asked
+            counts["failed"] += row.n_failed
+    in_grid: set[tuple[Any, ...]] = set()
+    alone: set[tuple[Any, ...]] = set()
+    calls = groupby(reader.attack_calls(), key=lambda call: call[:6])
+    for (_, dataset, group, victim, attack, _), members in calls:
+        if attack not in templates:
+            continue
+        place = (dataset, group, victim, templates[attack])
+        keys = [call[6] for call in members]
+        counts = shared[place]
+        counts["computed"] += _is_new(in_grid, place, keys)
+        counts["computed_alone"] += _is_new(alone, (*place, attack), keys)
+    for counts in shared.values():
+        counts["saved"] = counts["computed_alone"] - counts["computed"]
+    return shared
+
+
+def _is_new(seen: set[tuple[Any, ...]], arm: tuple[str, ...], keys: Sequence[bytes]) -> bool:
+    """Whether a query needed a call that none before it needed; a paid query of the ledger."""
+    new = [(arm, key) for key in keys if (arm, key) not in seen]
+    seen.update(new)
+    return bool(new)
+
+
+def _grid(grid: Grid, shared: Shared) -> dict[str, Any]:
+    return {
+        **_place(grid),
+        "n_items": grid.n_items,
+        "n_eligible": grid.n_eligible,
+        "points": [
+            {"n": point.n, "attack": point.attack, "estimate": point.estimate.as_json()}
+            for point in grid.points
+        ],
+        "queries": shared[*grid.place, grid.template],
+    }
+
+
+def _choices(grids: Iterable[Grid]) -> Iterable[dict[str, Any]]:
+    for grid in grids:
+        chosen = choose(grid.points)
+        for regime in REGIMES:
+            if regime in chosen:
+                point = chosen[regime]
+                yield {
+                    **_place(grid),
+                    "regime": regime,
+                    "n": point.n,
+                    "tuned_on": {
+                        "n_items": grid.n_items,
+                        "n_eligible": grid.n_eligible,
+                        "estimate": point.estimate.as_json(),
+                    },
+                    "reported_on": None,
+                }
+
+
+def _place(grid: Grid) -> dict[str, Any]:
+    return {
+        "dataset": grid.dataset,
+        "group": grid.group,
+        "victim": grid.victim,
+        "attack": grid.name,
+        "template": json.loads(grid.template),
+    }
+
+
+def _held_out(
+    choice: Mapping[str, Any], settings: Mapping[str, Any], trials: Iterable[TrialRow]
+) -> Iterable[dict[str, Any]]:
+    """The choice beside its rate on the items of the report, for every attack that has this n."""
+    arms: dict[str, list[TrialRow]] = defaultdict(list)
+    place = tuple(choice[name] for name in ("dataset", "group", "victim"))
+    template = template_of(choice["template"])
+    for trial in trials:
+        if (trial.dataset, trial.group, trial.victim) == place:
+            spec = json.loads(trial.attack_spec)
+            matches = is_pdws(spec) and spec["n"] == choice["n"]
+            if matches and template_of(spec, settings["budget"]) == template:
+                arms[trial.attack].append(trial)
+    metric = {"asr": asr, "asr_valid": asr_valid}[settings["metric"]]
+    for label, rows in sorted(arms.items()):
+        within = [_within(row, int(choice["template"]["budget"])) for row in rows]
+        yield {
+            **choice,
+            "attack": label,
+            "reported_on": {
+                "n_items": len({row.item_id for row in rows if is_answered(row)}),
+                "n_eligible": len({row.item_id for row in rows if is_eligible(row)}),
+                "estimate": metric(within).as_json(),
+            },
+        }
+    if not arms:
+        yield dict(choice)
+
+
+def _within(row: TrialRow, budget: int) -> TrialRow:
+    """The trial as it would have ended with the budget that n was chosen at."""
+    first, valid = row.first_success, row.first_valid_success
+    if valid is not None and valid > budget and row.valid:
+        # With this budget the search would have ended with the invalid success before it.
+        row = replace(row, valid=False)
+    if is_flipped(row) and first is not None and first > budget:
+        row = replace(row, verdict=Verdict.HELD, first_success=None, valid=None)
+    if valid is not None and valid > budget:
+        row = replace(row, first_valid_success=None)
+    return row

@@ -1,0 +1,85 @@
+"""Trials arranged for comparison: place by place, attack by attack, item by item."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medstress.metrics.counts import is_eligible, is_flipped
+from medstress.rows import TrialRow
+
+Place: TypeAlias = tuple[str, str, str]
+"""(data set, group, victim)."""
+
+Arms: TypeAlias = Mapping[Place, Mapping[str, Sequence[TrialRow]]]
+"""Eligible trials by place and attack, seeds together."""
+
+
+def arrange(trials: Iterable[TrialRow]) -> Arms:
+    """Sort the eligible trials into places and attacks, both in order."""
+    found: dict[Place, dict[str, list[TrialRow]]] = defaultdict(lambda: defaultdict(list))
+    for row in trials:
+        if is_eligible(row):
+            found[row.dataset, row.group, row.victim][row.attack].append(row)
+    return {
+        place: {attack: found[place][attack] for attack in sorted(found[place])}
+        for place in sorted(found)
+    }
+
+
+def place_fields(place: Place) -> dict[str, str]:
+    """The first fields of every row of an analysis."""
+    return {"dataset": place[0], "group": place[1], "victim": place[2]}
+
+
+def spec_of(trials: Sequence[TrialRow]) -> dict[str, Any]:
+    """The parameters of the attack of some trials."""
+    found: dict[str, Any] = json.loads(trials[0].attack_spec)
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hits:
+    """Successes of one attack, item by item."""
+
+    successes: NDArray[np.float64]
+    """Trials that succeeded within b queries, shape (n_items, budget), b = 1..budget."""
+    counts: NDArray[np.float64]
+    """Eligible trials, shape (n_items,); 0 where the attack did not meet the item."""
+
+    @property
+    def budget(self) -> int:
+        """The largest budget."""
+        return int(self.successes.shape[1])
+
+
+def hits(trials: Sequence[TrialRow], items: Sequence[str], budget: int) -> Hits:
+    """Count the successes within every budget, item by item.
+
+    Args:
+        trials: eligible trials of one attack in one place.
+        items: which items, in the order of the rows.
+        budget: the largest budget to count for.
+    """
+    places = {item: i for i, item in enumerate(items)}
+    first = np.zeros((len(items), budget))
+    counts = np.zeros(len(items))
+    for row in trials:
+        i = places.get(row.item_id)
+        if i is None:
+            continue
+        counts[i] += 1
+        if is_flipped(row) and row.first_success is not None and row.first_success <= budget:
+            first[i, row.first_success - 1] += 1
+    return Hits(successes=first.cumsum(axis=1), counts=counts)
+
+
+def items_of(trials: Iterable[TrialRow]) -> list[str]:
+    """The distinct items of some trials, in order."""
+    return sorted({row.item_id for row in trials})

@@ -1,0 +1,234 @@
+"""Reusable entities: names that succeed again and again, on items they were not chosen on."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+from medstress.hashing import content_hash
+from medstress.metrics.arms import Arms, items_of, place_fields
+from medstress.metrics.bootstrap import rate
+from medstress.metrics.counts import is_flipped
+from medstress.rows import TrialRow
+
+FOLDS = 5
+LISTED = 20
+"""Names listed a row."""
+OVERLAPS = (5, 10, 20)
+"""Lengths of the lists that are compared between victims."""
+PERSISTENCE = 0.9
+"""p of rank-biased overlap: the first ten places carry 86 % of the weight."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What came of asking the top names on one item."""
+
+    place: tuple[str, str, str]
+    """Data set, group, victim."""
+    attack: str
+    """Whose successes were ranked."""
+    item_id: str
+    """The item."""
+    top: tuple[str, ...]
+    """Names ranked on the other folds, folded, best first."""
+    asked: tuple[str, ...]
+    """Those of them that may replace the item's span, in the order of asking."""
+    outcomes: tuple[str, ...]
+    """Of as many as were asked until the first `wrong`."""
+    answered: bool
+    """Whether no call failed."""
+
+
+def ranking(trials: Iterable[TrialRow]) -> list[tuple[str, int, int]]:
+    """Rank the names that successes put in, case ignored.
+
+    Returns:
+        (name, successes, items) by falling number of successes, then of items, then by name.
+    """
+    successes: Counter[str] = Counter()
+    items: dict[str, set[str]] = defaultdict(set)
+    for row in trials:
+        if is_flipped(row) and row.replacement is not None:
+            name = row.replacement.casefold()
+            successes[name] += 1
+            items[name].add(row.item_id)
+    found = [(name, n, len(items[name])) for name, n in successes.items()]
+    return sorted(found, key=lambda entry: (-entry[1], -entry[2], entry[0]))
+
+
+def folds(items: Iterable[str], n_folds: int = FOLDS) -> dict[str, int]:
+    """Share items out over folds whose sizes differ by one at most.
+
+    By a hash of their identifiers: neither order nor chance of a generator plays a part.
+    """
+    order = sorted(set(items), key=lambda item: (content_hash(item), item))
+    return {item: i % n_folds for i, item in enumerate(order)}
+
+
+def cross_fitted(trials: Sequence[TrialRow], m: int) -> dict[str, tuple[str, ...]]:
+    """The m names to ask of each item: the top of a ranking that never saw the item's fold.
+
+    Args:
+        trials: eligible trials of one attack in one place.
+        m: how many names.
+
+    Returns:
+        Item identifier -> names, folded, best first; fewer where fewer ever succeeded.
+    """
+    fold_of = folds(row.item_id for row in trials)
+    tops = {
+        fold: tuple(
+            name
+            for name, _, _ in ranking(row for row in trials if fold_of[row.item_id] != fold)[:m]
+        )
+        for fold in set(fold_of.values())
+    }
+    return {item: tops[fold] for item, fold in fold_of.items()}
+
+
+def universality_rows(
+    arms: Arms, asked: Iterable[Asked], sizes: Sequence[int]
+) -> list[dict[str, Any]]:
+    """Rows of `analysis.universality`: share of eligible items that the top m names flip.
+
+    universality@m = #{eligible items on which one of the top m names, ranked on other items
+    and really substituted and asked, makes the victim wrong} / #{eligible items asked}. Answers
+    to rankings that later trials have changed are left out: those items are not asked yet.
+
+    Args:
+        arms: eligible trials.
+        asked: what `run` asked.
+        sizes: the values of m.
+    """
+    known: dict[tuple[Any, ...], list[Asked]] = defaultdict(list)
+    for one in asked:
+        known[one.place, one.attack, one.item_id].append(one)
+    rows = []
+    for place, by_attack in arms.items():
+        for attack, trials in by_attack.items():
+            tops = cross_fitted(trials, max(sizes, default=0))
+            found = {
+                item: one
+                for item, top in sorted(tops.items())
+                for one in known[place, attack, item]
+                if one.top[: len(top)] == top
+            }
+            # Without any success elsewhere there is no name to ask: the item holds.
+            flips = {item: _first_rank(found.get(item)) for item, top in tops.items()}
+            met = [item for item, top in tops.items() if item in found or not top]
+            for m in sorted(sizes):
+                share = rate((item, flips[item] is not None and flips[item] <= m) for item in met)
+                rows.append(
+                    {
+                        **place_fields(place),
+                        "attack": attack,
+                        "m": m,
+                        "n_items": len(tops),
+                        "n_unanswered": sum(not one.answered for one in found.values()),
+                        "universality": share.as_json(),
+                    }
+                )
+    return rows
+
+
+def _first_rank(one: Asked | None) -> float:
+    """The rank of the name that flipped the item, from 1; infinite where none did."""
+    if one is None or "wrong" not in one.outcomes:
+        return float("inf")
+    return one.top.index(one.asked[one.outcomes.index("wrong")]) + 1
+
+
+def reusable_rows(arms: Arms) -> list[dict[str, Any]]:
+    """Rows of `analysis.reusable`: the names that succeed most, and on how many items."""
+    rows = []
+    for place, by_attack in arms.items():
+        for attack, trials in by_attack.items():
+            ranked = ranking(trials)
+            rows.append(
+                {
+                    **place_fields(place),
+                    "attack": attack,
+                    "n_successes": sum(n for _, n, _ in ranked),
+                    "n_names": len(ranked),
+                    "n_items": len(items_of(filter(is_flipped, trials))),
+                    "names": [
+                        {"name": name, "n_successes": n, "n_items": n_items}
+                        for name, n, n_items in ranked[:LISTED]
+                    ],
+                }
+            )
+    return rows
+
+
+def overlap_rows(arms: Arms) -> list[dict[str, Any]]:
+    """Rows of `analysis.overlap`: top-m lists of every two victims under one attack."""
+    lists: dict[tuple[str, str, str], dict[str, list[str]]] = defaultdict(dict)
+    for (dataset, group, victim), by_attack in arms.items():
+        for attack, trials in by_attack.items():
+            names = [name for name, _, _ in ranking(trials)]
+            lists[dataset, group, attack][victim] = names
+    return [
+        {
+            "dataset": dataset,
+            "group": group,
+            "attack": attack,
+            "victim": first,
+            "against": second,
+            "m": m,
+            "n_names": [len(by_victim[first][:m]), len(by_victim[second][:m])],
+            "jaccard": jaccard(by_victim[first][:m], by_victim[second][:m]),
+            "rank_biased_overlap": rank_biased_overlap(by_victim[first][:m], by_victim[second][:m]),
+        }
+        for (dataset, group, attack), by_victim in sorted(lists.items())
+        for first, second in combinations(sorted(by_victim), 2)
+        for m in OVERLAPS
+    ]
+
+
+def jaccard(first: Sequence[str], second: Sequence[str]) -> float | None:
+    """Shared names over all names of two lists; None where both are empty.
+
+    >>> jaccard(["a", "b"], ["b", "c"])
+    0.3333333333333333
+    """
+    union = set(first) | set(second)
+    return len(set(first) & set(second)) / len(union) if union else None
+
+
+def rank_biased_overlap(
+    first: Sequence[str], second: Sequence[str], p: float = PERSISTENCE
+) -> float | None:
+    """Extrapolated rank-biased overlap of two rankings without ties (RBO_EXT).
+
+    With X_d the overlap of the first d places, s and l the lengths of the shorter and the
+    longer list: RBO_EXT = (1-p)/p [sum_{d=1..l} X_d/d p^d + sum_{d=s+1..l} X_s (d-s)/(s d) p^d]
+    + [(X_l - X_s)/l + X_s/s] p^l.
+
+    Args:
+        first: names, best first, each once.
+        second: the same of another victim.
+        p: how slowly the weight of places falls, in (0, 1).
+
+    Returns:
+        A value in [0, 1]; None where a list is empty.
+
+    >>> rank_biased_overlap(["a", "b"], ["a", "b"]), rank_biased_overlap(["a"], ["b"])
+    (1.0, 0.0)
+
+    References:
+        Webber, Moffat and Zobel, "A similarity measure for indefinite rankings", ACM TOIS
+        2010, Eq. 32.
+    """
+    short, long = sorted((first, second), key=len)
+    s, n = len(short), len(long)
+    if s == 0:
+        return None
+    overlap = [len(set(short[:d]) & set(long[:d])) for d in range(1, n + 1)]
+    agreement = sum(overlap[d - 1] / d * p**d for d in range(1, n + 1))
+    unseen = sum(overlap[s - 1] * (d - s) / (s * d) * p**d for d in range(s + 1, n + 1))
+    tail = ((overlap[n - 1] - overlap[s - 1]) / n + overlap[s - 1] / s) * p**n
+    return min((1 - p) / p * (agreement + unseen) + tail, 1.0)

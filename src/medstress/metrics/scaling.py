@@ -1,0 +1,272 @@
+"""Query-scaling curves: where they bend, and where two of them cross or part most."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medstress.metrics.arms import Arms, Hits, Place, hits, items_of, place_fields
+from medstress.metrics.bootstrap import percentiles
+from medstress.metrics.estimates import Estimate, unknown, wilson_ends
+from medstress.metrics.resampling import RESAMPLES, resampled_ratio
+from medstress.rows import TrialRow
+
+LEAST_BUDGET = 5
+"""Two lines that meet have four parameters; fewer points than one more always fit."""
+
+
+class Segments(NamedTuple):
+    """Two lines in log budget that meet; each field has the leading shape of the curves."""
+
+    breakpoint: NDArray[np.float64]
+    """The budget where they meet."""
+    before: NDArray[np.float64]
+    """Rise of the success rate per unit of ln(budget) up to there."""
+    after: NDArray[np.float64]
+    """And from there on."""
+
+
+def fit_segments(curves: NDArray[np.float64]) -> Segments:
+    """Fit ASR(B) = a + b ln B + c max(ln B - ln B*, 0) by weighted least squares.
+
+    B* runs over the whole budgets 2..B_max - 1; the best fitting is kept, the least of equals.
+    A point weighs its share of the log axis (trapezoid rule), so the fit is that of the
+    curve as drawn on a logarithmic axis: unweighted, half the points of a run to 100
+    queries would lie between 50 and 100.
+
+    Args:
+        curves: success rates at budgets 1..B_max, shape (..., B_max), B_max >= 5.
+
+    References:
+        Muggeo, "Estimating regression models with unknown break-points", Statistics in
+        Medicine 2003 (the model; here by grid search, which budgets allow).
+    """
+    flat = np.atleast_2d(curves).reshape(-1, curves.shape[-1])
+    x = np.log(np.arange(1, flat.shape[1] + 1))
+    root = np.sqrt(np.gradient(x))
+    y = (flat * root).T
+    bases = [
+        np.stack([np.ones_like(x), x, np.maximum(x - knot, 0)], axis=1) * root[:, None]
+        for knot in x[1:-1]
+    ]
+    explained = np.stack([((np.linalg.qr(basis)[0].T @ y) ** 2).sum(axis=0) for basis in bases])
+    best = np.argmax(np.round(explained, 12), axis=0)
+    slopes = np.zeros((2, flat.shape[0]))
+    for k in np.unique(best):
+        chosen = best == k
+        slopes[:, chosen] = np.linalg.lstsq(bases[k], y[:, chosen], rcond=None)[0][1:]
+    shape = curves.shape[:-1]
+    before, change = (values.reshape(shape) for values in slopes)
+    return Segments((best + 2.0).reshape(shape), before, before + change)
+
+
+def inflection(arm: Hits) -> dict[str, Any]:
+    """Estimate where a scaling curve bends, with bootstrap intervals over items.
+
+    Returns:
+        `inflection`, the budget where the slope changes most (also `recommended_budget`), the
+        slopes before and after it per unit of ln(budget), and their difference: an interval
+        that holds 0 says that the curve need not bend at all.
+    """
+    n = int(arm.counts.sum())
+    curve = arm.successes.sum(axis=0) / n if n else np.zeros(arm.budget)
+    names = ("inflection", "slope_before", "slope_after", "slope_change")
+    reason = None
+    if arm.budget < LEAST_BUDGET:
+        reason = f"needs a budget of at least {LEAST_BUDGET}"
+    elif n == 0 or curve[0] == curve[-1]:
+        reason = "the curve is flat"
+    if reason is not None:
+        empty = unknown(reason, n).as_json()
+        return {**dict.fromkeys(names, empty), "recommended_budget": None}
+    found = fit_segments(curve)
+    drawn = resampled_ratio(arm.successes, arm.counts)
+    drawn = drawn[np.isfinite(drawn).all(axis=1)]
+    again = fit_segments(drawn)
+    values = {
+        "inflection": (found.breakpoint, again.breakpoint),
+        "slope_before": (found.before, again.before),
+        "slope_after": (found.after, again.after),
+        "slope_change": (found.after - found.before, again.after - again.before),
+    }
+    method = f"two lines in ln(budget); {_bootstrap(arm)}"
+    told = {name: _estimate(*values[name], n, method).as_json() for name in names}
+    return {**told, "recommended_budget": int(found.breakpoint)}
+
+
+def crossing(difference: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The budget from which the trailing method leads for good; nan where none overtakes.
+
+    Args:
+        difference: of two curves at budgets 1..B, shape (..., B).
+
+    Returns:
+        The first budget of the last stretch of one sign (zeros allowed in it), where a budget
+        before it has the other sign; shape (...).
+
+    >>> float(crossing(np.array([0.2, 0.1, 0.0, -0.1, -0.2])))
+    4.0
+    >>> float(crossing(np.array([0.2, 0.1, 0.0])))
+    nan
+    """
+    sign = _sign(difference)
+    last = _last_sign(difference)[..., None]
+    opposed = sign[..., ::-1] == -last
+    opposed &= last != 0
+    # Counted from the end: the stretch ends where the opposite sign is met first.
+    start = difference.shape[-1] - _first(opposed)
+    crosses = opposed.any(axis=-1)
+    budgets = np.arange(1, difference.shape[-1] + 1)
+    within = (sign == last) & (budgets > start[..., None])
+    return np.where(crosses, _first(within) + 1.0, np.nan)
+
+
+def compare_curves(
+    first: Hits,
+    second: Hits,
+    known: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None,
+) -> dict[str, Any]:
+    """Compare two methods over the items that both met.
+
+    Args:
+        first: successes of one method.
+        second: those of another, its rows for the same items.
+        known: the resampled curves of both, where at hand; used if both met the same items.
+
+    Returns:
+        `crossover` with `crossing_share` (of the resamples in which the same method overtakes),
+        `gap`, the largest difference of success rates (first less second) with a simultaneous
+        interval that allows for its being the largest, and `gap_budget`, where it lies.
+    """
+    both = (first.counts > 0) & (second.counts > 0)
+    n = int(both.sum())
+    budget = min(first.budget, second.budget)
+    names = ("crossover", "gap", "gap_budget")
+    head = {"budget": budget, "n_items": n}
+    if n == 0:
+        empty = unknown("no item in common").as_json()
+        return {**head, **dict.fromkeys(names, empty), "crossing_share": None, "leads_after": None}
+    observed, drawn = np.zeros(budget), np.zeros((RESAMPLES, budget))
+    same = bool(((first.counts > 0) == (second.counts > 0)).all())
+    for i, (arm, sign) in enumerate(((first, 1), (second, -1))):
+        above, below = arm.successes[both, :budget], arm.counts[both]
+        observed += sign * above.sum(axis=0) / below.sum()
+        if same and known is not None:
+            drawn += sign * known[i][:, :budget]
+        else:
+            drawn += sign * resampled_ratio(above, below)
+    drawn = drawn[np.isfinite(drawn).all(axis=1)]
+    return {**head, **_crossover(observed, drawn, n), **_gap(observed, drawn, n)}
+
+
+def _crossover(observed: NDArray[np.float64], drawn: NDArray[np.float64], n: int) -> dict[str, Any]:
+    value, again = float(crossing(observed)), crossing(drawn)
+    if np.isnan(value):
+        share = float(np.isfinite(again).mean())
+        told = unknown("neither overtakes the other for good within the budget", n)
+        return {"crossover": told.as_json(), "crossing_share": share, "leads_after": None}
+    # A resample agrees where the same method leads in the end.
+    leader = _last_sign(observed)
+    same = np.isfinite(again) & (_last_sign(drawn) == leader)
+    low, high = percentiles(again[same]) if same.any() else (value, value)
+    method = f"bootstrap over {n} items, paired; of the resamples that cross the same way"
+    return {
+        "crossover": Estimate(
+            value=value, n=n, low=min(low, value), high=max(high, value), method=method
+        ).as_json(),
+        "crossing_share": float(same.mean()),
+        "leads_after": "attack" if leader > 0 else "against",
+    }
+
+
+def _gap(observed: NDArray[np.float64], drawn: NDArray[np.float64], n: int) -> dict[str, Any]:
+    at = int(np.argmax(np.abs(observed)))
+    value = float(observed[at])
+    # The largest of many differences is too large on average; a band over all budgets holds it.
+    band = float(np.quantile(np.abs(drawn - observed).max(axis=1), 0.95))
+    if band == 0:  # every item looks alike: what n items leave open
+        band = wilson_ends(0, n)[1]
+    gap = Estimate(
+        value=value,
+        n=n,
+        low=max(value - band, -1.0),
+        high=min(value + band, 1.0),
+        method=f"simultaneous 95 % band over budgets; bootstrap over {n} items, paired",
+    )
+    places = np.abs(drawn).argmax(axis=1) + 1.0
+    where = _estimate(np.float64(at + 1), places, n, f"bootstrap over {n} items, paired")
+    return {"gap": gap.as_json(), "gap_budget": where.as_json()}
+
+
+def curve_rows(arms: Arms, budgets: Mapping[str, int]) -> list[dict[str, Any]]:
+    """Rows of `analysis.curves`: every attack with a budget of 2 or more."""
+    rows = []
+    for place, attack, arm in _curves(arms, budgets):
+        head = {**place_fields(place), "attack": attack, "budget": arm.budget}
+        rows.append({**head, "n_items": int((arm.counts > 0).sum()), **inflection(arm)})
+    return rows
+
+
+def pair_rows(arms: Arms, budgets: Mapping[str, int]) -> list[dict[str, Any]]:
+    """Rows of `analysis.pairs`: every two attacks of one place with budgets of 2 or more."""
+    by_place: dict[Place, list[tuple[str, Hits]]] = {}
+    for place, attack, arm in _curves(arms, budgets):
+        by_place.setdefault(place, []).append((attack, arm))
+    rows = []
+    for place, found in by_place.items():
+        drawn = [resampled_ratio(arm.successes, arm.counts) for _, arm in found]
+        for i, j in combinations(range(len(found)), 2):
+            (first, ours), (second, theirs) = found[i], found[j]
+            row = compare_curves(ours, theirs, (drawn[i], drawn[j]))
+            leads = {"attack": first, "against": second}.get(row["leads_after"] or "")
+            head = {**place_fields(place), "attack": first, "against": second}
+            rows.append({**head, **row, "leads_after": leads})
+    return rows
+
+
+def _curves(arms: Arms, budgets: Mapping[str, int]) -> list[tuple[Place, str, Hits]]:
+    found = []
+    for place, by_attack in arms.items():
+        items = items_of(_all(by_attack))
+        for attack, trials in by_attack.items():
+            if budgets[attack] >= 2:
+                found.append((place, attack, hits(trials, items, budgets[attack])))
+    return found
+
+
+def _all(by_attack: Mapping[str, Sequence[TrialRow]]) -> list[TrialRow]:
+    return [row for trials in by_attack.values() for row in trials]
+
+
+def _estimate(
+    value: NDArray[np.float64] | np.float64, drawn: NDArray[np.float64], n: int, method: str
+) -> Estimate:
+    low, high = percentiles(drawn)
+    point = float(value)
+    return Estimate(value=point, n=n, low=min(low, point), high=max(high, point), method=method)
+
+
+def _bootstrap(arm: Hits) -> str:
+    return f"bootstrap over {int((arm.counts > 0).sum())} items, {RESAMPLES} resamples"
+
+
+def _sign(difference: NDArray[np.float64]) -> NDArray[np.float64]:
+    """-1, 0 or 1; differences that are rounding alone are 0."""
+    found: NDArray[np.float64] = np.sign(np.round(difference, 12))
+    return found
+
+
+def _last_sign(difference: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The sign at the largest budget at which the two differ; 0 where they never do."""
+    sign = _sign(difference)[..., ::-1]
+    return np.take_along_axis(sign, _first(sign != 0)[..., None], axis=-1)[..., 0]
+
+
+def _first(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """The place of the first True along the last axis; 0 where there is none."""
+    found: NDArray[np.int64] = np.argmax(mask, axis=-1)
+    return found

@@ -1,0 +1,93 @@
+"""How much of an attack's advantage over random draws is left when variants of the key do not
+count: a variant may be a second right answer, and then the victim was not wrong."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from medstress.metrics.counts import is_flipped, is_valid_success
+from medstress.metrics.estimates import Estimate
+from medstress.metrics.item_means import paired_change
+from medstress.metrics.success import asr, asr_valid
+from medstress.rows import TrialRow
+
+Place: TypeAlias = tuple[str, str, str]
+"""(data set, group, victim)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arm:
+    """One attack that asks variants of the key and marks them."""
+
+    attack: str
+    """Label of the attack."""
+    asr: Estimate
+    """All successes."""
+    asr_valid: Estimate
+    """Successes whose name is no variant, synonym or repetition."""
+    advantage: Estimate | None = None
+    """ASR minus that of random draws, on the items eligible under both; None for random draws
+    and where no arm draws at random."""
+    advantage_valid: Estimate | None = None
+    """The same for valid successes."""
+
+
+def second_answers(trials: Iterable[TrialRow]) -> dict[Place, list[Arm]]:
+    """Compare ASR with ASR of valid successes, for attacks that mark variants of the key.
+
+    With successes of all kinds and of valid ones, an attack's advantage over the arm that draws
+    at random (same data, group and victim; the first label where there are several) is the
+    difference of the two rates over the items that are eligible under both, with an interval
+    from drawing these items with replacement.
+
+    Args:
+        trials: of a whole run; attacks with `variants` other than `mark` are left out.
+
+    Returns:
+        The arms of every place that has one, random draws first, then by label; empty where no
+        attack marks variants.
+
+    References:
+        Davison and Hinkley, "Bootstrap Methods and their Application", 1997, section 3.8.
+    """
+    places: dict[Place, dict[str, list[TrialRow]]] = defaultdict(lambda: defaultdict(list))
+    for trial in trials:
+        if _spec(trial).get("variants") == "mark":
+            places[trial.dataset, trial.group, trial.victim][trial.attack].append(trial)
+    return {place: _arms(by_attack) for place, by_attack in sorted(places.items())}
+
+
+def _arms(by_attack: dict[str, list[TrialRow]]) -> list[Arm]:
+    random = sorted(label for label, trials in by_attack.items() if _draws_at_random(trials[0]))
+    first = random[:1]
+    found = []
+    for label in [*first, *sorted(by_attack.keys() - set(first))]:
+        trials = by_attack[label]
+        compared = bool(first) and label not in random
+        against = by_attack[first[0]] if compared else []
+        found.append(
+            Arm(
+                attack=label,
+                asr=asr(trials),
+                asr_valid=asr_valid(trials),
+                advantage=paired_change(against, trials, is_flipped) if compared else None,
+                advantage_valid=paired_change(against, trials, is_valid_success)
+                if compared
+                else None,
+            )
+        )
+    return found
+
+
+def _draws_at_random(trial: TrialRow) -> bool:
+    spec = _spec(trial)
+    return spec.get("sampler") == "random" or (spec.get("sampler") == "pdws" and spec["n"] == 0)
+
+
+def _spec(trial: TrialRow) -> dict[str, Any]:
+    found = json.loads(trial.attack_spec)
+    return found if isinstance(found, dict) else {}

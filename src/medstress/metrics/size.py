@@ -1,0 +1,115 @@
+"""Robustness against the size of the victim, and the relative change in accuracy."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.stats import linregress
+from scipy.stats import t as student
+
+from medstress.metrics.counts import is_answered, is_eligible, is_flipped
+from medstress.metrics.estimates import Estimate, unknown
+from medstress.metrics.resampling import clustered_wilson, ratio
+from medstress.rows import TrialRow
+
+GROUPS = ("all", "generalist", "specialist")
+"""Victims that a trend is given for."""
+
+
+def size_rows(
+    pooled: Iterable[Mapping[str, Any]], victims: Mapping[str, Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Rows of `analysis.size`: accuracy and ASR of every victim of known size, and the trend.
+
+    Args:
+        pooled: pooled summary rows.
+        victims: label -> `parameters`, `family`, `group`; those without parameters are left out.
+    """
+    series: dict[tuple[str, str, str], list[dict[str, Any]]] = defaultdict(list)
+    for row in pooled:
+        known = victims.get(row["victim"], {})
+        if known.get("parameters") is not None:
+            series[row["dataset"], row["group"], row["attack"]].append(
+                {
+                    "victim": row["victim"],
+                    "parameters": known["parameters"],
+                    "family": known.get("family"),
+                    "victim_group": known.get("group"),
+                    "accuracy": row["accuracy"],
+                    "accuracy_after": row["accuracy_after"],
+                    "asr": row["asr"],
+                }
+            )
+    rows = []
+    for (dataset, group, attack), points in sorted(series.items()):
+        points.sort(key=lambda point: (point["parameters"], point["victim"]))
+        trends = {
+            name: trend([p for p in points if name in ("all", p["victim_group"])]).as_json()
+            for name in GROUPS
+        }
+        head = {"dataset": dataset, "group": group, "attack": attack}
+        rows.append({**head, "points": points, "trend": trends})
+    return rows
+
+
+def trend(points: Sequence[Mapping[str, Any]]) -> Estimate:
+    """Estimate the change of ASR a tenfold number of parameters, by least squares.
+
+    Over victims, each weighing the same; `n` is the number of victims. The interval is
+    Student's; with few victims of few families it says little about any other victim.
+    """
+    known = [p for p in points if p["asr"]["value"] is not None]
+    sizes = np.log10([p["parameters"] for p in known])
+    if len(set(sizes)) < 3:
+        return unknown("needs victims of three sizes", len(known))
+    line = linregress(sizes, [p["asr"]["value"] for p in known])
+    half = float(student.ppf(0.975, len(known) - 2) * line.stderr)
+    slope = float(line.slope)
+    return Estimate(
+        value=slope,
+        n=len(known),
+        low=slope - half,
+        high=slope + half,
+        method="least squares of ASR on log10(parameters) over victims, Student's t 95 %",
+    )
+
+
+def r_cap(trials: Sequence[TrialRow]) -> Estimate:
+    """Estimate the relative change in accuracy, R-CAP = (acc_0 - acc_after) / acc_0.
+
+    Its value is the ASR; its interval draws all answered items, so that accuracy varies too,
+    where the ASR's takes the eligible items as given.
+
+    References:
+        Xian et al., arXiv 2402.10527 v1 (2024).
+    """
+    lost: dict[str, int] = defaultdict(int)
+    right: dict[str, int] = defaultdict(int)
+    for row in trials:
+        if is_answered(row):
+            right[row.item_id] += is_eligible(row)
+            lost[row.item_id] += is_flipped(row)
+    items = sorted(right)
+    losses, counts = [lost[i] for i in items], [right[i] for i in items]
+    found = ratio(losses, counts, "relative change in accuracy")
+    return clustered_wilson(losses, counts) if found.low == found.high else found
+
+
+def r_cap_rows(trials: Iterable[TrialRow]) -> list[dict[str, Any]]:
+    """Rows of `analysis.r_cap`: one an attack, seeds together."""
+    found: dict[tuple[str, str, str, str], list[TrialRow]] = defaultdict(list)
+    for row in trials:
+        found[row.dataset, row.group, row.victim, row.attack].append(row)
+    return [
+        {
+            "dataset": place[0],
+            "group": place[1],
+            "victim": place[2],
+            "attack": place[3],
+            "r_cap": r_cap(rows).as_json(),
+        }
+        for place, rows in sorted(found.items())
+    ]

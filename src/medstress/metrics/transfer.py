@@ -1,0 +1,111 @@
+"""Transfer: what one victim's successes do to another."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from medstress.metrics.bootstrap import rate
+from medstress.metrics.counts import is_answered, is_eligible, is_flipped
+from medstress.metrics.estimates import unknown
+from medstress.outcomes import Outcome
+from medstress.rows import TrialRow
+
+RightOn: TypeAlias = Mapping[tuple[str, str], frozenset[str]]
+"""(data set, victim) -> items it answers rightly unperturbed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Carried:
+    """One success, asked of another victim."""
+
+    trial_id: str
+    """The trial that succeeded."""
+    edits: str
+    """Its edits, as JSON."""
+    victim: str
+    """Who was asked."""
+    outcome: str | None
+    """`right`, `wrong`, `unreadable`; None where the call failed."""
+
+
+def right_on(trials: Iterable[TrialRow]) -> RightOn:
+    """The items that each victim answers rightly unperturbed, whatever group or attack asked."""
+    found: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for row in trials:
+        if is_answered(row) and is_eligible(row):
+            found[row.dataset, row.victim].add(row.item_id)
+    return {place: frozenset(items) for place, items in found.items()}
+
+
+def transfer_rows(trials: Sequence[TrialRow], carried: Iterable[Carried]) -> list[dict[str, Any]]:
+    """Rows of `analysis.transfer`: every pair of victims under one attack.
+
+    transfer[i, j] = #{items where i's success, asked of j, makes j wrong} / #{items where i
+    succeeded and j was right on the clean item}; trials of several seeds count each. The
+    diagonal is the flip check: the same victim asked again.
+
+    Args:
+        trials: all trials.
+        carried: what `run` asked; the diagonal is read off the trials.
+    """
+    answers = {(one.trial_id, one.edits, one.victim): one.outcome for one in carried}
+    right = right_on(trials)
+    flipped: dict[tuple[str, str, str, str], list[TrialRow]] = defaultdict(list)
+    victims: dict[str, set[str]] = defaultdict(set)
+    for row in trials:
+        victims[row.dataset].add(row.victim)
+        if is_flipped(row):
+            flipped[row.dataset, row.group, row.attack, row.victim].append(row)
+    rows = []
+    for (dataset, group, attack, source), successes in sorted(flipped.items()):
+        for target in sorted(victims[dataset]):
+            head = {"dataset": dataset, "group": group, "attack": attack}
+            known = right.get((dataset, target), frozenset())
+            found = (
+                _diagonal(successes)
+                if source == target
+                else _cell(successes, known, answers, target)
+            )
+            rows.append(
+                {**head, "from": source, "to": target, "n_successes": len(successes), **found}
+            )
+    return rows
+
+
+def _diagonal(successes: Sequence[TrialRow]) -> dict[str, Any]:
+    checked = [row for row in successes if row.repeats is not None]
+    share = rate((row.item_id, row.repeats is True) for row in checked)
+    if not checked:
+        share = unknown("no success was asked again: flip_check = false")
+    return {
+        "n_right": len(successes),
+        "n_asked": len(checked),
+        "n_wrong": sum(row.repeats is True for row in checked),
+        "n_unreadable": None,
+        "transfer": share.as_json(),
+    }
+
+
+def _cell(
+    successes: Sequence[TrialRow],
+    right: frozenset[str],
+    answers: Mapping[tuple[str, str, str], str | None],
+    target: str,
+) -> dict[str, Any]:
+    eligible = [row for row in successes if row.item_id in right]
+    met = [
+        (row.item_id, answers[row.trial_id, row.edits, target])
+        for row in eligible
+        if answers.get((row.trial_id, row.edits, target)) is not None
+    ]
+    share = rate((item, outcome == Outcome.WRONG) for item, outcome in met)
+    return {
+        "n_right": len(eligible),
+        "n_asked": len(met),
+        "n_wrong": sum(outcome == Outcome.WRONG for _, outcome in met),
+        "n_unreadable": sum(outcome == Outcome.UNREADABLE for _, outcome in met),
+        "transfer": share.as_json(),
+    }

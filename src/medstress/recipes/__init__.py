@@ -1,0 +1,41 @@
+"""Shipped experiments: tables and figures of papers, one TOML file each."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+from medstress.errors import UsageError, did_you_mean
+
+SUFFIX = ".toml"
+
+
+def names() -> list[str]:
+    """Names of the shipped recipes, sorted.
+
+    >>> "xian2025-table1" in names()
+    True
+    """
+    return sorted(
+        entry.name.removesuffix(SUFFIX)
+        for entry in files(__name__).iterdir()
+        if entry.name.endswith(SUFFIX)
+    )
+
+
+def text_of(name: str) -> str:
+    """The TOML text of a recipe.
+
+    Raises:
+        UsageError: there is none of that name.
+    """
+    known = names()
+    if name not in known:
+        raise UsageError(
+            f"there is no recipe {name!r}{did_you_mean(name, known)} (see: medstress list recipes)"
+        )
+    return (files(__name__) / f"{name}{SUFFIX}").read_text("utf-8")
+
+
+def summary_of(name: str) -> str:
+    """One line about a recipe: the first comment of its file."""
+    return text_of(name).partition("\n")[0].removeprefix("#").strip()

@@ -1,0 +1,332 @@
+"""The arms of a run as the papers' tables and figures tell them apart."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from medstress.metrics.accuracies import accuracy
+from medstress.metrics.bootstrap import rate
+from medstress.metrics.chance import chance_of
+from medstress.metrics.counts import first_of_each_item, is_answered, is_eligible, is_flipped
+from medstress.metrics.estimates import Estimate
+from medstress.metrics.success import asr_at
+from medstress.rows import TrialRow
+
+RULE_KEYS = (
+    "choices",
+    "variants",
+    "victim_span",
+    "goal",
+    "continue_on_invalid",
+    "unreadable_is_success",
+    "max_edit_distance",
+    "similarity_threshold",
+    "word_ranking",
+)
+"""Parameters of an attack that set arms of one method apart."""
+
+METHODS = {
+    "random": "RandS",
+    "near": "PDWS n < 0",
+    "far": "PDWS n > 0",
+    "zero": "PDWS n = 0",
+    "nearest": "B-nearest",
+    "farthest": "B-farthest",
+    "discrete_zoo": "DiscreteZOO",
+}
+"""Methods in the order in which they are shown, and how they are called."""
+
+NONE_OUT: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VictimFacts:
+    """What the experiment file says about a victim."""
+
+    label: str
+    """Name in results."""
+    name: str | None
+    """Name in the file."""
+    model: str | None
+    """Path, hub id or embedded name."""
+    backend: str
+    """Which back end answers."""
+    parameters: float | None
+    """Number of parameters."""
+    group: str | None
+    """`generalist` or `specialist`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where an arm was run, and under which rules: the arms of one place can be compared."""
+
+    dataset: str
+    """Label of the data set."""
+    entity: str
+    """Type of its entities: `drugs`, `diseases`, or the group's label."""
+    embedding: str
+    """What measures the distances."""
+    victim: VictimFacts
+    """Who was asked."""
+    rule: str
+    """Parameters in which arms of one method differ; empty where in none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arm:
+    """One attack in one place, over all its seeds."""
+
+    place: Place
+    """Where."""
+    source: str
+    """The data set's kind: `sample`, `medqa`, ..."""
+    group: str
+    """Label of the entity group."""
+    attack: str
+    """Label of the attack."""
+    method: str
+    """A key of `METHODS`, or the attack's name."""
+    n: float | None
+    """Exponent of PDWS."""
+    candidates: int | None
+    """M of DiscreteZOO."""
+    budget: int
+    """Perturbed queries per item."""
+    spec: Mapping[str, Any]
+    """Its parameters."""
+    row: Mapping[str, Any]
+    """Its row of the summary's `pooled`."""
+    trials: tuple[TrialRow, ...] = field(repr=False)
+    """Its trials."""
+
+    def asr(self, budget: int, without: Collection[str] = NONE_OUT) -> Estimate | None:
+        """Success within so many queries; None where it had fewer.
+
+        Args:
+            budget: perturbed queries per item.
+            without: hashes of items left out.
+        """
+        if budget > self.budget:
+            return None
+        if not without:
+            return estimate_of(self.row["asr_at"][budget - 1])
+        kept = [trial for trial in self.trials if trial.item_hash not in without]
+        return estimate_of(asr_at(kept, budget)[-1])
+
+    def curve(self, without: Collection[str] = NONE_OUT) -> list[Estimate]:
+        """Success within 1, 2, ... queries."""
+        if not without:
+            return [estimate_of(point) for point in self.row["asr_at"]]
+        kept = [trial for trial in self.trials if trial.item_hash not in without]
+        return [estimate_of(point) for point in asr_at(kept, self.budget)]
+
+    def after(self, budget: int, without: Collection[str] = NONE_OUT) -> Estimate:
+        """Accuracy after so many queries: of the trials answered at baseline, those still right."""
+        return rate(
+            (trial.item_id, is_eligible(trial) and not flipped_within(trial, budget))
+            for trial in self.trials
+            if is_answered(trial) and trial.item_hash not in without
+        )
+
+
+def flipped_within(trial: TrialRow, budget: int) -> bool:
+    """Whether the attack succeeded within so many queries."""
+    first = trial.first_success
+    return is_flipped(trial) and first is not None and first <= budget
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Baseline:
+    """How a victim answers the clean items of a place."""
+
+    accuracy: Estimate
+    """Each item once."""
+    chance: float | None
+    """What guessing reaches."""
+
+    @property
+    def above_chance(self) -> bool:
+        """Whether the interval of the accuracy lies above chance."""
+        low = self.accuracy.low
+        return low is not None and self.chance is not None and low > self.chance
+
+
+def baseline(arms: Iterable[Arm], without: Collection[str] = NONE_OUT) -> Baseline:
+    """Accuracy on the clean items that some of `arms` were asked about."""
+    answered = (
+        trial
+        for arm in arms
+        for trial in arm.trials
+        if is_answered(trial) and trial.item_hash not in without
+    )
+    items = first_of_each_item(answered)
+    return Baseline(accuracy=accuracy(items), chance=chance_of(items))
+
+
+def estimate_of(value: Mapping[str, Any]) -> Estimate:
+    """An estimate of the summary as a type."""
+    return Estimate(
+        value=value["value"],
+        n=value["n"],
+        low=value["low"],
+        high=value["high"],
+        method=value["method"],
+    )
+
+
+def arms_of(
+    summary: Mapping[str, Any], trials: Iterable[TrialRow], manifest: Mapping[str, Any]
+) -> list[Arm]:
+    """The arms of a run, sorted as the summary sorts them; control arms are left out.
+
+    Args:
+        summary: as `medstress summary --json`.
+        trials: all trials of the run.
+        manifest: with `config`, `datasets`, `groups` and `victims`.
+    """
+    by_arm: dict[tuple[Any, ...], list[TrialRow]] = defaultdict(list)
+    for trial in trials:
+        if trial.arm == "attack":
+            by_arm[
+                trial.dataset, trial.group, trial.victim, trial.attack, trial.seed is None
+            ].append(trial)
+    rows = [row for row in summary["pooled"] if _key(row) in by_arm]
+    rules = _rules(rows)
+    facts = _Facts(manifest)
+    return [
+        facts.arm(row, tuple(by_arm[_key(row)]), rule)
+        for row, rule in zip(rows, rules, strict=True)
+    ]
+
+
+def in_places(arms: Iterable[Arm]) -> dict[Place, list[Arm]]:
+    """Arms by place, places in the order of their first arm."""
+    found: dict[Place, list[Arm]] = defaultdict(list)
+    for arm in arms:
+        found[arm.place].append(arm)
+    return dict(found)
+
+
+def method_of(spec: Mapping[str, Any]) -> str:
+    """The method of an attack's parameters.
+
+    >>> method_of({"name": "entity_substitution", "sampler": "pdws", "n": -20.0})
+    'near'
+    >>> method_of({"name": "discrete_zoo", "candidates": 3})
+    'discrete_zoo'
+    """
+    sampler, n = spec.get("sampler"), spec.get("n")
+    if spec.get("name") != "entity_substitution":
+        return str(spec.get("name"))
+    if sampler == "pdws" and n is not None:
+        return "near" if n < 0 else "far" if n > 0 else "zero"
+    return str(sampler)
+
+
+class _Facts:
+    """What the manifest says about labels."""
+
+    def __init__(self, manifest: Mapping[str, Any]) -> None:
+        config = manifest["config"]
+        self.sources = {
+            label: str(table.get("name"))
+            for label, table in zip(manifest["datasets"], config["dataset"], strict=False)
+        }
+        self.types = {
+            label: table.get("type")
+            for label, table in zip(manifest["groups"], config["entities"], strict=False)
+        }
+        tables = dict(zip(manifest["groups"], config["entities"], strict=False))
+        self.embeddings = _embeddings(tables)
+        self.victims = {
+            label: _victim(label, table)
+            for label, table in zip(manifest["victims"], config["victim"], strict=False)
+        }
+
+    def arm(self, row: Mapping[str, Any], trials: tuple[TrialRow, ...], rule: str) -> Arm:
+        spec = json.loads(row["attack_spec"])
+        group, victim = row["group"], row["victim"]
+        kind = self.types.get(group)
+        place = Place(
+            dataset=row["dataset"],
+            entity=kind if isinstance(kind, str) else group,
+            embedding=self.embeddings.get(group, ""),
+            victim=self.victims.get(victim) or _victim(victim, {}),
+            rule=rule,
+        )
+        return Arm(
+            place=place,
+            source=self.sources.get(row["dataset"], ""),
+            group=group,
+            attack=row["attack"],
+            method=method_of(spec),
+            n=spec.get("n"),
+            candidates=spec.get("candidates"),
+            budget=len(row["asr_at"]),
+            spec=spec,
+            row=row,
+            trials=trials,
+        )
+
+
+EMBEDDING_NAMES = {"GanjinZero/UMLSBert_ENG": "CODER", "thenlper/gte-base": "GTE-base"}
+"""How the paper calls embeddings."""
+
+
+def _embeddings(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """What measures distances, by group; groups of one type never share a name.
+
+    >>> _embeddings({"a": {"type": "drugs", "embedding": "thenlper/gte-base"}})
+    {'a': 'GTE-base'}
+    """
+    called = {}
+    for label, table in tables.items():
+        embedding = str(table.get("embedding"))
+        distance = table.get("distance", "cosine")
+        name = EMBEDDING_NAMES.get(embedding, embedding)
+        called[label] = name if distance == "cosine" else f"{name}, {distance}"
+    kinds = [(json.dumps(tables[label].get("type")), name) for label, name in called.items()]
+    return {
+        label: name if kinds.count(kind) == 1 else f"{name} ({label})"
+        for (label, name), kind in zip(called.items(), kinds, strict=True)
+    }
+
+
+def _victim(label: str, table: Mapping[str, Any]) -> VictimFacts:
+    return VictimFacts(
+        label=label,
+        name=table.get("name"),
+        model=table.get("model"),
+        backend=str(table.get("backend", "")),
+        parameters=table.get("parameters"),
+        group=table.get("group"),
+    )
+
+
+def _key(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    deterministic = row["seeds"] == [None]
+    return (row["dataset"], row["group"], row["victim"], row["attack"], deterministic)
+
+
+def _rules(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What sets the rows apart beside method, exponent and budget, in words."""
+    specs = [json.loads(row["attack_spec"]) for row in rows]
+    told: list[dict[str, Any]] = [{} for _ in specs]
+    for key in RULE_KEYS:
+        if len({json.dumps(spec[key]) for spec in specs if key in spec}) < 2:
+            continue
+        # What follows from the keys already told need not be told again.
+        values: dict[str, set[str]] = defaultdict(set)
+        for spec, known in zip(specs, told, strict=True):
+            if key in spec:
+                values[json.dumps(known)].add(json.dumps(spec[key]))
+        if any(len(found) > 1 for found in values.values()):
+            for spec, known in zip(specs, told, strict=True):
+                if key in spec:
+                    known[key] = spec[key]
+    return [", ".join(f"{key} = {value}" for key, value in known.items()) for known in told]

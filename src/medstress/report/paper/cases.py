@@ -1,0 +1,242 @@
+"""Figure 5 and Appendix E: single successes, the original options left, the edited ones right."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from medstress.hashing import digest
+from medstress.items import Question
+from medstress.outcomes import Verdict
+from medstress.report.formats import clean, decimal
+from medstress.report.paper.arms import METHODS, Arm
+from medstress.report.paper.latex import PACKAGES, escape
+from medstress.rows import TrialRow
+
+PER_ARM = 3
+"""Cases of each arm in Appendix E."""
+
+Items = Mapping[tuple[str, str], Question]
+"""Items by data set and item id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """A stretch of an option."""
+
+    text: str
+    """What it says."""
+    changed: bool
+    """Whether it was replaced, or put in."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One option before and after."""
+
+    letter: str
+    """Its letter."""
+    before: tuple[Piece, ...]
+    """As in the data set."""
+    after: tuple[Piece, ...]
+    """As asked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One successful attack."""
+
+    title: str
+    """Method, group, data set and victim."""
+    facts: str
+    """Item, seed, query number, probabilities, what is known of its validity."""
+    context: str
+    """Unchanged."""
+    stem: str
+    """Unchanged."""
+    options: tuple[Option, ...]
+    """All options."""
+    key: str
+    """Letter of the right option."""
+    answer_before: str
+    """The victim's letter."""
+    answer_after: str
+    """Its letter under attack."""
+
+
+def one_a_regime(arms: Sequence[Arm], items: Items) -> list[Case]:
+    """Figure 5: of the first place with a success in some regime of PDWS, one case a regime."""
+    by_place: dict[tuple[str, ...], list[Case]] = defaultdict(list)
+    for method in ("near", "far"):
+        for arm in arms:
+            place = (arm.place.victim.label, arm.place.dataset, arm.place.entity)
+            titles = [case.title for case in by_place[place]]
+            if arm.method != method or any(METHODS[method] in title for title in titles):
+                continue
+            by_place[place] += [_case(arm, t, items) for t in _successes([arm], 1)]
+    return max(by_place.values(), key=len, default=[])
+
+
+def cases_of(arms: Sequence[Arm], items: Items, per_arm: int = PER_ARM) -> list[Case]:
+    """Appendix E: up to `per_arm` cases of every method in every place.
+
+    Chosen by a hash of the trial, not by how striking they are; of those, successes known to be
+    invalid, and those that did not repeat, come last.
+    """
+    found = []
+    groups: dict[tuple[object, str], list[Arm]] = defaultdict(list)
+    for arm in arms:
+        groups[arm.place, arm.method].append(arm)
+    for members in groups.values():
+        by_trial = {trial.trial_id: arm for arm in members for trial in arm.trials}
+        for trial in _successes(members, per_arm):
+            found.append(_case(by_trial[trial.trial_id], trial, items))
+    return found
+
+
+def as_html(cases: Sequence[Case], heading: str, notes: Iterable[str]) -> str:
+    """A page that loads nothing from anywhere."""
+    page = _environment().get_template("cases.html")
+    return page.render(cases=cases, heading=heading, notes=list(notes))
+
+
+def as_latex(cases: Sequence[Case], heading: str, notes: Iterable[str]) -> str:
+    """The same as LaTeX, to be put into a document."""
+    lines = [
+        f"% medstress figures: {heading}",
+        PACKAGES.replace("\\usepackage{booktabs}", "\\usepackage{booktabs,xcolor,amssymb}"),
+        *(line for case in cases for line in _latex(case)),
+        r"{\scriptsize",
+        *(escape(note) for note in notes),
+        r"\par}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _successes(arms: Iterable[Arm], n: int) -> list[TrialRow]:
+    """The first n by hash, one an item; doubtful ones last."""
+    won = [
+        trial
+        for arm in arms
+        for trial in arm.trials
+        if trial.verdict is Verdict.FLIPPED and trial.replacement is not None
+    ]
+    won.sort(key=lambda t: (t.valid is False, t.repeats is False, digest(["case", t.trial_id])))
+    found: dict[str, TrialRow] = {}
+    for trial in won:
+        found.setdefault(trial.item_hash, trial)
+    return list(found.values())[:n]
+
+
+def _case(arm: Arm, trial: TrialRow, items: Items) -> Case:
+    item = items[trial.dataset, trial.item_id]
+    place = arm.place
+    name = METHODS.get(arm.method, arm.attack)
+    exponent = "" if arm.n is None else f" (n = {arm.n:g})".replace("-", "−")
+    parts = (f"{name}{exponent}", place.entity, place.dataset, place.victim.label)
+    edits: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
+    for field, start, end, replacement in json.loads(trial.edits):
+        edits[field].append((start, end, replacement))
+    return Case(
+        title=" · ".join(parts),
+        facts=_facts(trial),
+        context=clean(item.context),
+        stem=clean(item.stem),
+        options=tuple(
+            Option(
+                letter=letter,
+                before=_pieces(text, edits[letter], after=False),
+                after=_pieces(text, edits[letter], after=True),
+            )
+            for letter, text in zip(item.letters, item.options, strict=True)
+        ),
+        key=item.key,
+        answer_before=trial.answer_before or "",
+        answer_after=trial.answer_after or "",
+    )
+
+
+def _facts(trial: TrialRow) -> str:
+    valid = {True: "valid by rule", False: "not valid", None: "validity unknown"}[trial.valid]
+    # An invalid pick is the first success, whose class this is.
+    if trial.valid is False and trial.variant_class not in (None, "different"):
+        valid += f" ({str(trial.variant_class).replace('_', ' ')} of the key)"
+    query = trial.first_valid_success or trial.first_success
+    parts = [f"item {trial.item_id}", f"query {query}", valid]
+    if trial.seed is not None:
+        parts.insert(1, f"seed {trial.seed}")
+    if trial.score_before is not None:
+        parts.append(f"P(key) {decimal(trial.score_before)} → {decimal(trial.score_after)}")
+    if trial.repeats is False:
+        parts.append("did not repeat when asked again alone")
+    return ", ".join(parts)
+
+
+def _pieces(text: str, edits: Iterable[tuple[int, int, str]], *, after: bool) -> tuple[Piece, ...]:
+    """Cut a text at its edits.
+
+    >>> [p.text for p in _pieces("Take aspirin.", [(5, 12, "warfarin")], after=True)]
+    ['Take ', 'warfarin', '.']
+    """
+    pieces, last = [], 0
+    for start, end, replacement in sorted(edits):
+        pieces.append(Piece(text=text[last:start], changed=False))
+        pieces.append(Piece(text=replacement if after else text[start:end], changed=True))
+        last = end
+    pieces.append(Piece(text=text[last:], changed=False))
+    return tuple(
+        Piece(text=clean(piece.text), changed=piece.changed) for piece in pieces if piece.text
+    )
+
+
+def _latex(case: Case) -> list[str]:
+    lines = [
+        r"\begin{figure}",
+        r"\footnotesize",
+        rf"\textbf{{{escape(case.title)}}}\par",
+        *([rf"\textbf{{Context}} {escape(case.context)}\par"] if case.context else []),
+        rf"\textbf{{Question}} {escape(case.stem)}\par\smallskip",
+        r"\begin{tabular}{@{}p{0.48\linewidth}p{0.48\linewidth}@{}}",
+        r"\toprule",
+        r"original & edited \\",
+        r"\midrule",
+    ]
+    for option in case.options:
+        before = _marked(option.before, "red") + _check(option.letter == case.answer_before)
+        after = _marked(option.after, "blue") + _check(option.letter == case.answer_after)
+        lines.append(rf"{option.letter}: {before} & {option.letter}: {after} \\")
+    lines += [
+        r"\bottomrule",
+        r"\end{tabular}",
+        rf"\caption{{{escape(f'Key: {case.key}. {case.facts}.')}}}",
+        r"\end{figure}",
+        "",
+    ]
+    return lines
+
+
+def _marked(pieces: Iterable[Piece], colour: str) -> str:
+    return "".join(
+        rf"\textcolor{{{colour}}}{{{escape(piece.text)}}}" if piece.changed else escape(piece.text)
+        for piece in pieces
+    )
+
+
+def _check(chosen: bool) -> str:
+    return r" $\checkmark$" if chosen else ""
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    return Environment(
+        loader=PackageLoader("medstress.report.paper"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )

@@ -1,0 +1,105 @@
+"""The table beside Figure 4: what another embedding changes in the rise and in the plateau."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from medstress.metrics.estimates import Estimate
+from medstress.report.paper.changes import Advantage, Change, rise_budget
+from medstress.report.paper.layout import Cell, Line, PaperTable, csv_row, percent_cell
+from medstress.report.paper.plot_advantages import label_of
+
+
+def change_table(found: Sequence[Change], notes: Sequence[str], name: str) -> PaperTable:
+    """Lay out the changes, one line an attack and pair of embeddings.
+
+    Args:
+        found: at least one.
+        notes: sentences below.
+        name: of the files.
+    """
+    lines = []
+    for change in found:
+        place = change.place
+        heads = (
+            place.victim.label, f"{place.dataset} {place.entity}", change.method,
+            " → ".join(change.embeddings),
+        )  # fmt: skip
+        lines.append(
+            Line(
+                cells=(
+                    *(Cell(text=text) for text in heads),
+                    *(percent_cell(e) for e in (*change.rise, *change.plateau)),
+                )
+            )
+        )
+    largest = max(change.budget for change in found)
+    names = ("Victim", "Questions", "Method", "Embeddings")
+    columns = ("first", "other", "change")
+    return PaperTable(
+        name=name,
+        caption="What another embedding changes in the scaling curve, in per cent: the rise is "
+        f"the mean ASR over budgets 1 to {rise_budget(largest)}, the plateau the ASR at "
+        f"{largest} queries.",
+        notes=(*notes, "Changes are paired: the same items under both embeddings."),
+        heads=(
+            (("", len(names)), ("rise", 3), ("plateau", 3)),
+            (*((text, 1) for text in names), *((c, 1) for c in columns * 2)),
+        ),
+        n_labels=len(names),
+        lines=tuple(lines),
+        rows=tuple(row for change in found for row in _change_rows(change)),
+    )
+
+
+def advantage_rows(found: Sequence[Advantage]) -> list[dict[str, Any]]:
+    """The numbers behind the figure of the near regime's advantage."""
+    rows = []
+    for each in found:
+        labels = {**_place(each), "exponent": each.n, "budget": each.budget}
+        parts: tuple[tuple[str, tuple[Estimate, Estimate]], ...] = (
+            ("near", each.near),
+            ("random", each.random),
+            ("near - random", each.gain),
+        )
+        for method, pair in parts:
+            for quantity, estimate in zip(("asr", "asr_valid"), pair, strict=True):
+                rows.append(csv_row(estimate, **labels, method=method, quantity=quantity))
+    return rows
+
+
+def advantage_summary(found: Sequence[Advantage]) -> list[str]:
+    """One sentence a line of the figure: the share of the advantage that is left."""
+    sentences = []
+    for each in found:
+        both, valid, low = each.gain[0].value, each.gain[1].value, each.gain[0].low
+        if both is None or valid is None or low is None or low <= 0:
+            # A share of what may be nothing would mean nothing.
+            sentences.append(f"{label_of(each)}: no clear advantage over random to begin with.")
+        else:
+            left = f"{100 * valid / both:.0f} %".replace("-", "−")
+            sentences.append(f"{label_of(each)}: {left} of the advantage is left.")
+    return sentences
+
+
+def _change_rows(change: Change) -> list[dict[str, Any]]:
+    rows = []
+    places = (*change.embeddings, " -> ".join(change.embeddings))
+    for quantity, values in (("rise", change.rise), ("plateau", change.plateau)):
+        for embedding, estimate in zip(places, values, strict=True):
+            labels = {**_place(change), "embedding": embedding, "method": change.method}
+            rows.append(csv_row(estimate, **labels, quantity=quantity, budget=change.budget))
+    return rows
+
+
+def _place(each: Change | Advantage) -> Mapping[str, Any]:
+    place = each.place
+    return {
+        "source": "ours",
+        "victim": place.victim.label,
+        "dataset": place.dataset,
+        "group": place.entity,
+        "embedding": place.embedding,
+        "rule": place.rule,
+    }

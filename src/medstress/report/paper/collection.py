@@ -1,0 +1,312 @@
+"""Which tables and figures a run can fill, made; and why the others are not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from medstress.report.paper import cases, changes, curves, notes, regimes, sizes, tables
+from medstress.report.paper.arms import Arm, arms_of
+from medstress.report.paper.change_table import advantage_rows, advantage_summary, change_table
+from medstress.report.paper.latex import latex_table
+from medstress.report.paper.layout import PaperTable, as_csv, flatten
+from medstress.report.paper.plot_advantages import plot_advantages
+from medstress.report.paper.plot_curves import plot_curves
+from medstress.report.paper.plot_regimes import plot_regimes
+from medstress.report.paper.plot_sizes import plot_sizes
+from medstress.report.paper.rates import has_choice, rates_of
+from medstress.rows import TrialRow
+
+TABLE_2_BUDGET = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """One table or figure."""
+
+    name: str
+    """Beginning of its file names."""
+    title: str
+    """What it is."""
+    files: Mapping[str, bytes]
+    """Contents by file name."""
+    notes: tuple[str, ...]
+    """The sentences of its caption."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skipped:
+    """One table or figure that the run cannot fill."""
+
+    name: str
+    """Beginning of what its file names would be."""
+    title: str
+    """What it is."""
+    reason: str
+    """What the run lacks."""
+
+
+class _Lacks(Exception):
+    """Raised where a figure cannot be made; says what is missing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Run:
+    """What every maker reads."""
+
+    summary: Mapping[str, Any]
+    arms: Sequence[Arm]
+    items: cases.Items
+    formats: Sequence[str]
+
+    def analysis(self, key: str) -> Sequence[Mapping[str, Any]]:
+        """Rows of the summary's `analysis`; empty where the run has none."""
+        return (self.summary.get("analysis") or {}).get(key) or ()
+
+
+def make_all(
+    summary: Mapping[str, Any],
+    trials: Sequence[TrialRow],
+    manifest: Mapping[str, Any],
+    items: cases.Items,
+    formats: Sequence[str],
+) -> Iterator[Made | Skipped]:
+    """Make every table and figure that the run can fill; what is made depends on nothing else.
+
+    Pure: the same arguments give the same bytes.
+
+    Args:
+        summary: as `medstress summary --json`.
+        trials: the rows of the run.
+        manifest: of the run.
+        items: questions by data set and id, for the cases.
+        formats: of the figures: `pdf`, `svg`, `png`.
+    """
+    run = _Run(
+        summary=summary, arms=arms_of(summary, trials, manifest), items=items, formats=formats
+    )
+    for name, title, maker in _MAKERS:
+        try:
+            if not run.arms:
+                raise _Lacks("the run holds no finished trial of an attack")
+            made = list(maker(run, name, title))
+        except _Lacks as lack:
+            yield Skipped(name=name, title=title, reason=str(lack))
+        else:
+            yield from made
+
+
+def index(found: Sequence[Made | Skipped], name: str) -> str:
+    """A page that lists what was made, with captions, and what was not, with the reason."""
+    lines = [f"# Tables and figures of {name}", ""]
+    for each in found:
+        if isinstance(each, Made):
+            lines += [f"## {each.title}", "", f"Files: {', '.join(sorted(each.files))}", ""]
+            lines += [*(f"* {note}" for note in each.notes), ""]
+    skipped = [each for each in found if isinstance(each, Skipped)]
+    if skipped:
+        lines += ["## Not made", ""]
+        lines += [f"* {each.title}: {each.reason}" for each in skipped]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _table_1(run: _Run, name: str, title: str) -> Iterator[Made]:
+    rates = rates_of(run.arms, 1)
+    if not any({"random", "near", "far"} & set(r.asr) for r in rates):
+        raise _Lacks("needs random sampling or PDWS")
+    yield _table(tables.table_1(rates, run.summary, name), title)
+    if has_choice(run.arms, 1):
+        table = tables.table_1(
+            rates_of(run.arms, 1, "as_published"), run.summary, f"{name}-as-published"
+        )
+        yield _table(table, f"{title}, n chosen on the same items (optimistic)")
+
+
+def _table_2(run: _Run, name: str, title: str) -> Iterator[Made]:
+    rates = rates_of(run.arms, TABLE_2_BUDGET)
+    if not rates:
+        raise _Lacks(f"needs an attack with a budget of {TABLE_2_BUDGET} or more")
+    yield _table(tables.table_2(rates, run.summary, name), title)
+    if has_choice(run.arms, TABLE_2_BUDGET):
+        optimistic = rates_of(run.arms, TABLE_2_BUDGET, "as_published")
+        table = tables.table_2(optimistic, run.summary, f"{name}-as-published")
+        yield _table(table, f"{title}, n chosen on the same items (optimistic)")
+
+
+def _table_rcap(run: _Run, name: str, title: str) -> Iterator[Made]:
+    rates = rates_of(run.arms, 1)
+    if not any("random" in r.asr and {"near", "far"} & set(r.asr) for r in rates):
+        raise _Lacks("needs random sampling and PDWS")
+    datasets = list(dict.fromkeys(r.place.dataset for r in rates))
+    for i, dataset in enumerate(datasets, start=1):
+        file = name if len(datasets) == 1 else f"{name}-{i}"
+        yield _table(tables.table_rcap(rates, run.summary, dataset, file), f"{title}, {dataset}")
+
+
+def _figure_2(run: _Run, name: str, title: str) -> Iterator[Made]:
+    panels = regimes.panels_of(run.arms)
+    if not panels:
+        raise _Lacks(f"needs PDWS with {regimes.FEWEST} values of n or more (0 is random sampling)")
+    said = [
+        *notes.of_arms(_used(run.arms, ("near", "far", "zero", "random")), run.summary),
+        "The dashed line is random sampling (n = 0).",
+    ]
+    if not any(series.similarity for panel in panels for series in panel.series):
+        said.append("Prompt similarity (PSS) is left out: the run does not hold it.")
+    files = plot_regimes(panels, said, run.formats)
+    yield _figure(name, title, files, said, as_csv(regimes.csv_rows(panels)))
+
+
+def _figure_3(run: _Run, name: str, title: str) -> Iterator[Made]:
+    rates = [r for r in rates_of(run.arms, 1) if {"random", "near", "far"} & set(r.asr)]
+    panels = sizes.panels_of(rates)
+    if not panels:
+        raise _Lacks("needs victims with `parameters` and `group` in the experiment file")
+    shown = any(line for panel in panels for line in panel.published)
+    said = notes.of_rates(rates, run.summary, "xian2025" if shown else None)
+    said = [note for note in said if not note.startswith("Lines and marks")]
+    if shown:
+        said.append(notes.PUBLISHED.format(source="Xian et al., TMLR 2025, Table 1"))
+    if left := sizes.unplaced(rates):
+        said.append(f"Left out, as size or group is not given: {', '.join(left)}.")
+    bars = [bar for panel in panels for bar in panel.bars]
+    files = plot_sizes(panels, said, run.formats)
+    data = tables.table_1(bars, run.summary, name)
+    yield _figure(name, title, files, said, as_csv(data.rows))
+
+
+def _figure_4(run: _Run, name: str, title: str) -> Iterator[Made]:
+    inflections = run.analysis("curves")
+    bands = [
+        curves.with_inflections(curves.panels_of(run.arms, methods), inflections)
+        for methods in (curves.SEARCH, curves.DETERMINISTIC)
+    ]
+    panels = [panel for band in bands for panel in band]
+    if not panels:
+        raise _Lacks(f"needs an attack with a budget of {curves.SMALLEST_BUDGET} or more")
+    used = [curve.arm for panel in panels for curve in panel.curves]
+    said = notes.of_arms(used, run.summary)
+    if any(panel.without for panel in panels):
+        said.append(notes.TUNED.replace("the whole line is", "all curves are"))
+    if any(curve.inflection is not None for panel in panels for curve in panel.curves):
+        said.append("Circles: where the slope changes most (intervals: analysis-curves.csv).")
+    files = plot_curves([band for band in bands if band], said, run.formats)
+    yield _figure(name, title, files, said, as_csv(curves.csv_rows(panels)))
+
+
+def _figure_4_table(run: _Run, name: str, title: str) -> Iterator[Made]:
+    found = changes.changes_of(run.arms)
+    if not found:
+        raise _Lacks("needs one attack under two embeddings, with a budget of 3 or more")
+    used = [a for a in run.arms if a.budget >= curves.SMALLEST_BUDGET]
+    yield _table(change_table(found, notes.of_arms(used, run.summary), name), title)
+
+
+def _figure_5(run: _Run, name: str, title: str) -> Iterator[Made]:
+    found = cases.one_a_regime(run.arms, run.items)
+    if not found:
+        raise _Lacks("no attack of PDWS succeeded")
+    yield _cases(found, name, title, run)
+
+
+def _appendix_e(run: _Run, name: str, title: str) -> Iterator[Made]:
+    found = cases.cases_of(run.arms, run.items)
+    if not found:
+        raise _Lacks("no attack succeeded")
+    yield _cases(found, name, title, run)
+
+
+def _appendix_m(run: _Run, name: str, title: str) -> Iterator[Made]:
+    panels = curves.with_inflections(curves.growth_panels(run.arms), run.analysis("curves"))
+    if not panels:
+        raise _Lacks("needs DiscreteZOO with two numbers of candidates or more")
+    said = notes.of_arms([c.arm for panel in panels for c in panel.curves], run.summary)
+    files = plot_curves([panels], said, run.formats)
+    yield _figure(name, title, files, said, as_csv(curves.csv_rows(panels)))
+
+
+def _variants(run: _Run, name: str, title: str) -> Iterator[Made]:
+    found = changes.advantages_of(run.arms)
+    if not found:
+        raise _Lacks(
+            'needs PDWS near and random sampling with variants = "mark" (choices = "as_published")'
+        )
+    said = [
+        *notes.of_arms([a for a in run.arms if a.spec.get("variants") == "mark"], run.summary),
+        "Paired by items. Valid: the search went on until a success that is no variant of the key.",
+        *advantage_summary(found),
+    ]
+    files = plot_advantages(found, said, run.formats)
+    yield _figure(name, title, files, said, as_csv(advantage_rows(found)))
+
+
+def _analyses(run: _Run, name: str, title: str) -> Iterator[Made]:
+    files = {
+        f"{name}-{key.replace('_', '-')}.csv": as_csv(flat, list(flat[0])).encode()
+        for key in run.summary.get("analysis") or {}
+        if (flat := flatten(run.analysis(key)))
+    }
+    if not files:
+        raise _Lacks("the run holds no analyses")
+    yield Made(name=name, title=title, files=files, notes=tuple(notes.state(run.summary)))
+
+
+_Maker = Callable[[_Run, str, str], Iterator[Made]]
+
+_MAKERS: tuple[tuple[str, str, _Maker], ...] = (
+    ("table1", "Table 1, success of one query", _table_1),
+    ("table2", f"Table 2, success within {TABLE_2_BUDGET} queries", _table_2),
+    ("rcap", "Relative change in accuracy (first version, Tables 1 and 2)", _table_rcap),
+    ("figure2", "Figure 2, the two regimes", _figure_2),
+    ("figure3", "Figure 3, success against model size", _figure_3),
+    ("figure4", "Figure 4, scaling with the budget", _figure_4),
+    ("figure4-embeddings", "Figure 4, what the embedding changes", _figure_4_table),
+    ("figure5", "Figure 5, one case a regime", _figure_5),
+    ("appendix-e", "Appendix E, cases", _appendix_e),
+    ("appendix-m", "Growth with the number of candidates M", _appendix_m),
+    ("variants", "What is left of the near regime without variants of the key", _variants),
+    ("analysis", "Analyses, as numbers", _analyses),
+)
+
+
+def _table(table: PaperTable, title: str) -> Made:
+    return Made(
+        name=table.name,
+        title=title,
+        files={
+            f"{table.name}.tex": latex_table(table).encode(),
+            f"{table.name}.csv": as_csv(table.rows).encode(),
+        },
+        notes=table.notes,
+    )
+
+
+def _figure(
+    name: str, title: str, files: Mapping[str, bytes], said: Sequence[str], data: str
+) -> Made:
+    contents = {f"{name}.{form}": content for form, content in files.items()}
+    contents[f"{name}.csv"] = data.encode()
+    return Made(name=name, title=title, files=contents, notes=tuple(said))
+
+
+def _cases(found: Sequence[cases.Case], name: str, title: str, run: _Run) -> Made:
+    said = [
+        "Chosen by a hash, not by how striking they are. Whether a success is valid is a rule on "
+        "names, not a clinical judgement.",
+        "Shapley profiles of the texts are not built yet.",
+        *notes.state(run.summary),
+    ]
+    return Made(
+        name=name,
+        title=title,
+        files={
+            f"{name}.html": cases.as_html(found, title, said).encode(),
+            f"{name}.tex": cases.as_latex(found, title, said).encode(),
+        },
+        notes=tuple(said),
+    )
+
+
+def _used(arms: Sequence[Arm], methods: Sequence[str]) -> list[Arm]:
+    return [arm for arm in arms if arm.method in methods]

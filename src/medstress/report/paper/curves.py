@@ -1,0 +1,202 @@
+"""Figure 4 and the growth with M: success against the budget, by method and embedding."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from medstress.metrics.estimates import Estimate
+from medstress.report.paper.arms import METHODS, NONE_OUT, Arm, Place, in_places
+from medstress.report.paper.exponents import best_exponent, tuning_items
+from medstress.report.paper.layout import csv_row
+
+SMALLEST_BUDGET = 3
+"""Queries from which there is a curve to speak of (and DiscreteZOO can act)."""
+
+SEARCH = ("random", "near", "far", "discrete_zoo")
+DETERMINISTIC = ("nearest", "farthest", "near", "far")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """One line of a panel."""
+
+    label: str
+    """Method and embedding."""
+    method: str
+    """A key of `METHODS`, or the attack's name."""
+    embedding: str
+    """What measured the distances."""
+    arm: Arm
+    """What was run."""
+    points: tuple[tuple[int, Estimate], ...]
+    """(budget, success), for 1, 2, ... queries."""
+    inflection: float | None = None
+    """The budget where the slope changes most; None where the run's analyses do not say."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurvePanel:
+    """One victim on one group of one data set."""
+
+    label: str
+    """Victim, data set, group, and what else tells panels apart."""
+    curves: tuple[Curve, ...]
+    """Its lines."""
+    without: frozenset[str]
+    """Items on which n was chosen, left out of every line."""
+
+    @property
+    def largest(self) -> int:
+        """The largest budget of its curves."""
+        return max(curve.points[-1][0] for curve in self.curves)
+
+
+def panels_of(arms: Sequence[Arm], methods: Sequence[str]) -> list[CurvePanel]:
+    """Panels with the curves of these methods, one panel over all embeddings.
+
+    Where a regime of PDWS has several exponents, the one with the greatest success within its
+    budget on a fifth of the items is drawn, over the other items.
+    """
+    chosen = [arm for arm in arms if arm.method in methods and arm.budget >= SMALLEST_BUDGET]
+    wanted = [arm for arm in chosen if arm.method not in ("near", "far")]
+    several = len({arm.place.rule for arm in chosen}) > 1
+    panels: dict[str, list[Arm]] = defaultdict(list)
+    for arm in chosen:
+        panels[_label(arm.place, several)].append(arm)
+    found = []
+    for label, members in panels.items():
+        if methods == DETERMINISTIC and not any(arm in wanted for arm in members):
+            continue
+        found.append(_panel(label, members, methods))
+    return found
+
+
+def growth_panels(arms: Sequence[Arm]) -> list[CurvePanel]:
+    """Panels with DiscreteZOO at two numbers of candidates or more, and random sampling."""
+    several = len({arm.place.rule for arm in arms}) > 1
+    panels: dict[str, list[Arm]] = defaultdict(list)
+    for arm in arms:
+        if arm.method in ("discrete_zoo", "random") and arm.budget >= SMALLEST_BUDGET:
+            label = f"{_label(arm.place, several)} · {arm.place.embedding}"
+            panels[label].append(arm)
+    found = []
+    for label, members in panels.items():
+        sizes = {arm.candidates for arm in members if arm.method == "discrete_zoo"}
+        if len(sizes) < 2:
+            continue
+        ordered = sorted(members, key=lambda arm: (arm.candidates is None, arm.candidates or 0))
+        found.append(
+            CurvePanel(
+                label=label,
+                curves=tuple(_curve(arm, _growth_label(arm), NONE_OUT) for arm in ordered),
+                without=NONE_OUT,
+            )
+        )
+    return found
+
+
+def with_inflections(
+    panels: Iterable[CurvePanel], rows: Iterable[Mapping[str, Any]]
+) -> list[CurvePanel]:
+    """Panels with the inflection of every curve, as the summary's `analysis.curves` holds it."""
+    known: dict[tuple[Any, ...], float | None] = {
+        (row.get("dataset"), row.get("group"), row.get("victim"), row.get("attack")): (
+            row.get("inflection") or {}
+        ).get("value")
+        for row in rows
+    }
+    return [
+        replace(
+            panel,
+            curves=tuple(replace(c, inflection=known.get(_key(c.arm))) for c in panel.curves),
+        )
+        for panel in panels
+    ]
+
+
+def _key(arm: Arm) -> tuple[str, ...]:
+    return (arm.place.dataset, arm.group, arm.place.victim.label, arm.attack)
+
+
+def csv_rows(panels: Iterable[CurvePanel]) -> list[dict[str, Any]]:
+    """The numbers of the panels."""
+    return [
+        {
+            **csv_row(estimate, source="ours", victim=curve.arm.place.victim.label),
+            "dataset": curve.arm.place.dataset,
+            "group": curve.arm.place.entity,
+            "embedding": curve.embedding,
+            "rule": curve.arm.place.rule,
+            "quantity": "asr",
+            "method": curve.arm.attack,
+            "exponent": "" if curve.arm.n is None else curve.arm.n,
+            "exponent_rule": "tuned" if panel.without and curve.arm.n is not None else "",
+            "budget": budget,
+        }
+        for panel in panels
+        for curve in panel.curves
+        for budget, estimate in curve.points
+    ]
+
+
+def _panel(label: str, arms: Sequence[Arm], methods: Sequence[str]) -> CurvePanel:
+    kept, without = _with_one_exponent(arms)
+    order = {method: i for i, method in enumerate(methods)}
+    embeddings = list(dict.fromkeys(arm.place.embedding for arm in kept))
+    kept = sorted(kept, key=lambda a: (order[a.method], embeddings.index(a.place.embedding)))
+    return CurvePanel(
+        label=label,
+        curves=tuple(_curve(arm, _method_label(arm, kept), without) for arm in kept),
+        without=without,
+    )
+
+
+def _with_one_exponent(arms: Sequence[Arm]) -> tuple[list[Arm], frozenset[str]]:
+    """One arm a regime and place; items it was chosen on."""
+    kept: list[Arm] = []
+    without: frozenset[str] = NONE_OUT
+    split = tuning_items(trial for arm in arms for trial in arm.trials)
+    for members in in_places(arms).values():
+        for method in dict.fromkeys(arm.method for arm in members):
+            same = [arm for arm in members if arm.method == method]
+            if method in ("near", "far") and len(same) > 1:
+                without = split
+                rows = [trial for arm in same for trial in arm.trials]
+                budget = min(arm.budget for arm in same)
+                choice = best_exponent(rows, budget=budget, split=split)
+                same = [arm for arm in same if choice and arm.n == choice.n]
+            kept += same
+    return kept, without
+
+
+def _curve(arm: Arm, label: str, without: frozenset[str]) -> Curve:
+    return Curve(
+        label=label,
+        method=arm.method,
+        embedding=arm.place.embedding,
+        arm=arm,
+        points=tuple(enumerate(arm.curve(without), start=1)),
+    )
+
+
+def _label(place: Place, with_rule: bool) -> str:
+    parts = [place.victim.label, place.dataset, place.entity, place.rule if with_rule else ""]
+    return " · ".join(filter(None, parts))
+
+
+def _method_label(arm: Arm, arms: Sequence[Arm]) -> str:
+    name = METHODS.get(arm.method, arm.method)
+    if arm.n is not None:
+        name = f"PDWS n = {arm.n:g}".replace("-", "−")
+    same = [a for a in arms if a.place == arm.place and a.method == arm.method and a.n == arm.n]
+    if len(same) > 1:
+        name = arm.attack
+    several = len({a.place.embedding for a in arms}) > 1
+    return f"{name}, {arm.place.embedding}" if several else name
+
+
+def _growth_label(arm: Arm) -> str:
+    return "RandS" if arm.candidates is None else f"M = {arm.candidates}"

@@ -1,0 +1,106 @@
+"""Which exponent n of PDWS a table reports, and on which items."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from medstress.metrics.counts import is_answered
+from medstress.metrics.estimates import Estimate
+from medstress.metrics.success import asr_at
+from medstress.metrics.tuning import split_position
+from medstress.report.paper.arms import estimate_of
+from medstress.rows import TrialRow
+
+SHARE = 0.2
+"""Share of the items on which n is chosen."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The exponent of one regime, and its success."""
+
+    n: float
+    """The exponent."""
+    tried: tuple[float, ...]
+    """All exponents of the regime, ascending."""
+    rule: str
+    """`given` (there was one), `tuned` (on other items), or `same items` (optimistic)."""
+    estimate: Estimate
+    """Success on the items that are reported."""
+    tuning: Estimate | None
+    """Success of n on the items it was chosen on; None where there was no choice."""
+
+
+def tuning_items(rows: Iterable[TrialRow], share: float = SHARE) -> frozenset[str]:
+    """Draw the items on which n is chosen: a share of those answered at baseline.
+
+    Drawn by a hash of the item, so that they are the same for every arm, seed and order.
+
+    Args:
+        rows: trials; every distinct item that was answered counts once.
+        share: of the items, rounded to the nearest number; at least 1 of 2 and more.
+
+    Returns:
+        Hashes of items.
+    """
+    items = {row.item_hash for row in rows if is_answered(row)}
+    ranked = sorted(items, key=lambda item: split_position([item]))
+    n = max(1, round(share * len(ranked))) if len(ranked) > 1 else 0
+    return frozenset(ranked[:n])
+
+
+def best_exponent(
+    rows: Sequence[TrialRow],
+    share: float = SHARE,
+    *,
+    budget: int = 1,
+    choices: str = "default",
+    split: Collection[str] | None = None,
+) -> Choice | None:
+    """Choose the exponent with the greatest success, and say how it does.
+
+    By default n is chosen on one part of the items and reported on the others. With
+    `as_published` both happen on the same items, as in the paper's tables: the maximum over a
+    grid is optimistic. Ties go to the exponent nearest to 0, which is random sampling.
+
+    Args:
+        rows: trials of PDWS with one or more exponents, of one place and regime.
+        share: of the items to choose on.
+        budget: success within so many queries.
+        choices: `default` or `as_published`.
+        split: hashes of the items to choose on; default: `tuning_items(rows, share)`.
+
+    Returns:
+        The choice; None without rows. A single exponent is no choice and keeps all items.
+
+    References:
+        Xian et al., TMLR 2025, section 4.3: grid search over n in [-50, 50].
+    """
+    by_n: dict[float, list[TrialRow]] = defaultdict(list)
+    for row in rows:
+        by_n[float(json.loads(row.attack_spec)["n"])].append(row)
+    if not by_n:
+        return None
+    tried = tuple(sorted(by_n))
+    if len(tried) == 1 or choices == "as_published":
+        on = {n: _asr(by_n[n], budget) for n in tried}
+        n = _best(on)
+        if len(tried) == 1:
+            return Choice(n=n, tried=tried, rule="given", estimate=on[n], tuning=None)
+        return Choice(n=n, tried=tried, rule="same items", estimate=on[n], tuning=on[n])
+    chosen_on = tuning_items(rows, share) if split is None else split
+    on = {n: _asr([row for row in by_n[n] if row.item_hash in chosen_on], budget) for n in tried}
+    n = _best(on)
+    rest = [row for row in by_n[n] if row.item_hash not in chosen_on]
+    return Choice(n=n, tried=tried, rule="tuned", estimate=_asr(rest, budget), tuning=on[n])
+
+
+def _asr(rows: Sequence[TrialRow], budget: int) -> Estimate:
+    return estimate_of(asr_at(rows, budget)[-1])
+
+
+def _best(found: dict[float, Estimate]) -> float:
+    return min(found, key=lambda n: (-(found[n].value or 0.0), abs(n), n))

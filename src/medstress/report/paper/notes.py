@@ -1,0 +1,126 @@
+"""The sentences that belong below a table or figure: what was counted, and what it can't say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from medstress.report.formats import decimal
+from medstress.report.paper.arms import Arm, Baseline, Place, baseline, in_places
+from medstress.report.paper.exponents import SHARE
+from medstress.report.paper.rates import Rates
+
+INTERVALS = (
+    "Intervals: 95 %; Wilson where each item occurs once, else a bootstrap that draws whole items."
+)
+OPTIMISTIC = (
+    "n is the maximum over the grid on the same items that are reported, as in the paper: "
+    "optimistic."
+)
+TUNED = (
+    f"n was chosen on {100 * SHARE:.0f} % of the items (drawn by a hash of the item), and the "
+    "whole line is about the others."
+)
+GIVEN = "n was given, not chosen."
+PUBLISHED = (
+    "Lines and marks called published repeat {source}; no intervals, seeds or numbers of items are "
+    "printed there, and items, prompts and decoding may differ from ours."
+)
+
+
+def of_rates(rates: Sequence[Rates], summary: Mapping[str, Any], source: str | None) -> list[str]:
+    """Sentences below a table of rates.
+
+    Args:
+        rates: its lines.
+        summary: of the run.
+        source: the reference of published numbers, where some are shown.
+    """
+    marked = {(r.place.dataset, r.place.entity): r for r in rates}
+    counted = ", ".join(
+        f"{dataset} {entity} {_range([r.n_items for r in rates if _is(r.place, dataset, entity)])}"
+        for dataset, entity in marked
+    )
+    sentences = [
+        f"Items: {counted}.",
+        seeds_note({seed for r in rates for seed in r.seeds}),
+        INTERVALS,
+        *choice_notes(rates),
+        *chance_notes(((r.place, r.baseline) for r in rates), mark="† "),
+        *state(summary),
+    ]
+    if source:
+        sentences.append(PUBLISHED.format(source=source))
+    return sentences
+
+
+def of_arms(arms: Sequence[Arm], summary: Mapping[str, Any]) -> list[str]:
+    """Sentences below a figure of arms."""
+    places = in_places(arms)
+    clean = {place: baseline(members) for place, members in places.items()}
+    counts = [b.accuracy.n for b in clean.values()]
+    right = [round((b.accuracy.value or 0) * b.accuracy.n) for b in clean.values()]
+    seeds = {seed for arm in arms for seed in arm.row["seeds"] if seed is not None}
+    return [
+        f"Items: {_range(counts)} answered, {_range(right)} right at baseline and so attacked.",
+        seeds_note(seeds),
+        INTERVALS,
+        *chance_notes(clean.items()),
+        *state(summary),
+    ]
+
+
+def choice_notes(rates: Iterable[Rates]) -> list[str]:
+    """How n was chosen."""
+    rules = {choice.rule for r in rates for choice in r.choices.values()}
+    told = {"tuned": TUNED, "same items": OPTIMISTIC, "given": GIVEN}
+    if len(rules) > 1:
+        rules.discard("given")
+    return [told[rule] for rule in sorted(rules)]
+
+
+def chance_notes(places: Iterable[tuple[Place, Baseline]], mark: str = "") -> list[str]:
+    """Name the victims whose accuracy is not above chance; `mark` is what marks them."""
+    named: dict[str, None] = {}
+    for place, clean in places:
+        if clean.accuracy.n and not clean.above_chance:
+            level = "" if clean.chance is None else f", chance {decimal(clean.chance)}"
+            named[f"{place.victim.label} on {place.dataset} {place.entity}{level}"] = None
+    if not named:
+        return []
+    return [
+        f"{mark}Not above chance: {'; '.join(named)}. There success measures the instability of "
+        "guesses, not lost knowledge."
+    ]
+
+
+def state(summary: Mapping[str, Any]) -> list[str]:
+    """Say where the run is not complete."""
+    if summary["experiment"].get("complete") is False:
+        return ["The run is not complete: accuracy leans low until it is."]
+    return []
+
+
+def seeds_note(seeds: Iterable[int]) -> str:
+    """Which seeds random draws are pooled over.
+
+    >>> seeds_note([0, 1]), seeds_note([])
+    ('Random draws are pooled over seeds 0, 1.', 'Nothing was drawn at random.')
+    """
+    known = sorted(seeds)
+    if not known:
+        return "Nothing was drawn at random."
+    if len(known) == 1:
+        return f"Random draws with seed {known[0]} alone."
+    return f"Random draws are pooled over seeds {', '.join(map(str, known))}."
+
+
+def _is(place: Place, dataset: str, entity: str) -> bool:
+    return (place.dataset, place.entity) == (dataset, entity)
+
+
+def _range(numbers: Iterable[int]) -> str:
+    known = sorted(numbers)
+    if not known:
+        return "0"
+    return f"{known[0]:,}" if known[0] == known[-1] else f"{known[0]:,} to {known[-1]:,}"

@@ -1,0 +1,134 @@
+"""Accuracy and success by method in every place: what the papers' tables are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from medstress.metrics.counts import is_answered
+from medstress.metrics.estimates import Estimate
+from medstress.report.paper.arms import METHODS, NONE_OUT, Arm, Baseline, Place, baseline, in_places
+from medstress.report.paper.exponents import SHARE, Choice, best_exponent, tuning_items
+
+REGIMES = ("near", "far")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
+    """One place: accuracy, and success within a budget by method."""
+
+    place: Place
+    """Where."""
+    source: str
+    """The data set's kind."""
+    baseline: Baseline
+    """On the clean items that are reported."""
+    n_items: int
+    """Distinct items that are reported."""
+    seeds: tuple[int, ...]
+    """Seeds of the random arms."""
+    budget: int
+    """Perturbed queries per item."""
+    asr: Mapping[str, Estimate]
+    """Success by method, a key of `METHODS` or an attack's label."""
+    after: Mapping[str, Estimate]
+    """Accuracy after the budget, by method as in `asr`."""
+    choices: Mapping[str, Choice]
+    """How n was chosen, by regime."""
+
+    @property
+    def tuned(self) -> bool:
+        """Whether some items were used up to choose n, and are not reported."""
+        return any(choice.rule == "tuned" for choice in self.choices.values())
+
+
+def rates_of(arms: Sequence[Arm], budget: int, choices: str = "default") -> list[Rates]:
+    """Compute the rates of every place that has an arm with so many queries.
+
+    Where n is chosen on a part of the items, that part is left out of the whole line, accuracy
+    and random sampling included, so that its columns can be compared.
+
+    Args:
+        arms: of a run.
+        budget: perturbed queries per item.
+        choices: `default`, or `as_published` for the maximum over n on the same items.
+    """
+    found = []
+    for place, members in in_places(arms).items():
+        enough = [arm for arm in members if arm.budget >= budget]
+        if enough:
+            found.append(_rates(place, enough, budget, choices))
+    return found
+
+
+def has_choice(arms: Sequence[Arm], budget: int) -> bool:
+    """Whether some regime holds several exponents with so many queries."""
+    return any(rates.tuned for rates in rates_of(arms, budget))
+
+
+def _rates(place: Place, arms: Sequence[Arm], budget: int, choices: str) -> Rates:
+    regimes = {name: [arm for arm in arms if arm.method == name] for name in REGIMES}
+    several = any(len(members) > 1 for members in regimes.values())
+    split = NONE_OUT
+    if several and choices == "default":
+        split = tuning_items((trial for arm in arms for trial in arm.trials), SHARE)
+    chosen = {
+        name: choice
+        for name, members in regimes.items()
+        if (choice := _choose(members, budget, choices, split))
+    }
+    reported = {
+        trial.item_hash
+        for arm in arms
+        for trial in arm.trials
+        if is_answered(trial) and trial.item_hash not in split
+    }
+    columns = _columns(arms, chosen)
+    return Rates(
+        place=place,
+        source=arms[0].source,
+        baseline=baseline(arms, split),
+        n_items=len(reported),
+        seeds=tuple(sorted({seed for arm in arms for seed in _seeds(arm)})),
+        budget=budget,
+        asr={
+            name: chosen[name].estimate if name in chosen else estimate
+            for name, arm in columns.items()
+            if (estimate := arm.asr(budget, split))
+        },
+        after={name: arm.after(budget, split) for name, arm in columns.items()},
+        choices=chosen,
+    )
+
+
+def _choose(arms: Sequence[Arm], budget: int, choices: str, split: frozenset[str]) -> Choice | None:
+    rows = [trial for arm in arms for trial in arm.trials]
+    if len(arms) == 1 and split:
+        # One exponent is no choice, but the other regime's items to choose on are left out here
+        # as well, so that the columns of a line are about the same items.
+        rows = [row for row in rows if row.item_hash not in split]
+    return best_exponent(rows, budget=budget, choices=choices, split=split)
+
+
+def _columns(arms: Sequence[Arm], chosen: Mapping[str, Choice]) -> dict[str, Arm]:
+    """The arms that are reported, by column, in the order of `METHODS`."""
+    found: dict[str, Arm] = {}
+    for arm in arms:
+        if arm.method not in chosen:
+            found[_column(arm, arms)] = arm
+        elif arm.n == chosen[arm.method].n:
+            found[arm.method] = arm
+    order = list(METHODS)
+    known = sorted((name for name in found if name in METHODS), key=order.index)
+    return {name: found[name] for name in [*known, *sorted(set(found) - set(known))]}
+
+
+def _column(arm: Arm, arms: Sequence[Arm]) -> str:
+    """The method, or the attack's label where several attacks of the method are there."""
+    return arm.method if sum(a.method == arm.method for a in arms) == 1 else arm.attack
+
+
+def _seeds(arm: Arm) -> list[int]:
+    seeds: list[Any] = arm.row["seeds"]
+    return [seed for seed in seeds if seed is not None]

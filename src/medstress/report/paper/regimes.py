@@ -1,0 +1,112 @@
+"""Figure 2 of Xian et al. (2025): success, diversity and prompt similarity against n."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from medstress.metrics.diversity import replacement_diversity
+from medstress.metrics.estimates import Estimate
+from medstress.report.paper.arms import Arm, Place, estimate_of
+from medstress.report.paper.canvas import Point
+from medstress.report.paper.layout import csv_row
+
+FEWEST = 3
+"""Exponents that make a curve."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """One group of one panel."""
+
+    entity: str
+    """`drugs`, `diseases`, or the group."""
+    place: Place
+    """Where it was run."""
+    asr: tuple[Point, ...]
+    """(n, success of one query), by ascending n."""
+    diversity: tuple[Point, ...]
+    """(n, Gini-Simpson index of the replacements that succeeded)."""
+    similarity: tuple[Point, ...]
+    """(n, mean similarity of whole prompts); empty where it was not computed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Panel:
+    """One victim on one data set."""
+
+    label: str
+    """Victim and data set, and what else tells panels apart."""
+    series: tuple[Series, ...]
+    """Its groups."""
+
+
+def panels_of(arms: Sequence[Arm]) -> list[Panel]:
+    """Panels that have a group with `FEWEST` exponents or more.
+
+    Random sampling is the point at n = 0 where PDWS has none there.
+    """
+    places: dict[Place, list[Arm]] = defaultdict(list)
+    for arm in arms:
+        if arm.method in ("near", "far", "zero", "random"):
+            places[arm.place].append(arm)
+    several = len({(p.embedding, p.rule) for p in places}) > 1
+    panels: dict[str, list[Series]] = defaultdict(list)
+    for place, members in places.items():
+        series = _series(place, members)
+        if len(series.asr) >= FEWEST:
+            extra = [place.embedding, place.rule] if several else []
+            label = " · ".join(filter(None, (place.victim.label, place.dataset, *extra)))
+            panels[label].append(series)
+    return [Panel(label=label, series=tuple(found)) for label, found in panels.items()]
+
+
+def csv_rows(panels: Iterable[Panel]) -> list[dict[str, Any]]:
+    """The numbers of the figure."""
+    return [
+        {
+            **csv_row(estimate, source="ours", victim=series.place.victim.label),
+            "dataset": series.place.dataset,
+            "group": series.entity,
+            "embedding": series.place.embedding,
+            "rule": series.place.rule,
+            "quantity": quantity,
+            "method": "pdws" if n else "random",
+            "exponent": n,
+            "budget": 1,
+        }
+        for panel in panels
+        for series in panel.series
+        for quantity in ("asr", "diversity", "similarity")
+        for n, estimate in getattr(series, quantity)
+    ]
+
+
+def _series(place: Place, arms: Sequence[Arm]) -> Series:
+    by_n: dict[float, Arm] = {}
+    for arm in arms:
+        n = 0.0 if arm.method == "random" else float(arm.n or 0.0)
+        if n not in by_n or arm.method != "random":
+            by_n[n] = arm
+    found = sorted(by_n.items())
+    return Series(
+        entity=place.entity,
+        place=place,
+        asr=tuple((n, e) for n, arm in found if (e := arm.asr(1))),
+        diversity=tuple((n, _diversity(arm)) for n, arm in found),
+        similarity=tuple((n, e) for n, arm in found if (e := _similarity(arm.row))),
+    )
+
+
+def _diversity(arm: Arm) -> Estimate:
+    """Of the replacements that succeeded with the first query."""
+    if arm.budget == 1:
+        return estimate_of(arm.row["diversity"])
+    return replacement_diversity([row for row in arm.trials if row.first_success == 1])
+
+
+def _similarity(row: Mapping[str, Any]) -> Estimate | None:
+    found = row.get("prompt_similarity") or {}
+    return estimate_of(found) if found.get("value") is not None else None

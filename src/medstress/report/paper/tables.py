@@ -1,0 +1,330 @@
+"""Tables 1 and 2 of Xian et al. (2025), and the tables of the first version (R-CAP)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from medstress.metrics.estimates import Estimate
+from medstress.report.formats import decimal
+from medstress.report.paper import published
+from medstress.report.paper.arms import METHODS, Place
+from medstress.report.paper.layout import (
+    Cell,
+    Line,
+    PaperTable,
+    csv_row,
+    percent,
+    percent_cell,
+    share_cell,
+)
+from medstress.report.paper.notes import of_rates
+from medstress.report.paper.published import Published
+from medstress.report.paper.rates import Rates
+
+MAIN = ("random", "near", "far")
+EMPTY = Cell(text="")
+LABEL_NAMES = {
+    "victim": "Victim",
+    "dataset": "Data",
+    "entity": "Mentions",
+    "embedding": "Embedding",
+    "rule": "Rules",
+}
+LABELLED_ALWAYS = ("victim", "entity")
+
+Key = tuple[str, ...]
+
+
+def table_1(rates: Sequence[Rates], summary: Mapping[str, Any], name: str = "table1") -> PaperTable:
+    """Single-query success as in Table 1: victims down, data sets across.
+
+    Args:
+        rates: at a budget of 1.
+        summary: of the run.
+        name: of the files.
+    """
+    datasets = list(dict.fromkeys(r.place.dataset for r in rates))
+    grouped: dict[Key, dict[str, Rates]] = defaultdict(dict)
+    labels = _Labels(rates, ("victim", "entity", "embedding", "rule"))
+    for r in rates:
+        grouped[_key(r.place)][r.place.dataset] = r
+    lines, found = [], []
+    for i, members in enumerate(grouped.values()):
+        ours = next(iter(members.values()))
+        cells = [cell for dataset in datasets for cell in _ours(members.get(dataset))]
+        heads = [Cell(text=value) for value in labels(ours.place)]
+        lines.append(Line(cells=(*heads, *cells), rule_above=_new_victim(i, grouped)))
+        printed = {dataset: _published("xian2025", r) for dataset, r in members.items()}
+        if any(printed.values()):
+            found += [line for line in printed.values() if line]
+            cells = [cell for dataset in datasets for cell in _theirs(printed.get(dataset))]
+            lines.append(Line(cells=(*_published_labels(heads), *cells), published=True))
+    columns = ("Acc", "RandS@1 (%)", "PDWS@1 n < 0 (%)", "PDWS@1 n > 0 (%)")
+    names = labels.names
+    return PaperTable(
+        name=name,
+        caption="Single-query attack success rates (ASR@1) by victim, in per cent, with the "
+        "accuracy on the clean items. Layout: Xian et al., TMLR 2025, Table 1.",
+        notes=tuple(of_rates(rates, summary, _source("xian2025", found))),
+        heads=(
+            (("", len(names)), *((dataset, len(columns)) for dataset in datasets)),
+            (*((text, 1) for text in names), *((c, 1) for _ in datasets for c in columns)),
+        ),
+        n_labels=len(names),
+        lines=tuple(lines),
+        rows=(*_csv(rates), *_csv_published(rates, found)),
+    )
+
+
+def table_2(rates: Sequence[Rates], summary: Mapping[str, Any], name: str = "table2") -> PaperTable:
+    """Success within a budget as in Table 2: methods crossed with embeddings.
+
+    The paper's own numbers are not at hand.
+
+    Args:
+        rates: at the budget, 8 in the paper.
+        summary: of the run.
+        name: of the files.
+    """
+    columns = [
+        (embedding, method)
+        for embedding in dict.fromkeys(r.place.embedding for r in rates)
+        for method in _in_order(m for r in rates if r.place.embedding == embedding for m in r.asr)
+    ]
+    grouped: dict[Key, dict[str, Rates]] = defaultdict(dict)
+    labels = _Labels(rates, ("victim", "dataset", "entity", "rule"))
+    for r in rates:
+        key = (r.place.victim.label, r.place.dataset, r.place.entity, r.place.rule)
+        grouped[key][r.place.embedding] = r
+    lines = []
+    for i, members in enumerate(grouped.values()):
+        heads = [Cell(text=value) for value in labels(next(iter(members.values())).place)]
+        cells = [_success(members.get(embedding), method) for embedding, method in columns]
+        lines.append(Line(cells=(*heads, *cells), rule_above=_new_victim(i, grouped)))
+    names = labels.names
+    spans: dict[str, int] = defaultdict(int)
+    for embedding, _ in columns:
+        spans[embedding] += 1
+    budget = rates[0].budget
+    return PaperTable(
+        name=name,
+        caption=f"Attack success rates within {budget} queries (ASR@{budget}) in per cent, by "
+        "method and embedding. Layout: Xian et al., TMLR 2025, Table 2.",
+        notes=(
+            *of_rates(rates, summary, None),
+            "Random sampling draws without an embedding; it stands under each because the replaced "
+            "distractor is the one nearest to the key.",
+        ),
+        heads=(
+            (("", len(names)), *spans.items()),
+            (*((text, 1) for text in names), *((METHODS.get(m, m), 1) for _, m in columns)),
+        ),
+        n_labels=len(names),
+        lines=tuple(lines),
+        rows=tuple(_csv(rates)),
+    )
+
+
+def table_rcap(
+    rates: Sequence[Rates], summary: Mapping[str, Any], dataset: str, name: str
+) -> PaperTable:
+    """Accuracy under single-query attack and its relative change, as in the first version.
+
+    R-CAP = (accuracy before - accuracy after) / accuracy before, which equals ASR.
+
+    Args:
+        rates: at a budget of 1.
+        summary: of the run.
+        dataset: the one the table is about.
+        name: of the files.
+    """
+    chosen = [r for r in rates if r.place.dataset == dataset]
+    entities = list(dict.fromkeys(r.place.entity for r in chosen))
+    labels = _Labels(chosen, ("victim", "embedding", "rule"))
+    grouped: dict[Key, dict[str, Rates]] = defaultdict(dict)
+    for r in chosen:
+        grouped[r.place.victim.label, r.place.embedding, r.place.rule][r.place.entity] = r
+    lines, found = [], []
+    for members in grouped.values():
+        heads = [Cell(text=value) for value in labels(next(iter(members.values())).place)]
+        cells = [cell for entity in entities for cell in _before_and_after(members.get(entity))]
+        lines.append(Line(cells=(*heads, *cells)))
+        printed = {entity: _published("xian2024", r) for entity, r in members.items()}
+        if any(printed.values()):
+            found += [line for line in printed.values() if line]
+            cells = [cell for entity in entities for cell in _theirs_after(printed.get(entity))]
+            lines.append(Line(cells=(*_published_labels(heads), *cells), published=True))
+    columns = ("NoPtb", "RdPtb (R-CAP %)", "DistPtb − (R-CAP %)", "DistPtb + (R-CAP %)")
+    names = labels.names
+    return PaperTable(
+        name=name,
+        caption=f"Accuracy on {dataset} before and after one substitution, and its relative "
+        "change (R-CAP) in per cent. Layout: Xian et al., arXiv 2402.10527v1, Tables 1 and 2.",
+        notes=tuple(of_rates(chosen, summary, _source("xian2024", found))),
+        heads=(
+            (("", len(names)), *((f"{entity} questions", len(columns)) for entity in entities)),
+            (*((text, 1) for text in names), *((c, 1) for _ in entities for c in columns)),
+        ),
+        n_labels=len(names),
+        lines=tuple(lines),
+        rows=(*_csv(chosen), *_csv_published(chosen, found)),
+    )
+
+
+class _Labels:
+    """Label columns: victim and entity always, the others where they differ."""
+
+    def __init__(self, rates: Sequence[Rates], fields: Iterable[str]) -> None:
+        self.fields = [
+            name
+            for name in fields
+            if name in LABELLED_ALWAYS or len({self._value(r.place, name) for r in rates}) > 1
+        ]
+        self.names = [LABEL_NAMES[name] for name in self.fields]
+
+    def __call__(self, place: Place) -> list[str]:
+        return [self._value(place, name) for name in self.fields]
+
+    @staticmethod
+    def _value(place: Place, name: str) -> str:
+        return place.victim.label if name == "victim" else str(getattr(place, name))
+
+
+def _key(place: Place) -> Key:
+    return (place.victim.label, place.entity, place.embedding, place.rule)
+
+
+def _new_victim(i: int, grouped: Mapping[Key, Any]) -> bool:
+    keys = list(grouped)
+    return i > 0 and keys[i][0] != keys[i - 1][0]
+
+
+def _ours(rates: Rates | None) -> list[Cell]:
+    if rates is None:
+        return [EMPTY] * (1 + len(MAIN))
+    return [_accuracy(rates), *(_success(rates, method) for method in MAIN)]
+
+
+def _accuracy(rates: Rates) -> Cell:
+    mark = "" if rates.baseline.above_chance else "†"
+    return share_cell(rates.baseline.accuracy, mark)
+
+
+def _success(rates: Rates | None, method: str) -> Cell:
+    if rates is None or method not in rates.asr:
+        return EMPTY
+    return _with_n(percent_cell(rates.asr[method]), rates, method)
+
+
+def _with_n(cell: Cell, rates: Rates, method: str) -> Cell:
+    choice = rates.choices.get(method)
+    if choice is None or not cell.small:
+        return cell
+    return replace(cell, small=f"{cell.small} n = {_exponent(choice.n)}")
+
+
+def _exponent(n: float) -> str:
+    return f"{n:g}".replace("-", "−")
+
+
+def _theirs(line: Published | None) -> list[Cell]:
+    if line is None:
+        return [EMPTY] * (1 + len(MAIN))
+    return [
+        Cell(text=decimal(line.accuracy)),
+        *(Cell(text=percent(line.asr[method])) for method in MAIN),
+    ]
+
+
+def _before_and_after(rates: Rates | None) -> list[Cell]:
+    if rates is None:
+        return [EMPTY] * (1 + len(MAIN))
+    cells = [_accuracy(rates)]
+    for method in MAIN:
+        after, change = rates.after.get(method), rates.asr.get(method)
+        if after is None or change is None or after.value is None:
+            cells.append(EMPTY)
+            continue
+        relative = percent_cell(change)
+        cell = Cell(text=f"{decimal(after.value)} ({relative.text})", small=relative.small)
+        cells.append(_with_n(cell, rates, method))
+    return cells
+
+
+def _theirs_after(line: Published | None) -> list[Cell]:
+    if line is None:
+        return [EMPTY] * (1 + len(MAIN))
+    return [
+        Cell(text=decimal(line.accuracy)),
+        *(Cell(text=f"{decimal(line.accuracy_after[m])} ({percent(line.asr[m])})") for m in MAIN),
+    ]
+
+
+def _published(source: str, rates: Rates) -> Published | None:
+    return published.find(source, rates.place.victim, rates.source, rates.place.entity)
+
+
+def _published_labels(heads: Sequence[Cell]) -> list[Cell]:
+    return [Cell(text="published"), *heads[1:]]
+
+
+def _source(source: str, found: Sequence[Published]) -> str | None:
+    return published.source_line(source) if found else None
+
+
+def _in_order(methods: Iterable[str]) -> list[str]:
+    known = set(methods)
+    return [*(m for m in METHODS if m in known), *sorted(known - set(METHODS))]
+
+
+def _csv(rates: Iterable[Rates]) -> list[dict[str, Any]]:
+    rows = []
+    for r in rates:
+        place = _place_labels(r.place)
+        rows.append(csv_row(r.baseline.accuracy, **place, quantity="accuracy"))
+        quantities: tuple[tuple[str, Callable[[str], Estimate]], ...] = (
+            ("asr", r.asr.__getitem__),
+            ("accuracy_after", r.after.__getitem__),
+        )
+        for method in r.asr:
+            choice = r.choices.get(method)
+            labels = {
+                **place,
+                "method": method,
+                "exponent": "" if choice is None else choice.n,
+                "exponent_rule": "" if choice is None else choice.rule,
+                "budget": r.budget,
+            }
+            rows += [csv_row(get(method), **labels, quantity=name) for name, get in quantities]
+    return rows
+
+
+def _csv_published(rates: Iterable[Rates], found: Iterable[Published]) -> list[dict[str, Any]]:
+    lines = {(line.victim, line.dataset, line.entity): line for line in found}
+    rows = []
+    for r in rates:
+        name = published.victim_name(r.place.victim)
+        line = lines.get((name or "", r.source, r.place.entity))
+        if line is None:
+            continue
+        place = {**_place_labels(r.place), "source": f"published: {line.source}"}
+        rows.append({**csv_row(None, **place, quantity="accuracy"), "value": line.accuracy})
+        for quantity, values in (("asr", line.asr), ("accuracy_after", line.accuracy_after)):
+            for method, value in values.items():
+                labels = {**place, "method": method, "budget": 1, "quantity": quantity}
+                rows.append({**csv_row(None, **labels), "value": value})
+    return rows
+
+
+def _place_labels(place: Place) -> dict[str, Any]:
+    return {
+        "source": "ours",
+        "victim": place.victim.label,
+        "dataset": place.dataset,
+        "group": place.entity,
+        "embedding": place.embedding,
+        "rule": place.rule,
+    }

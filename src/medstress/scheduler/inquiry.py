@@ -1,0 +1,154 @@
+"""Candidates asked of a victim for an analysis: outside every attack and every budget.
+
+An inquiry is journalled, answered, cached and replayed like a trial; its calls count in the
+ledger under `other`, and the store keeps it apart from the trials.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+from medstress.calls import Answer, Failure, Reply
+from medstress.errors import MedstressError
+from medstress.hashing import content_hash
+from medstress.items import Candidate, Question
+from medstress.outcomes import Outcome, Prediction
+from medstress.scheduler.trial import VICTIM, Need, Purpose
+from medstress.victim import Victim
+
+
+class Ending(StrEnum):
+    """How an inquiry ended; told apart from the verdicts of trials by these words."""
+
+    ASKED = "asked"
+    UNANSWERED = "unanswered"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inquiry:
+    """Candidates of one item, asked of one victim in order until one is answered wrongly."""
+
+    purpose: Purpose
+    """`transfer` or `universality`."""
+    dataset: str
+    """Label of the data set."""
+    group: str
+    """Label of the entity group."""
+    victim: Victim
+    """Who is asked."""
+    attack_label: str
+    """Label of the attack whose successes are asked: the ledger row it counts in."""
+    attack_spec: dict[str, Any]
+    """Its parameters, as the trials' arm has them."""
+    seed: int | None
+    """Seed of that row."""
+    item: Question
+    """The item."""
+    candidates: tuple[Candidate, ...]
+    """Asked in this order; may be empty."""
+    told: dict[str, Any]
+    """What the analysis needs to read the answers: stored beside them, hashed into the id."""
+    repeat: int = 0
+    """Always 0."""
+
+    @property
+    def id(self) -> str:
+        """Content hash of what is asked and what for."""
+        edits = [
+            [[e.field, e.start, e.end, e.replacement] for e in candidate.edits]
+            for candidate in self.candidates
+        ]
+        place = [self.dataset, self.group, self.victim.label, self.attack_label, self.seed]
+        item = [self.item.id, self.item.hash]
+        return content_hash([self.purpose.value, place, item, edits, self.told])
+
+
+@dataclass(slots=True, kw_only=True)
+class Findings:
+    """What came of an inquiry."""
+
+    purpose: Purpose
+    """What it was for."""
+    told: dict[str, Any]
+    """As planned."""
+    outcomes: list[Outcome] = field(default_factory=list)
+    """One an asked candidate; only the last can be wrong."""
+    note: str | None = None
+    """Why a call was not answered."""
+
+    @property
+    def verdict(self) -> Ending:
+        """Whether all calls were answered."""
+        return Ending.ASKED if self.note is None else Ending.UNANSWERED
+
+    def as_record(self) -> dict[str, Any]:
+        """As JSON values."""
+        record = {
+            "purpose": self.purpose.value,
+            "told": self.told,
+            "outcomes": [outcome.value for outcome in self.outcomes],
+        }
+        return record if self.note is None else {**record, "note": self.note}
+
+
+Inquiring: TypeAlias = Generator[Need, tuple[Reply, ...], Findings]
+
+
+class _UnansweredError(Exception):
+    """A call failed; ends the inquiry."""
+
+
+def inquire(inquiry: Inquiry) -> Inquiring:
+    """Ask an inquiry's candidates, until one is answered wrongly.
+
+    Yields:
+        Needs, the query numbered from 1; is sent one reply a request, in order.
+
+    Returns:
+        The outcomes in order.
+    """
+    findings = Findings(purpose=inquiry.purpose, told=inquiry.told)
+    try:
+        for query, candidate in enumerate(inquiry.candidates, start=1):
+            prediction = yield from _predict(inquiry, candidate, query)
+            findings.outcomes.append(prediction.outcome)
+            if prediction.outcome is Outcome.WRONG:
+                break
+    except MedstressError:
+        raise
+    except _UnansweredError as error:
+        findings.note = str(error)
+    except Exception as error:  # noqa: BLE001 - the guard that trials have too
+        findings.note = f"a defect of the task: {type(error).__name__}: {error}"
+    return findings
+
+
+def _predict(
+    inquiry: Inquiry, candidate: Candidate, query: int
+) -> Generator[Need, tuple[Reply, ...], Prediction]:
+    flow, call = inquiry.victim.flow(candidate), 0
+    requests = next(flow)
+    while True:
+        replies = yield Need(
+            role=VICTIM,
+            purpose=inquiry.purpose,
+            query=query,
+            call=call,
+            requests=requests,
+            candidate=candidate,
+        )
+        call += len(requests)
+        try:
+            requests = flow.send(tuple(map(_answer, replies)))
+        except StopIteration as stop:
+            prediction: Prediction = stop.value
+            return prediction
+
+
+def _answer(reply: Reply) -> Answer:
+    if isinstance(reply, Failure):
+        raise _UnansweredError(reply.error)
+    return reply

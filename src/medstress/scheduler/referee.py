@@ -1,0 +1,112 @@
+"""The referee: which answers are successes, which of them ends a search, what is known of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from medstress.attacks.protocol import (
+    Attack,
+    CountsExclusions,
+    RuleChecked,
+    SearchOn,
+    Validity,
+    goal_of,
+    search_on,
+)
+from medstress.items import Candidate
+from medstress.outcomes import Outcome, Prediction, Verdict
+from medstress.queries import Predict
+from medstress.resources import Resources
+from medstress.scheduler.result import TrialResult
+
+
+class Referee:
+    """Judges the answers of one trial from what was asked and answered, never by the attack's
+    word, and writes what it finds into the trial's result."""
+
+    def __init__(
+        self,
+        attack: Attack,
+        resources: Resources,
+        result: TrialResult,
+        describe: Callable[[Exception], str],
+    ) -> None:
+        self.goal = goal_of(attack)
+        self._attack = attack
+        self._resources = resources
+        self._result = result
+        self._describe = describe
+        self._search_on = search_on(attack)
+
+    def judge(self, query: Predict, prediction: Prediction) -> Prediction:
+        """Judge the answer to the query asked last.
+
+        Returns:
+            The prediction, marked where it is a success; with `reached_goal` it ends the search.
+        """
+        result = self._result
+        result.n_unreadable += prediction.outcome is Outcome.UNREADABLE
+        if query.probe:
+            return prediction
+        if result.n_excluded is None:
+            self.count_exclusions(query.candidate)
+        if not self.goal.reached(prediction):
+            return prediction
+        found = self._record(query.candidate, prediction)
+        ends = self._search_on is SearchOn.NEVER or (
+            self._search_on is SearchOn.INVALID and found.valid is not False
+        )
+        marked = replace(prediction, is_success=True, reached_goal=ends)
+        if result.pick is query.candidate:
+            result.after = marked
+        return marked
+
+    def _record(self, candidate: Candidate, prediction: Prediction) -> Validity:
+        """Note a success if it is the first, or the first that is valid."""
+        result = self._result
+        if result.first_valid_success is not None:
+            return Validity()  # an exhaustive search goes on; nothing more is asked of it here
+        found = self._validity(candidate)
+        if result.first_success is None:
+            result.verdict, result.first_success = Verdict.FLIPPED, result.n_asked
+            result.first_pick, result.first_after = candidate, prediction
+            result.variant_class = found.variant_class
+        elif not found.valid:
+            return found
+        result.pick, result.after = candidate, prediction
+        result.valid, result.validity_reason = found.valid, found.reason
+        if found.valid:
+            result.first_valid_success = result.n_asked
+        return found
+
+    def _validity(self, candidate: Candidate) -> Validity:
+        if not isinstance(self._attack, RuleChecked):
+            return Validity()
+        try:
+            return self._attack.validity(candidate, self._resources)
+        except Exception as error:  # noqa: BLE001 - the per-trial guard
+            self._result.note = self._describe(error)  # validity stays unknown, the verdict stands
+            return Validity()
+
+    def count_exclusions(self, candidate: Candidate) -> None:
+        """Note which names the attack never draws, where it knows."""
+        if not isinstance(self._attack, CountsExclusions):
+            return
+        try:
+            counts = self._attack.n_excluded(candidate, self._resources)
+        except Exception as error:  # noqa: BLE001 - the per-trial guard
+            self._result.note = self._describe(error)
+        else:
+            self._result.n_excluded = dict(sorted(counts.items()))
+
+    def close(self, clean: Candidate, *, failed: bool = False) -> None:
+        """Note what is known once the search has ended."""
+        result = self._result
+        if result.n_excluded is None:
+            self.count_exclusions(clean)
+        stopped = failed or (
+            self._search_on is SearchOn.NEVER and result.n_asked < self._attack.budget
+        )
+        # With more queries it might have been flipped validly; nobody looked.
+        result.censored = stopped and result.valid is False

@@ -1,0 +1,53 @@
+"""How one trial ended, as judged from its answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from medstress.items import Candidate
+from medstress.outcomes import Prediction, Verdict
+
+
+@dataclass(slots=True, kw_only=True)
+class TrialResult:
+    """How one trial ended.
+
+    The *pick* is the first valid success if there is one, else the first success.
+    """
+
+    verdict: Verdict = Verdict.HELD
+    """The referee's verdict: flipped where there is any success."""
+    at: str | None = None
+    """For failed trials: `baseline` or `attack`."""
+    note: str | None = None
+    """Why it failed, or why the item is not attackable."""
+    before: Prediction | None = None
+    """The answer on the clean item."""
+    after: Prediction | None = None
+    """The answer on the picked candidate."""
+    pick: Candidate | None = None
+    """The first valid success, else the first."""
+    first_success: int | None = None
+    """Number of the query that reached the goal first, from 1."""
+    first_pick: Candidate | None = None
+    """The candidate of that query."""
+    first_after: Prediction | None = None
+    """The answer on it."""
+    first_valid_success: int | None = None
+    """Number of the first query that reached the goal validly, as far as the rules know."""
+    n_asked: int = 0
+    """Perturbed queries consumed."""
+    n_unreadable: int = 0
+    """Of those, answered unreadably."""
+    repeats: bool | None = None
+    """Whether the success repeated in the flip check: the first and the pick, where they differ."""
+    variant_class: str | None = None
+    """Class of the first success against the key, where the attack knows it."""
+    valid: bool | None = None
+    """Whether the key still holds after the pick; None where the attack has no rule."""
+    validity_reason: str | None = None
+    """Which rule says so, or why it does not."""
+    censored: bool = False
+    """Whether the search ended at an invalid success before its budget was used."""
+    n_excluded: dict[str, int] | None = None
+    """Names never drawn by reason, where the attack knows them."""

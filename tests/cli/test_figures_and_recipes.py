@@ -1,0 +1,77 @@
+"""`medstress figures`, `medstress recipe`, and a recipe's name where a file is expected."""
+
+from __future__ import annotations
+
+import pytest
+
+from medstress import recipes
+
+
+def test_figures_are_written_and_what_is_missing_is_said(medstress, finished, tmp_path):
+    out = tmp_path / "new" / "figures"
+    told = medstress("figures", finished.out, "--out", out, "--format", "svg, png,svg")
+    assert told.code == 0
+    names = {path.name for path in out.iterdir()}
+    assert {"table1.tex", "table1.csv", "figure4.svg", "figure4.png", "index.md"} <= names
+    assert not any(name.endswith(".pdf") for name in names)
+    lines = told.out.splitlines()
+    assert lines[-1] == f"figures: {out / 'index.md'}"
+    assert "Figure 4, scaling with the budget: figure4.csv, figure4.png, figure4.svg" in lines
+    assert all(line.startswith("not made: ") for line in told.err.splitlines())
+    assert "not made: Figure 2, the two regimes: needs PDWS with 3 values of n" in told.err
+    # Every file that is named is there, and no other.
+    named = {name for line in lines[:-1] for name in line.rpartition(": ")[2].split(", ")}
+    assert named | {"index.md"} == names
+
+
+def test_figures_need_a_known_format_and_a_folder_to_write_into(medstress, finished, tmp_path):
+    told = medstress("figures", finished.out, "--out", tmp_path / "f", "--format", "pgn")
+    assert (told.code, told.out) == (2, "")
+    assert told.err == (
+        "medstress: --format: unknown format 'pgn'; did you mean 'png'? (known: pdf, svg, png)\n"
+    )
+    told = medstress("figures", finished.out, "--out", tmp_path / "f", "--format", ",")
+    assert (told.code, told.out) == (2, "")
+    assert not (tmp_path / "f").exists()
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    told = medstress("figures", finished.out, "--out", tmp_path / "file", "--format", "svg")
+    assert told.code == 2
+    assert told.err.startswith(f"medstress: cannot write into {tmp_path / 'file'}: ")
+    assert told.err.endswith("give another --out\n")
+
+
+def test_a_recipe_is_printed_or_written_but_never_over_a_file(medstress, tmp_path):
+    told = medstress("recipe", "xian2025-table1")
+    assert (told.code, told.err) == (0, "")
+    assert told.out == recipes.text_of("xian2025-table1")
+    path = tmp_path / "mine.toml"
+    told = medstress("recipe", "xian2025-table1", "--to", path)
+    assert (told.code, told.out) == (0, f"recipe: {path}   next: medstress run {path}\n")
+    path.write_text("edited", encoding="utf-8")
+    told = medstress("recipe", "xian2025-table1", "--to", path)
+    assert (told.code, told.out) == (2, "")
+    assert told.err.startswith(f"medstress: --to {path}: it is there already")
+    assert path.read_text("utf-8") == "edited"
+
+
+@pytest.mark.parametrize("arguments", [["recipe", "xian2025-tabel1"], ["run", "xian2025-tabel1"]])
+def test_a_misspelt_recipe_is_named_with_its_likeliest_neighbour(
+    medstress, arguments, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    told = medstress(*arguments)
+    assert (told.code, told.out) == (2, "")
+    assert "did you mean 'xian2025-table1'?" in told.err
+    assert told.err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_entry_that_is_switched_off_may_name_what_is_not_built(medstress, bench):
+    table = {"name": "medfuzz", "label": "later", "attempts": 3, "use": False}
+    bench.tables["attack"].append(table)
+    told = medstress("run", bench.write(), "--out", bench.out, "--dry-run")
+    assert (told.code, told.err) == (0, "")
+    table["use"] = True
+    told = medstress("run", bench.write(), "--out", bench.out, "--dry-run")
+    assert told.code == 2
+    assert "medfuzz" in told.err

@@ -1,0 +1,206 @@
+"""`medstress tune`: what it prints, writes, resumes and refuses."""
+
+from __future__ import annotations
+
+import json
+
+import polars
+import pytest
+
+from medstress.experiment.run import Run
+
+
+@pytest.fixture
+def tune(bench, workbench, medstress):
+    """Forty questions, two groups of values of n; call it with further arguments."""
+    bench.write_items(workbench.questions(60))
+    bench.tables["experiment"]["seeds"] = [0, 1]
+    bench.tables["attack"] = [{"name": "entity_substitution", "budget": 4}]
+    bench.tables["tune"] = {"grid": [-30, -5, 5, 30]}
+
+    def call(*extra):
+        return medstress("tune", bench.write(), "--out", bench.out, "--quiet", *extra)
+
+    return call
+
+
+def items_of(folder):
+    return {row.item_id for row in Run(folder).rows()}
+
+
+def test_n_is_chosen_on_some_items_and_reported_on_the_others(bench, tune):
+    told = tune()
+    assert (told.code, told.err) == (0, "")
+    split = bench.out / "tuning"
+    assert items_of(split) | items_of(bench.out) == {f"q{i}" for i in range(60)}
+    assert not items_of(split) & items_of(bench.out)
+    assert {row.attack.rpartition(" ")[2] for row in Run(split).rows()} == {
+        *("n=-30", "n=-5", "n=5", "n=30")
+    }
+    result = json.loads((bench.out / "tune.json").read_text("utf-8"))
+    chosen = {choice["n"] for choice in result["choices"]}
+    labels = {row.attack for row in Run(bench.out).rows()}
+    assert labels == {
+        "entity_substitution sampler=random",
+        *(f"entity_substitution sampler=pdws n={n:g}" for n in chosen),
+    }
+    by_n = {point["n"]: point["estimate"]["value"] for point in result["grids"][0]["points"]}
+    for choice in result["choices"]:
+        rivals = [by_n[n] for n in by_n if (n < 0) == (choice["n"] < 0)]
+        assert choice["tuned_on"]["estimate"]["value"] == max(rivals)
+        held_out = next(
+            row for row in Run(bench.out).summary()["pooled"] if row["attack"] == choice["attack"]
+        )
+        assert choice["reported_on"]["estimate"] == held_out["asr"]
+        said = f"n = {choice['n']:g} ({choice['regime']}) tuned on "
+        assert said in told.out
+    assert f"saved {result['queries']['saved']:,} of" in told.out
+
+
+def test_what_sharing_saved_is_what_the_victim_was_not_asked(bench, tune):
+    """The victim's own log: every n in a run of its own, against the grid in one."""
+    assert tune().code == 0
+    queries = Run(bench.out / "tuning").tuning()["queries"]
+    assert queries["saved"] == queries["computed_alone"] - queries["computed"] > 0
+    rows = Run(bench.out / "tuning").rows()
+    assert queries["asked"] == sum(row.n_asked for row in rows)
+    assert queries["computed"] == sum(row.n_paid for row in rows)
+    alone = 0
+    split = items_of(bench.out / "tuning")
+    bench.write_items(
+        row
+        for row in map(json.loads, (bench.root / "items.jsonl").read_text("utf-8").splitlines())
+        if row["id"] in split
+    )
+    del bench.tables["tune"]
+    for n in (-30, -5, 5, 30):
+        bench.tables["attack"] = [{"name": "entity_substitution", "budget": 4, "n": n}]
+        out = bench.root / f"alone{n}"
+        assert bench.run(out=out) == 0
+        alone += sum(row.n_paid for row in Run(out).rows())
+    assert queries["computed_alone"] == alone
+
+
+def test_the_same_command_again_asks_nothing(bench, tune):
+    first = tune()
+    n_calls = len(bench.received())
+    again = tune()
+    assert (again.code, again.out) == (0, first.out)
+    assert len(bench.received()) == n_calls
+
+
+def test_a_limit_counts_both_runs_and_raising_it_resumes(bench, tune):
+    whole = tune("--out", bench.root / "whole")
+    n_calls = len(bench.received())
+    told = tune("--set", "experiment.max_queries=30")
+    assert "not complete" in told.out
+    assert "n is not chosen yet" in told.out
+    assert not (bench.out / "run.sqlite").exists()
+    told = tune("--set", f"experiment.max_queries={n_calls - 20}")
+    assert "not complete" in told.out
+    assert (bench.out / "run.sqlite").is_file()
+    assert len(bench.received()) <= 2 * n_calls - 20
+    told = tune()
+    assert told.code == 0
+    assert told.out.replace(str(bench.out), "") == whole.out.replace(str(bench.root / "whole"), "")
+    assert len(bench.received()) == 2 * n_calls
+
+
+def test_the_maximum_on_the_same_items_is_one_run_and_says_that_it_is_optimistic(
+    bench, tune, medstress
+):
+    told = tune("--set", "tune.choices=as_published")
+    assert told.code == 0
+    assert items_of(bench.out) == {f"q{i}" for i in range(60)}
+    assert not (bench.out / "tuning").exists()
+    assert "! n is the best of 4 values on the same items whose rates are reported" in told.out
+    assert "n was chosen on the items that are reported: these rates are optimistic" in told.out
+    again = medstress("summary", bench.out, "--json")
+    summary = json.loads(again.out)
+    assert summary["tuning"]["optimistic"] is True
+    assert summary["tuning"]["part"] == "same_items"
+    assert all(choice["reported_on"] is None for choice in summary["tuning"]["choices"])
+
+
+def test_other_commands_work_on_both_folders(bench, tune, medstress):
+    assert tune().code == 0
+    for folder in (bench.out, bench.out / "tuning"):
+        assert "tuned on" in medstress("summary", folder).out
+        assert medstress("report", folder).code == 0
+        page = (folder / "report.html").read_text("utf-8")
+        assert "The n that was chosen, where it was tuned and where it is reported" in page
+        to = folder / "trials.parquet"
+        assert medstress("export", folder, "--table", "trials", "--to", to).code == 0
+        assert polars.read_parquet(to).height == len(Run(folder).rows())
+    summary = json.loads(medstress("summary", bench.out / "tuning", "--json").out)
+    assert any("tuning split" in warning for warning in summary["warnings"])
+
+
+def test_each_victim_is_asked_only_with_the_n_chosen_for_it(bench, tune):
+    bench.tables["victim"].append({"name": "mock", "backend": "mock"})
+    bench.tables["attack"][0]["budget"] = 1
+    assert tune().code == 0
+    chosen = {(c["victim"], c["attack"]) for c in Run(bench.out).tuning()["choices"]}
+    rows = [row for row in Run(bench.out).rows() if "pdws" in row.attack]
+    assert {(row.victim, row.attack) for row in rows} == chosen
+    assert len(chosen) == 4
+    assert Run(bench.out).manifest()["complete"]
+
+
+def test_a_cheaper_budget_for_tuning_leaves_that_of_the_report(bench, tune):
+    assert tune("--set", "tune.budget=1").code == 0
+    assert {row.n_asked for row in Run(bench.out / "tuning").rows()} <= {0, 1}
+    assert max(row.n_asked for row in Run(bench.out).rows()) > 1
+    for choice in Run(bench.out).tuning()["choices"]:
+        attack = next(
+            r for r in Run(bench.out).summary()["pooled"] if r["attack"] == choice["attack"]
+        )
+        at_1 = {key: attack["asr_at"][0][key] for key in choice["reported_on"]["estimate"]}
+        assert choice["reported_on"]["estimate"] == at_1
+
+
+def test_a_dry_run_asks_nothing_and_bounds_both_runs(bench, tune):
+    told = tune("--dry-run")
+    assert told.code == 0
+    assert told.out.count("queries: at most") == 2
+    assert "tuning split, 4 values of n" in told.out
+    assert not bench.received()
+    assert not bench.out.exists()
+
+
+def test_a_folder_with_another_run_is_refused_before_anything_is_asked(bench, tune, medstress):
+    bench.tables["attack"] = [{"name": "entity_substitution", "budget": 4, "n": -5}]
+    assert bench.run() == 0
+    n_calls = len(bench.received())
+    told = tune()
+    assert told.code == 2
+    assert f"{bench.out} holds a run that was not tuned. Choose another folder" in told.err
+    assert len(bench.received()) == n_calls
+    assert tune("--fresh").code == 0
+    told = tune("--set", "tune.share=1.0")
+    assert "holds a run tuned with another share" in told.err
+    told = tune("--set", "tune.share=0.3")
+    assert (told.code, "holds another experiment" in told.err) == (2, True)
+    told = medstress(*bench.arguments())
+    assert (told.code, "holds another experiment" in told.err) == (2, True)
+
+
+def test_a_victim_that_is_always_wrong_cannot_be_tuned_on(bench, tune):
+    (bench.root / "victim.py").write_text("def answer(prompts):\n    return ['E'] * len(prompts)\n")
+    told = tune()
+    assert told.code == 2
+    assert "victim 'careful' answered none of the " in told.err
+
+
+def test_a_report_on_one_n_is_not_mixed_with_another(bench, tune):
+    """With other seeds another n may be best; what the folder holds is then kept as it is."""
+    assert tune("--set", "experiment.seeds=[0]").code == 0
+    before = Run(bench.out).tuning()["choices"]
+    codes = []
+    for seeds in ([0, 1], [0, 1, 2], [0, 1, 2, 3]):
+        told = tune("--set", f"experiment.seeds={seeds}")
+        codes.append(told.code)
+        if told.code:
+            assert "holds a report with n = " in told.err
+            assert [c["n"] for c in Run(bench.out).tuning()["choices"]] == [c["n"] for c in before]
+    assert 2 in codes

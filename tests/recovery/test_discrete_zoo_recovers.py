@@ -1,0 +1,150 @@
+"""DiscreteZOO on victims that are linear in the embedding: the direction, and what it is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from medstress.attacks import DiscreteZoo, EntitySubstitution
+from medstress.attacks.protocol import Attack
+from medstress.attacks.zeroth_order import estimate_gradient
+from medstress.backends.mock import MockBackend
+from medstress.calls import Chosen
+from medstress.items import Mention, Question
+from medstress.outcomes import Verdict
+from medstress.scheduler.trial import Need, Trial, TrialResult, conduct
+from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
+from medstress.tasks.templates import load_template
+from medstress.testing import PerturbationTable, tiny_resources
+from medstress.victim import Victim
+
+N_NAMES, DIMENSIONS, N_ITEMS, BUDGET = 600, 6, 80, 24
+NAMES = tuple(f"name{i:03}" for i in range(N_NAMES))
+TASK = MultipleChoice(template=load_template("qstab"), answer_by=AnswerBy.CHOICE)
+VICTIM = Victim(label="linear", task=TASK, backend=MockBackend())
+ARMS: Mapping[str, Attack] = {
+    "zoo": DiscreteZoo(budget=BUDGET, candidates=5),
+    "zoo, small steps": DiscreteZoo(budget=BUDGET, candidates=5, learning_rate=0.1),
+    "zoo, hard": DiscreteZoo(budget=BUDGET, candidates=5, answers="hard"),
+    "neighbourhood": DiscreteZoo(budget=BUDGET, candidates=5, update="none"),
+    "random": EntitySubstitution(sampler="random", budget=BUDGET),
+}
+
+
+def cosine(a: Any, b: Any) -> float:
+    return float(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
+
+
+def estimated(directions: Any, seed: int) -> float:
+    """Cosine of the estimate and the gradient of a planted linear score."""
+    rng = np.random.default_rng([seed, 1])
+    n, d = directions.shape
+    origin, w = rng.standard_normal(d), rng.standard_normal(d)
+    points = origin + directions * rng.uniform(0.1, 3, (n, 1))
+    return cosine(estimate_gradient(origin, points, points @ w - origin @ w), w)
+
+
+@pytest.mark.parametrize(
+    ("d", "times", "least"), [(128, 5, 0.87), (128, 8, 0.9), (384, 5, 0.9), (384, 8, 0.9)]
+)
+def test_m_of_five_times_the_dimension_recover_the_direction(
+    d: int, times: int, least: float
+) -> None:
+    """Isotropic directions: 1/sqrt(1 + (d - 1)/M) is .913 at M = 5 d, on average.
+
+    Single estimates scatter around it, in 128 dimensions by about .01, so that there the mean
+    of 20 victims is asked for .9 and each one for a little less.
+    """
+    found = []
+    for seed in range(20):
+        directions = np.random.default_rng(seed).standard_normal((times * d, d))
+        directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+        found.append(estimated(directions, seed))
+    assert np.mean(found) > 0.9
+    assert min(found) > least
+
+
+@pytest.mark.parametrize("d", [2, 10, 384])
+def test_orthonormal_directions_that_span_the_space_recover_it_exactly(d: int) -> None:
+    for seed in range(5):
+        basis, _ = np.linalg.qr(np.random.default_rng(seed).standard_normal((d, d)))
+        assert estimated(basis, seed) == pytest.approx(1, abs=1e-9)
+
+
+def vector(text: str) -> Any:
+    seed = int(text[4:]) if text.lower().startswith("name") else sum(map(ord, text))
+    return np.random.default_rng([seed, 7]).standard_normal(DIMENSIONS)
+
+
+TABLE = PerturbationTable(NAMES, lambda anchor, text: 0.5, vector)
+RESOURCES = tiny_resources(TABLE)
+
+
+def item(i: int) -> Question:
+    options = (f"key {i}", f"entity {i}", "neither", "no")
+    span = Mention(field="B", start=0, end=len(options[1]), type="T121")
+    return Question(id=f"q{i}", stem=f"Which, {i}?", options=options, key="A", mentions=(span,))
+
+
+def linear_answer(need: Need, w: Any, border: float) -> Chosen:
+    """The key loses as w.e of the name grows, and loses out in the last percent of names."""
+    assert need.candidate is not None
+    name = need.candidate.options[1].lower()
+    margin = border - float(w @ TABLE.vector(name))
+    key = 1 / (1 + np.exp(-2 * margin))
+    return Chosen(scores=(key, 1 - key, 1e-6, 1e-6))
+
+
+def attacked(attack: Attack, i: int) -> TrialResult:
+    question = item(i)
+    w = np.random.default_rng([i, 3]).standard_normal(DIMENSIONS)
+    w /= np.linalg.norm(w)
+    border = float(np.quantile(TABLE.vectors @ w, 0.99))
+    trial = Trial(
+        dataset="planted",
+        group="drugs",
+        item=question,
+        victim=VICTIM,
+        attack_label="a",
+        attack=attack,
+        resources=RESOURCES,
+        seed=0,
+        flip_check=False,
+    )
+    flow = conduct(trial)
+    try:
+        need = next(flow)
+        while True:
+            need = flow.send(tuple(linear_answer(need, w, border) for _ in need.requests))
+    except StopIteration as stop:
+        found: TrialResult = stop.value
+        return found
+
+
+@cache
+def share_flipped(arm: str) -> float:
+    every = [attacked(ARMS[arm], i) for i in range(N_ITEMS)]
+    results = [result for result in every if result.verdict is not Verdict.ALREADY_WRONG]
+    assert len(results) >= 0.95 * N_ITEMS
+    assert {result.verdict for result in results} <= {Verdict.FLIPPED, Verdict.HELD}
+    assert all(result.n_asked <= BUDGET for result in results)
+    return float(np.mean([result.verdict is Verdict.FLIPPED for result in results]))
+
+
+def test_random_draws_succeed_as_often_as_they_must() -> None:
+    """Six of 600 names, 24 draws: 1 - C(594, 24)/C(600, 24) = .217; 80 items, s.e. .046."""
+    assert share_flipped("random") == pytest.approx(0.217, abs=0.14)
+
+
+def test_the_gradient_finds_within_the_budget_what_random_draws_need_far_more_for() -> None:
+    """Above .6; random draws without replacement would need 85 queries for that."""
+    assert share_flipped("zoo") > 0.6
+
+
+def test_without_a_step_worth_the_name_or_without_probabilities_the_advantage_is_gone() -> None:
+    for arm in ("neighbourhood", "zoo, hard", "zoo, small steps"):
+        assert share_flipped(arm) < share_flipped("zoo") - 0.3

@@ -1,0 +1,226 @@
+"""The whole template against victims with a known weakness, from the file to the summary."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medstress.experiment.cost import estimate
+from medstress.experiment.run import Run, prepare, run
+from medstress.outcomes import Verdict
+from medstress.scheduler import ready_queue
+from medstress.testing import REPLACEMENTS, tiny_questions
+
+ITEMS = tiny_questions(6)
+TWINS = tuple(sorted({f"{item.key_text.lower()} sodium" for item in ITEMS}))
+NAMES = (*REPLACEMENTS, *TWINS)
+
+VICTIM = """
+import re
+from medstress.testing import planted, tiny_questions
+
+ITEMS = tiny_questions(6)
+KEYS = {item.key_text for item in ITEMS}
+right = planted(ITEMS, lambda item, options: RULE)
+
+def answer(prompts):
+    found = []
+    for prompt, each in zip(prompts, right(prompts)):
+        n = 0.1 + len(re.sub(r"[^aeiou]", "", prompt)) % 7 / 100
+        letters = {letter: n / 3 for letter in "ABCD"}
+        letters[each["answer"]] = 1 - n
+        found.append({"scores": letters})
+    return found
+"""
+VARIANT = "item.key_text + ' sodium' in options or 'Voxetine' in options"
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
+
+
+def experiment(
+    folder: Path, arms: Sequence[dict[str, Any]], rule: str = VARIANT, **given: Any
+) -> dict[str, Any]:
+    (folder / "victim.py").write_text(VICTIM.replace("RULE", rule), "utf-8")
+    (folder / "names.txt").write_text("\n".join(NAMES), "utf-8")
+    rows = [
+        {
+            "id": item.id,
+            "context": item.context,
+            "stem": item.stem,
+            "options": list(item.options),
+            "answer_idx": item.key,
+            "mentions": [
+                {"field": m.field, "start": m.start, "end": m.end, "type": m.type}
+                for m in item.mentions
+            ],
+        }
+        for item in ITEMS
+    ]
+    order = given.pop("order", 1)
+    (folder / "rows.jsonl").write_text("\n".join(map(json.dumps, rows[::order])), "utf-8")
+    victim = {"backend": "python", "name": "v", "target": f"{folder}/victim.py:answer"}
+    return {
+        "experiment": {"name": "x", "seeds": [0, 1]},
+        "dataset": [{"name": "jsonl", "path": str(folder / "rows.jsonl")}],
+        "entities": [
+            {"type": "drugs", "vocabulary": str(folder / "names.txt"), "embedding": "ngram"}
+        ],
+        "victim": [victim | given],
+        "attack": [{"name": "entity_substitution", **arm} for arm in arms],
+    }
+
+
+def row_of(found: Run, attack: str) -> dict[str, Any]:
+    return next(row for row in found.summary()["pooled"] if row["attack"] == attack)
+
+
+def test_one_run_gives_success_with_and_without_variants_of_the_key(tmp_path: Path) -> None:
+    arms = [
+        {"label": "published", "sampler": "nearest", "budget": 12, "choices": "as_published"},
+        {"label": "ours", "sampler": "nearest", "budget": 12},
+        {"label": "uniform", "sampler": "random", "budget": 12, "variants": "mark"},
+    ]
+    found = run(experiment(tmp_path, arms), out=tmp_path / "run")
+    published, ours = row_of(found, "published"), row_of(found, "ours")
+    assert published["asr"]["value"] == 1
+    assert published["asr_at"][0]["value"] == 1  # its twin is the nearest name to every key
+    assert published["asr_valid_at"][0]["value"] == 0
+    assert published["asr_by_variant"]["key_plus_words"]["value"] == 1
+    assert ours["asr_by_variant"]["different"] == ours["asr"]
+    assert ours["asr"] == ours["asr_valid"]
+    by_variant = [each["value"] for each in published["asr_by_variant"].values()]
+    assert sum(by_variant) == published["asr"]["value"]
+    for trial in found.rows():
+        excluded = json.loads(trial.n_excluded or "null")
+        if trial.attack == "ours":
+            assert excluded == {"key_plus_words": 1}
+            assert trial.first_success == trial.first_valid_success
+        if trial.attack == "published":
+            assert excluded == {}
+            assert trial.first_success == 1
+            assert trial.first_success_replacement.endswith(" sodium")
+            if trial.first_valid_success:
+                assert trial.replacement == "Voxetine"
+                assert trial.valid is True
+                assert trial.n_asked == trial.first_valid_success > 1
+            else:
+                assert (trial.valid, trial.n_asked, trial.censored) == (False, 12, False)
+    assert "Second right answers" in found.report()
+
+
+def test_exhaustive_covers_the_vocabulary_and_its_successes_can_be_read_off(
+    tmp_path: Path,
+) -> None:
+    arms = [{"sampler": "exhaustive", "variants": "mark"}]
+    given = experiment(tmp_path, arms)
+    bound = next(estimate(prepare(given)))
+    found = run(given, out=tmp_path / "run")
+    (row,) = found.summary()["results"]
+    assert (row["seed"], row["queries"]["asked"]) == (None, 6 * len(NAMES))
+    assert bound == f"queries: at most {6 + 6 * len(NAMES) + 12} (exact bound)"
+    assert len(row["asr_at"]) == len(NAMES)
+    found.export("exchanges", tmp_path / "e.jsonl")
+    wrong = defaultdict(list)
+    for line in (tmp_path / "e.jsonl").read_text("utf-8").splitlines():
+        exchange = json.loads(line)
+        scores = json.loads(exchange["scores"])
+        if exchange["purpose"] == "attack":
+            wrong[exchange["trial_id"]].append("ABCD"[scores.index(max(scores))])
+    for trial in found.rows():
+        letters = wrong[trial.trial_id]
+        successes = [i + 1 for i, letter in enumerate(letters) if letter != trial.key]
+        assert len(letters) == trial.n_asked == len(NAMES)
+        assert trial.first_success == successes[0] == 1
+        assert trial.first_valid_success == successes[1]
+        assert len(successes) == 2
+
+
+ARMS: list[dict[str, Any]] = [
+    {"label": f"{sampler}/{span}/{budget}", "sampler": sampler, "victim_span": span,
+     "budget": budget, "variants": "mark"} | ({"n": -20} if sampler == "pdws" else {})
+    for sampler in ("random", "pdws", "nearest", "farthest")
+    for span in ("nearest", "random", "saliency")
+    for budget in (1, 4, 9)
+]  # fmt: skip
+
+
+def outcomes(found: Run) -> dict[tuple[Any, ...], tuple[Any, ...]]:
+    return {
+        (row.attack, row.item_id, row.seed): (
+            row.verdict, row.n_asked, row.first_success, row.first_valid_success,
+            row.replacement, row.edits, row.answer_after, row.score_after, row.n_excluded,
+            row.first_success_replacement, row.valid, row.variant_class,
+        )
+        for row in found.rows()
+    }  # fmt: skip
+
+
+def test_results_depend_on_neither_order_nor_batches_nor_window(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = run(experiment(tmp_path, ARMS), out=tmp_path / "plain")
+    expected = outcomes(plain)
+    assert {value[0] for value in expected.values()} == {Verdict.FLIPPED, Verdict.HELD}
+    turned = run(experiment(tmp_path, ARMS[::-1], order=-1, batch_size=3), out=tmp_path / "turned")
+    assert outcomes(turned) == expected
+    monkeypatch.setattr(ready_queue, "WINDOW", 1)
+    alone = run(experiment(tmp_path, ARMS, batch_size=1), out=tmp_path / "alone")
+    assert outcomes(alone) == expected
+    for row in plain.rows():
+        assert row.n_asked <= int(row.attack.rpartition("/")[2])
+
+
+def test_a_smaller_budget_is_read_off_a_larger_one(tmp_path: Path) -> None:
+    found = run(experiment(tmp_path, ARMS), out=tmp_path / "run")
+    rows = {row["attack"]: row for row in found.summary()["pooled"]}
+    for label, row in rows.items():
+        arm, _, budget = label.rpartition("/")
+        longest = rows[f"{arm}/9"]
+        for name in ("asr_at", "asr_valid_at"):
+            assert row[name] == longest[name][: int(budget)]
+
+
+@pytest.mark.parametrize("n", [-200, 200])
+def test_extreme_exponents_end_to_end(tmp_path: Path, n: int) -> None:
+    limit = "nearest" if n < 0 else "farthest"
+    arms = [
+        {"label": "pdws", "sampler": "pdws", "n": n, "budget": 9},
+        {"label": "limit", "sampler": limit, "budget": 9},
+    ]
+    found = run(experiment(tmp_path, arms), out=tmp_path / "run")
+    pdws, sorted_ = row_of(found, "pdws"), row_of(found, "limit")
+    assert pdws["asr"]["value"] is not None
+    assert abs(pdws["asr"]["value"] - sorted_["asr"]["value"]) <= 0.5
+
+
+def test_a_target_is_reached_only_where_it_is_not_the_key(tmp_path: Path) -> None:
+    arms = [{"sampler": "nearest", "budget": 12, "goal": "B"}]
+    found = run(experiment(tmp_path, arms, rule="options != item.options"), out=tmp_path / "run")
+    for row in found.rows():
+        if row.key == "B":
+            assert row.verdict is Verdict.NOT_ATTACKABLE
+        else:
+            # This victim errs by answering the first letter that is not the key.
+            assert row.verdict is (Verdict.FLIPPED if row.key == "A" else Verdict.HELD)
+
+
+def test_a_function_without_scores_fails_trials_that_need_them(tmp_path: Path) -> None:
+    given = experiment(tmp_path, [{"sampler": "nearest", "victim_span": "saliency"}])
+    (tmp_path / "victim.py").write_text(
+        "from medstress.testing import never_errs, tiny_questions\n"
+        "answer = lambda prompts: never_errs(tiny_questions(6))(prompts)\n",
+        "utf-8",
+    )
+    found = run(given, out=tmp_path / "run")
+    assert {row.verdict for row in found.rows()} == {Verdict.FAILED}
+    assert {str(row.error).partition(":")[0] for row in found.rows()} == {
+        "victim_span = 'saliency' needs the victim's scores, and it gave none"
+    }

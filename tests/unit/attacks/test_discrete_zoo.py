@@ -1,0 +1,568 @@
+"""DiscreteZOO driven by hand: what it asks, in which order, and for how much."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import log
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from medstress.attacks import DiscreteZoo
+from medstress.attacks.protocol import SearchOn
+from medstress.attacks.zeroth_order import cosines
+from medstress.errors import TrialError, UsageError
+from medstress.items import Candidate, Mention, Question
+from medstress.outcomes import Outcome, Prediction
+from medstress.queries import Ask, CleanAnswer, Predict
+from medstress.resources import Resources
+from medstress.seeding import rng_for
+from medstress.testing import PerturbationTable, tiny_resources
+
+Tell = Callable[[Candidate], Prediction]
+FLIPPED = Prediction(outcome=Outcome.WRONG, answer="B", reached_goal=True)
+NAMES = tuple(f"name{i:02}" for i in range(60))
+
+
+def mention(field: str, start: int, end: int, type_: str = "T121") -> Mention:
+    return Mention(field=field, start=start, end=end, type=type_)
+
+
+ITEM = Question(
+    id="q",
+    stem="Which?",
+    options=("Alpha", "Beta", "some gamma blocker", "Delta"),
+    key="A",
+    mentions=(
+        mention("A", 0, 5),
+        mention("B", 0, 4),
+        mention("C", 5, 10),
+        mention("D", 0, 5, "T047"),
+        mention("stem", 0, 5),
+    ),
+)
+ONE_SPAN = Question(
+    id="q",
+    stem="Which?",
+    options=("Alpha", "Beta"),
+    key="A",
+    mentions=(mention("B", 0, 4),),
+)
+TABLE = PerturbationTable(NAMES, lambda anchor, text: 0.5)
+RESOURCES = tiny_resources(TABLE)
+
+
+def believes(key: float, n_options: int = 4, answer: str = "A") -> Prediction:
+    """A right answer whose key has this probability."""
+    rest = (1 - key) / (n_options - 1)
+    scores = (log(key), *[log(rest)] * (n_options - 1))
+    return Prediction(outcome=Outcome.RIGHT, answer=answer, scores=scores)
+
+
+def held(_: Candidate) -> Prediction:
+    return believes(0.7)
+
+
+def drive(
+    attack: DiscreteZoo,
+    tell: Tell = held,
+    item: Question = ITEM,
+    resources: Resources = RESOURCES,
+    seed: int = 0,
+) -> tuple[list[Predict], Candidate | None]:
+    """Every query asked, and what the attack returns."""
+    asked: list[Predict] = []
+    flow = attack.run(item, rng_for(seed, attack.stream, "d", item.id), resources)
+    try:
+        step = next(flow)
+        while True:
+            if isinstance(step, CleanAnswer):
+                step = flow.send((tell(Candidate(item=item)),))
+                continue
+            assert isinstance(step, Ask)
+            asked.extend(step.queries)
+            step = flow.send(tuple(tell(query.candidate) for query in step.queries))
+    except StopIteration as stop:
+        return asked, stop.value
+
+
+def edits(queries: Sequence[Predict]) -> list[tuple[str, str]]:
+    """(option, replacement in lower case) of every query."""
+    found = [query.candidate.edits for query in queries]
+    assert all(len(each) == 1 for each in found)
+    return [(edit.field, edit.replacement.lower()) for (edit,) in found]
+
+
+def nearest(text: str, k: int, names: Sequence[str] = NAMES) -> list[str]:
+    similarity = cosines(TABLE.vectors, TABLE.vector(text))
+    order = np.argsort(-similarity, kind="stable")
+    return [NAMES[i] for i in order if NAMES[i] in names][:k]
+
+
+def test_a_step_asks_m_names_from_the_nearest_and_then_where_their_scores_point() -> None:
+    """Score = w.c: the update must be the name nearest to e0 + lambda g, found here by hand."""
+    w = np.arange(8.0) - 3.5
+
+    def tell(candidate: Candidate) -> Prediction:
+        text = candidate.edits[0].replacement if candidate.edits else "Beta"
+        margin = 30 - float(w @ TABLE.vector(text.lower() if candidate.edits else text))
+        return Prediction(outcome=Outcome.RIGHT, answer="A", scores=(0.0, -margin))
+
+    asked, _ = drive(DiscreteZoo(budget=4, candidates=3, learning_rate=2.0), tell, ONE_SPAN)
+    *drawn, update = [name for _, name in edits(asked)]
+    assert set(drawn) < set(nearest("Beta", 15))
+    e0 = TABLE.vector("Beta")
+    moves = [TABLE.vector(name) - e0 for name in drawn]
+    g = sum((w @ move) / (move @ move) * move for move in moves)
+    rest = [name for name in NAMES if name not in drawn]
+    best = max(rest, key=lambda name: float(TABLE.vector(name) @ (e0 + 2 * g)))
+    assert update == best
+
+
+def test_the_search_goes_on_to_the_next_entity_and_then_to_fresh_names() -> None:
+    asked, pick = drive(DiscreteZoo(budget=16))
+    assert pick is None
+    fields = [field for field, _ in edits(asked)]
+    assert fields in ([*"BBBBCCCCBBBBCCCC"], [*"CCCCBBBBCCCCBBBB"])
+
+
+def test_one_pass_ends_after_the_last_entity() -> None:
+    assert len(drive(DiscreteZoo(budget=16, rounds="one_pass"))[0]) == 8
+
+
+def test_entities_are_attacked_in_random_order_or_as_given() -> None:
+    first = {
+        order: {
+            edits(drive(DiscreteZoo(budget=3, word_ranking=order), seed=seed)[0])[0][0]
+            for seed in range(20)
+        }
+        for order in ("random", "given")
+    }
+    assert first == {"random": {"B", "C"}, "given": {"B"}}
+
+
+def test_only_the_entity_changes_and_its_case_is_kept() -> None:
+    asked, _ = drive(DiscreteZoo(budget=8, word_ranking="given"))
+    first, second = asked[0].candidate, asked[4].candidate
+    assert (first.options[0], first.options[2:]) == ("Alpha", ITEM.options[2:])
+    assert first.options[1].startswith("Name")
+    assert second.options[2].startswith("some name")
+    assert second.options[2].endswith(" blocker")
+
+
+def test_a_success_among_the_candidates_ends_the_search() -> None:
+    asked, pick = drive(DiscreteZoo(), lambda c: FLIPPED if c.edits else held(c))
+    assert len(asked) == 1
+    assert pick == asked[0].candidate
+
+
+def test_a_success_of_the_update_ends_the_search() -> None:
+    asked, _ = drive(DiscreteZoo(budget=4))
+    last = asked[-1].candidate
+    again, pick = drive(DiscreteZoo(budget=8), lambda c: FLIPPED if c == last else held(c))
+    assert (len(again), pick) == (4, last)
+
+
+def test_candidates_are_announced_and_are_the_very_ones_asked_later() -> None:
+    attack = DiscreteZoo()
+    flow = attack.run(ITEM, rng_for(0, "s", "d", "q"), RESOURCES)
+    next(flow)
+    first = flow.send((held(Candidate(item=ITEM)),))
+    second = flow.send((held(first.queries[0].candidate),))
+    assert len(first.then) == 2
+    assert second.queries[0] is first.then[0]
+
+
+def test_where_the_estimate_is_zero_a_fresh_name_of_the_pool_is_asked() -> None:
+    """The same scores whatever is asked: the documented fall-back."""
+    updates = set()
+    for seed in range(40):
+        asked, _ = drive(DiscreteZoo(budget=4), item=ONE_SPAN, seed=seed, tell=two_options)
+        *drawn, update = [name for _, name in edits(asked)]
+        assert update in set(nearest("Beta", 15)) - set(drawn)
+        updates.add(update)
+    assert len(updates) > 10
+
+
+def two_options(_: Candidate) -> Prediction:
+    return believes(0.7, 2)
+
+
+def test_hard_answers_fall_back_to_the_pool_whatever_the_probabilities() -> None:
+    def tell(candidate: Candidate) -> Prediction:
+        found = sum(map(ord, candidate.edits[0].replacement)) % 7 if candidate.edits else 0
+        return believes(0.6 + 0.05 * found, 2)
+
+    for seed in range(10):
+        soft, _ = drive(DiscreteZoo(budget=4), tell, ONE_SPAN, seed=seed)
+        hard, _ = drive(DiscreteZoo(budget=4, answers="hard"), tell, ONE_SPAN, seed=seed)
+        blind, _ = drive(DiscreteZoo(budget=4), two_options, ONE_SPAN, seed=seed)
+        assert soft[:3] == hard[:3]
+        assert hard == blind
+
+
+def test_hard_answers_need_no_probabilities() -> None:
+    bare = Prediction(outcome=Outcome.RIGHT, answer="A")
+    assert len(drive(DiscreteZoo(answers="hard"), lambda _: bare)[0]) == 8
+
+
+def test_a_victim_without_probabilities_is_refused_before_any_query() -> None:
+    bare = Prediction(outcome=Outcome.RIGHT, answer="A")
+    with pytest.raises(TrialError, match='answers = "hard"'):
+        drive(DiscreteZoo(), lambda _: bare)
+
+
+def test_an_unreadable_answer_is_left_out_of_the_estimate() -> None:
+    """With one candidate unreadable, the update is the one that the other two point to."""
+    lost = edits(drive(DiscreteZoo(budget=3), two_options, ONE_SPAN)[0])[0][1]
+
+    def tell(candidate: Candidate) -> Prediction:
+        if not candidate.edits:
+            return believes(0.7, 2)
+        name = candidate.edits[0].replacement.lower()
+        if name == lost:
+            return Prediction(outcome=Outcome.UNREADABLE, answer=None)
+        return believes(0.6, 2)
+
+    asked, _ = drive(DiscreteZoo(budget=4, learning_rate=100.0), tell, ONE_SPAN)
+    *drawn, update = [name for _, name in edits(asked)]
+    assert drawn[0] == lost
+    e0 = TABLE.vector("Beta")
+    moves = [TABLE.vector(name) - e0 for name in drawn[1:]]
+    change = log(0.7 / 0.3) - log(0.6 / 0.4)
+    target = e0 + 100 * sum(change / (m @ m) * m for m in moves)
+    rest = [name for name in NAMES if name not in drawn]
+    assert update == max(rest, key=lambda name: float(TABLE.vector(name) @ target))
+
+
+class TestRankingByImportance:
+    @staticmethod
+    def tell(candidate: Candidate) -> Prediction:
+        """Without its entity, C leaves the key less probable than B does."""
+        (edit,) = candidate.edits or (None,)
+        if edit is None or edit.replacement:
+            return believes(0.9)
+        return believes({"B": 0.8, "C": 0.5}[edit.field])
+
+    def test_the_entity_whose_deletion_costs_the_key_most_comes_first(self) -> None:
+        for seed in range(5):
+            asked, _ = drive(DiscreteZoo(budget=6, word_ranking="importance"), self.tell, seed=seed)
+            assert [query.probe for query in asked] == [True, True, *[False] * 4]
+            assert set(edits(asked[:2])) == {("B", ""), ("C", "")}
+            assert {field for field, _ in edits(asked[2:])} == {"C"}
+
+    def test_its_queries_are_paid_from_the_budget(self) -> None:
+        assert len(drive(DiscreteZoo(budget=6, word_ranking="importance"), self.tell)[0]) == 6
+
+    @pytest.mark.parametrize(("budget", "n_probes"), [(3, 0), (4, 0), (5, 2), (6, 2)])
+    def test_it_leaves_enough_for_a_step_or_asks_nothing(self, budget: int, n_probes: int) -> None:
+        attack = DiscreteZoo(budget=budget, word_ranking="importance")
+        asked, _ = drive(attack, self.tell)
+        assert sum(query.probe for query in asked) == n_probes
+        assert len(asked) == budget
+
+    def test_a_single_entity_is_not_ranked(self) -> None:
+        attack = DiscreteZoo(word_ranking="importance")
+        asked, _ = drive(attack, two_options, ONE_SPAN)
+        assert not any(query.probe for query in asked)
+
+    def test_an_unreadable_probe_puts_its_entity_last(self) -> None:
+        def tell(candidate: Candidate) -> Prediction:
+            if candidate.edits and candidate.edits[0] == probe_of_c:
+                return Prediction(outcome=Outcome.UNREADABLE, answer=None)
+            return self.tell(candidate)
+
+        attack = DiscreteZoo(word_ranking="importance")
+        probes = drive(attack, self.tell)[0][:2]
+        (probe_of_c,) = [q.candidate.edits[0] for q in probes if q.candidate.edits[0].field == "C"]
+        assert edits(drive(attack, tell)[0])[2][0] == "B"
+
+
+class TestThreshold:
+    def test_nothing_less_similar_to_the_entity_is_asked(self) -> None:
+        similarity = dict(zip(NAMES, cosines(TABLE.vectors, TABLE.vector("Beta")), strict=True))
+        attack = DiscreteZoo(budget=60, similarity_threshold=0.2)
+        asked, _ = drive(attack, two_options, ONE_SPAN)
+        names = {name for _, name in edits(asked)}
+        assert names == {name for name, cos in similarity.items() if cos >= 0.2}
+
+    def test_off_asks_the_whole_vocabulary_in_the_end(self) -> None:
+        asked, _ = drive(DiscreteZoo(budget=60), two_options, ONE_SPAN)
+        assert {name for _, name in edits(asked)} == set(NAMES)
+
+    def test_where_no_name_is_similar_enough_nothing_is_asked(self) -> None:
+        assert drive(DiscreteZoo(similarity_threshold=1.0))[0] == []
+
+
+class TestExclusions:
+    def test_an_excluded_name_is_never_asked_even_where_the_gradient_points_to_it(self) -> None:
+        class Strict(PerturbationTable):
+            def allowed(self, item: Question, variants: Any = "exclude") -> Any:
+                found = super().allowed(item)
+                return found if variants == "mark" else found[found % 2 == 0]
+
+        resources = tiny_resources(Strict(NAMES, lambda *_: 0.5))
+        rising = {name: 0.9 - 0.01 * i for i, name in enumerate(NAMES)}
+
+        def tell(candidate: Candidate) -> Prediction:
+            name = candidate.edits[0].replacement.lower() if candidate.edits else ""
+            return believes(rising.get(name, 0.9), 2)
+
+        for variants, expected in (("exclude", set(NAMES[::2])), ("mark", set(NAMES))):
+            attack = DiscreteZoo(budget=200, variants=variants)
+            asked, _ = drive(attack, tell, ONE_SPAN, resources)
+            assert {name for _, name in edits(asked)} == expected
+
+    def test_the_entity_itself_under_another_spelling_is_not_asked(self) -> None:
+        def vectors(text: str) -> Any:
+            return TABLE.vector(text.replace("beta-", "Beta"))
+
+        table = PerturbationTable(["beta-", *NAMES[:5]], lambda *_: 0.5, vectors)
+        asked, _ = drive(DiscreteZoo(budget=9), two_options, ONE_SPAN, tiny_resources(table))
+        assert {name for _, name in edits(asked)} == set(NAMES[:5])
+
+    def test_validity_is_that_of_the_rule(self) -> None:
+        attack, candidate = DiscreteZoo(), Candidate(item=ONE_SPAN)
+        span = ONE_SPAN.mentions[0]
+        same = attack.validity(candidate.edit(span, "alpha"), RESOURCES)
+        other = attack.validity(candidate.edit(span, "name01"), RESOURCES)
+        assert (same.valid, same.variant_class) == (False, "same_words")
+        assert (other.valid, other.variant_class, other.reason) == (True, "different", "rule")
+
+
+class TestObstacles:
+    def test_an_item_without_a_typed_distractor_entity_is_not_attackable(self) -> None:
+        bare = Question(id="q", stem="Which?", options=("Alpha", "Beta"), key="A")
+        found = DiscreteZoo().obstacle(bare, RESOURCES)
+        assert found == "no distractor mentions an entity of type drugs"
+
+    def test_an_entity_without_a_vector_is_passed_over(self) -> None:
+        def vectors(text: str) -> Any:
+            return np.zeros(8) if text in ("Beta", "gone") else TABLE.vector(text)
+
+        resources = tiny_resources(PerturbationTable(NAMES, lambda *_: 0.5, vectors))
+        found = DiscreteZoo().obstacle(ONE_SPAN, resources)
+        assert found == "no entity of type drugs in a distractor has a vector"
+        assert DiscreteZoo().obstacle(ITEM, resources) is None
+        asked, _ = drive(DiscreteZoo(), resources=resources)
+        assert {field for field, _ in edits(asked)} == {"C"}
+
+    def test_a_vocabulary_that_may_not_be_used_is_an_obstacle(self) -> None:
+        resources = tiny_resources(PerturbationTable(["alpha", "BETA"]))
+        found = DiscreteZoo().obstacle(ONE_SPAN, resources)
+        assert found == "no name of the vocabulary may replace it"
+
+
+class TestChoices:
+    def test_the_default_takes_the_step(self) -> None:
+        spec = DiscreteZoo().spec()
+        assert (spec["candidates"], spec["aggregate"], spec["update"]) == (3, "sum", "gradient")
+        assert (spec["variants"], spec["rounds"]) == ("exclude", "until_budget")
+
+    def test_as_published_takes_the_mean_and_one_pass(self) -> None:
+        spec = DiscreteZoo(choices="as_published").spec()
+        assert (spec["candidates"], spec["aggregate"], spec["rounds"]) == (3, "mean", "one_pass")
+        assert (spec["update"], spec["answers"], spec["variants"]) == ("gradient", "soft", "mark")
+
+    def test_as_released_draws_from_a_neighbourhood_and_never_steps(self) -> None:
+        """Ten of the fifty nearest of the first entity; the clean question is one query."""
+        attack = DiscreteZoo(choices="as_released", budget=14, variants="exclude")
+        assert (attack.candidates, attack.learning_rate, attack.update) == (10, 0.1, "none")
+        asked, _ = drive(attack)
+        found = edits(asked)
+        assert [field for field, _ in found] == [*"BBBBBBBBBB", *"CCC"]
+        assert {name for field, name in found if field == "B"} < set(nearest("Beta", 50))
+
+    def test_what_is_written_wins(self) -> None:
+        attack = DiscreteZoo(choices="as_released", candidates=3, update="gradient")
+        assert (attack.candidates, attack.update, attack.answers) == (3, "gradient", "hard")
+
+    def test_the_mean_is_a_smaller_learning_rate(self) -> None:
+        def tell(candidate: Candidate) -> Prediction:
+            value = sum(map(ord, candidate.edits[0].replacement)) % 7 if candidate.edits else 0
+            return believes(0.6 + 0.05 * value, 2)
+
+        one = DiscreteZoo(budget=4, aggregate="mean", learning_rate=30.0)
+        assert drive(one, tell, ONE_SPAN) == drive(DiscreteZoo(budget=4), tell, ONE_SPAN)
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"budget": 2}, "budget must be a whole number from 3 (two names and the step they"),
+        ({"budget": True}, "budget must be a whole number"),
+        ({"candidates": 1}, "candidates must be a whole number from 2 (an estimate takes two"),
+        ({"candidates": 3.0}, "candidates must be a whole number"),
+        ({"multiplier": 0}, "multiplier must be a whole number from 1 to 1000, got 0"),
+        ({"learning_rate": 0}, "learning_rate must be a number above 0"),
+        ({"learning_rate": float("inf")}, "learning_rate must be a number above 0"),
+        ({"learning_rate": "1"}, "learning_rate must be a number above 0"),
+        ({"kappa": -1}, "kappa must be a number from 0 to 100, got -1"),
+        ({"similarity_threshold": "on"}, "similarity_threshold must be 'off' or a cosine"),
+        ({"similarity_threshold": 1.5}, "similarity_threshold must be 'off' or a cosine"),
+        ({"word_ranking": "importnace"}, "word_ranking must be one of random, importance, given"),
+        ({"answers": "soft labels"}, "answers must be one of soft, hard"),
+        ({"aggregate": "median"}, "aggregate must be one of sum, mean"),
+        ({"choices": "as_publishd"}, "got 'as_publishd'; did you mean 'as_published'?"),
+        ({"choices": []}, "choices must be one of"),
+        ({"normalise_differences": 1}, "normalise_differences must be true or false, got 1"),
+        ({"word_ranking": "importance", "answers": "hard"}, "reads the probability of the key"),
+    ],
+)
+def test_a_parameter_out_of_range_is_refused_by_name(given: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        DiscreteZoo(**given)
+    assert str(caught.value).startswith("discrete_zoo: ")
+    assert sentence in str(caught.value)
+
+
+PARAMETERS = st.fixed_dictionaries(
+    {
+        "budget": st.integers(3, 40),
+        "candidates": st.integers(2, 12),
+        "learning_rate": st.sampled_from([1e-3, 0.1, 1.0, 10.0, 1e6]),
+        "similarity_threshold": st.sampled_from(["off", -0.5, 0.0, 0.3, 0.9]),
+        "word_ranking": st.sampled_from(["random", "importance", "given"]),
+        "multiplier": st.integers(1, 6),
+        "kappa": st.sampled_from([0.0, 2.0]),
+        "aggregate": st.sampled_from(["sum", "mean"]),
+        "rounds": st.sampled_from(["until_budget", "one_pass"]),
+        "update": st.sampled_from(["gradient", "none"]),
+        "normalise_displacements": st.booleans(),
+        "normalise_differences": st.booleans(),
+        "count_baseline": st.booleans(),
+    }
+)
+
+
+def noisy(candidate: Candidate) -> Prediction:
+    """A probability that depends on the candidate; sometimes unreadable."""
+    text = "".join(candidate.options)
+    value = rng_for(0, "noisy", "", text).random()
+    if candidate.edits and value < 0.1:
+        return Prediction(outcome=Outcome.UNREADABLE, answer=None)
+    return believes(0.3 + 0.6 * value)
+
+
+@settings(deadline=None)
+@given(PARAMETERS, st.integers(0, 50), st.integers(1, 40))
+def test_the_budget_is_kept_and_nothing_is_asked_twice(
+    parameters: dict[str, Any], seed: int, n_names: int
+) -> None:
+    resources = tiny_resources(PerturbationTable(NAMES[:n_names], lambda *_: 0.5))
+    attack = DiscreteZoo(**parameters)
+    asked, pick = drive(attack, noisy, resources=resources, seed=seed)
+    assert pick is None
+    budget = parameters["budget"] - parameters["count_baseline"]
+    assert len(asked) <= budget
+    found = edits(asked)
+    assert len(set(found)) == len(found)
+    names = {name for query, (_, name) in zip(asked, found, strict=True) if not query.probe}
+    assert names <= set(NAMES[:n_names])
+    if parameters["rounds"] == "until_budget" and parameters["similarity_threshold"] == "off":
+        n_probes = sum(query.probe for query in asked)
+        assert len(asked) == min(budget, 2 * n_names + n_probes)
+
+
+@settings(deadline=None)
+@given(PARAMETERS, st.integers(0, 50), st.integers(3, 40))
+def test_a_smaller_budget_asks_a_prefix(parameters: dict[str, Any], seed: int, budget: int) -> None:
+    """So that success within b queries is read off one run with more."""
+    parameters |= {"word_ranking": "random"}
+    long, _ = drive(DiscreteZoo(**parameters), noisy, seed=seed)
+    short, _ = drive(DiscreteZoo(**{**parameters, "budget": budget}), noisy, seed=seed)
+    n = min(len(long), len(short))
+    assert long[:n] == short[:n]
+
+
+# -- the parts that it shares with entity substitution ---------------------------------------------
+
+
+def test_the_search_goes_on_after_a_success_that_does_not_count() -> None:
+    invalid = Prediction(outcome=Outcome.WRONG, answer="B", scores=(-1.0,) * 4, is_success=True)
+    asked, pick = drive(DiscreteZoo(variants="mark"), lambda c: invalid if c.edits else held(c))
+    assert (len(asked), pick) == (8, None)
+
+
+def test_where_variants_are_asked_it_goes_on_unless_told_otherwise() -> None:
+    found = {
+        attack.search_on
+        for attack in (DiscreteZoo(variants="mark"), DiscreteZoo(choices="as_published"))
+    }
+    assert found == {SearchOn.INVALID}
+    assert DiscreteZoo().search_on is SearchOn.NEVER
+    told = DiscreteZoo(variants="mark", continue_on_invalid=False)
+    assert told.search_on is SearchOn.NEVER
+
+
+def test_names_beyond_the_edit_limit_are_never_asked_and_are_counted() -> None:
+    names = ("beto", "bexa", "betas", "something else", "another long name")
+    resources = tiny_resources(PerturbationTable(names, lambda anchor, text: 0.5))
+    attack = DiscreteZoo(budget=8, max_edit_distance=2)
+    asked, _ = drive(attack, two_options, ONE_SPAN, resources)
+    assert {name for _, name in edits(asked)} == {"beto", "bexa", "betas"}
+    assert attack.n_excluded(asked[0].candidate, resources)["edit_distance"] == 2
+    assert attack.most_queries(ONE_SPAN, resources) == 3
+    tokens = DiscreteZoo(max_edit_distance={"tokens": 1})
+    assert tokens.most_queries(ONE_SPAN, resources) == 3
+    far = tiny_resources(PerturbationTable(["quite another"], lambda anchor, text: 0.5))
+    assert (
+        attack.obstacle(ONE_SPAN, far) == "no name of the vocabulary lies within max_edit_distance"
+    )
+
+
+@pytest.mark.parametrize(
+    ("goal", "reason"),
+    [
+        ("A", "its key is A, the target"),
+        ("J", "it has no option J, the target"),
+        ("B", None),
+        ("untargeted", None),
+    ],
+)
+def test_an_item_without_the_target_is_not_attackable(goal: str, reason: str | None) -> None:
+    assert DiscreteZoo(goal=goal).obstacle(ITEM, RESOURCES) == reason
+
+
+def test_a_targeted_search_follows_the_probability_of_its_target() -> None:
+    """Only option D moves with w: the estimate exists for goal D, and is zero for goal C."""
+    w = np.arange(8.0) - 3.5
+
+    def tell(candidate: Candidate) -> Prediction:
+        text = candidate.edits[0].replacement.lower() if candidate.edits else "Beta"
+        d = -30 + float(w @ TABLE.vector(text))
+        return Prediction(outcome=Outcome.RIGHT, answer="A", scores=(0.0, -9.0, -9.0, d))
+
+    found = {
+        goal: edits(drive(DiscreteZoo(budget=4, goal=goal, word_ranking="given"), tell)[0])
+        for goal in ("C", "D")
+    }
+    assert found["C"][:3] == found["D"][:3]
+    assert found["C"][3] != found["D"][3]
+
+
+def test_as_released_the_case_is_copied_as_the_released_code_does() -> None:
+    resources = tiny_resources(PerturbationTable(["DNA repair"], lambda anchor, text: 0.5))
+    for choices, expected in (("default", "DNA repair"), ("as_released", "Dna repair")):
+        asked, _ = drive(DiscreteZoo(choices=choices), two_options, ONE_SPAN, resources)
+        assert asked[0].candidate.options[1] == expected
+
+
+def test_a_label_names_what_was_written() -> None:
+    named = DiscreteZoo(choices="as_released", candidates=4).label_parameters()
+    assert {key for key, value in named.items() if value is not None} == {
+        "name",
+        "budget",
+        "choices",
+        "candidates",
+        "similarity_threshold",
+        "multiplier",
+        "kappa",
+        "normalise_displacements",
+        "normalise_differences",
+        "goal",
+        "max_edit_distance",
+    }

@@ -1,0 +1,315 @@
+"""Multiple-choice heads: the model's own numbers, pair by pair, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medstress.backends.head import HeadBackend
+from medstress.backends.options import BackendOptions
+from medstress.backends.transformers import open_backend
+from medstress.calls import Failure, Rank, Score, Scored
+from medstress.errors import UsageError
+from medstress.testing import check_backend
+
+torch = pytest.importorskip("torch", reason="needs the extra transformers")
+transformers = pytest.importorskip("transformers", reason="needs the extra transformers")
+
+TINY = {
+    "vocab_size": 120,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "max_position_embeddings": 66,
+    "type_vocab_size": 2,
+    "pad_token_id": 1,
+    "initializer_range": 0.5,
+}
+WORDS = ["aspirin", "insulin", "scurvy", "vitamin", "which", "drug", "treats", "pain", "gout"]
+
+
+def make_tokenizer(**given: Any) -> Any:
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+    words = ["<s>", "</s>", "<unk>", *WORDS, *(f"w{i}" for i in range(100))]
+    model = models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="<unk>")
+    inner = Tokenizer(model)
+    inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    inner.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>",
+        pair="<s> $A </s> $B:1 </s>:1",
+        special_tokens=[("<s>", 0), ("</s>", 1)],
+    )
+    # As all-MiniLM-L6-v2 comes: it would cut and fill up whatever is not told otherwise.
+    inner.enable_truncation(8)
+    inner.enable_padding(length=8)
+    names = given.pop("model_input_names", ["input_ids", "token_type_ids", "attention_mask"])
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=inner,
+        bos_token="<s>",
+        pad_token="</s>",
+        unk_token="<unk>",
+        model_input_names=names,
+        **given,
+    )
+
+
+def bert() -> tuple[Any, Any]:
+    return transformers.BertForMultipleChoice(transformers.BertConfig(**TINY)), make_tokenizer()
+
+
+def padded_left() -> tuple[Any, Any]:
+    return bert()[0], make_tokenizer(padding_side="left")
+
+
+def roberta() -> tuple[Any, Any]:
+    names = ["input_ids", "attention_mask"]
+    model = transformers.RobertaForMultipleChoice(transformers.RobertaConfig(**TINY))
+    return model, make_tokenizer(model_input_names=names, model_max_length=64)
+
+
+def without_mask() -> tuple[Any, Any]:
+    model = transformers.FNetForMultipleChoice(transformers.FNetConfig(**TINY))
+    return model, make_tokenizer(model_input_names=["input_ids", "token_type_ids"])
+
+
+BUILDERS = {build.__name__: build for build in (bert, padded_left, roberta, without_mask)}
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    made: dict[str, Path] = {}
+
+    def folder(name: str) -> Path:
+        if name not in made:
+            torch.manual_seed(3)
+            made[name] = tmp_path_factory.mktemp(name)
+            for part in BUILDERS[name]():
+                part.save_pretrained(made[name])
+        return made[name]
+
+    return folder
+
+
+@pytest.fixture
+def opened(folder_of: Callable[[str], Path]) -> Callable[..., HeadBackend]:
+    def open_it(name: str = "bert", **how: Any) -> HeadBackend:
+        options = BackendOptions(model=str(folder_of(name)), answer_by="head", **how)
+        backend = open_backend(options)
+        assert isinstance(backend, HeadBackend)
+        return backend
+
+    return open_it
+
+
+def words(n: int, start: int = 0) -> str:
+    return " ".join(f"w{(start + 7 * i) % 100}" for i in range(n))
+
+
+CALLS = [
+    Rank(
+        f"which drug treats {words(1 + 3 * i, i)}",
+        tuple(words(1 + k * i % 17, k) for k in range(n)),
+    )
+    for i, n in enumerate((4, 4, 2, 5, 4, 3, 4, 10))
+]
+
+
+def log_probs(reply: Any) -> tuple[float, ...]:
+    assert isinstance(reply, Scored)
+    return reply.log_probs
+
+
+@pytest.mark.parametrize("name", BUILDERS)
+def test_log_probabilities_are_those_of_the_plain_model(
+    name: str, opened: Callable[..., HeadBackend], folder_of: Callable[[str], Path]
+) -> None:
+    plain = transformers.AutoModelForMultipleChoice.from_pretrained(folder_of(name)).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder_of(name))
+    for call, reply in zip(CALLS, opened(name).answer(CALLS), strict=True):
+        values = []
+        for option in call.options:
+            pair = tokenizer(call.prompt, option, truncation=False, padding=False)
+            with torch.inference_mode():
+                inputs = {key: torch.tensor([[row]]) for key, row in pair.items()}
+                values.append(float(plain(**inputs).logits))
+        expected = torch.log_softmax(torch.tensor(values), dim=0).tolist()
+        assert log_probs(reply) == pytest.approx(expected, abs=1e-4)
+        # Not by chance: the options are told apart.
+        assert max(expected) - min(expected) > 1e-2
+
+
+def test_one_forward_over_all_options_gives_the_same(
+    opened: Callable[..., HeadBackend], folder_of: Callable[[str], Path]
+) -> None:
+    """As such models are trained: the options of a question side by side, padded."""
+    plain = transformers.AutoModelForMultipleChoice.from_pretrained(folder_of("bert")).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder_of("bert"))
+    call = CALLS[4]
+    inputs = tokenizer(
+        [call.prompt] * len(call.options),
+        list(call.options),
+        truncation=False,
+        padding="longest",
+        return_tensors="pt",
+    )
+    with torch.inference_mode():
+        logits = plain(**{key: value[None] for key, value in inputs.items()}).logits[0]
+    (reply,) = opened().answer([call])
+    assert log_probs(reply) == pytest.approx(torch.log_softmax(logits, 0).tolist(), abs=1e-4)
+
+
+@pytest.mark.parametrize("name", BUILDERS)
+def test_a_head_keeps_the_contract_of_back_ends(
+    name: str, opened: Callable[..., HeadBackend]
+) -> None:
+    check_backend(opened(name, batch_size=3), CALLS, tolerance=1e-4)
+
+
+def test_answers_do_not_depend_on_the_batch(opened: Callable[..., HeadBackend]) -> None:
+    calls = [
+        Rank(f"which {words(i % 9)}", tuple(words(5, i + k) for k in range(4))) for i in range(60)
+    ]
+    together = [log_probs(reply) for reply in opened().answer(calls)]
+    backend = opened()
+    alone = [log_probs(backend.answer([call])[0]) for call in calls]
+    letters = [[one.index(max(one)) for one in each] for each in (together, alone)]
+    assert letters[0] == letters[1]
+    assert len(set(letters[0])) == 4
+
+
+def test_only_the_changed_pair_is_read_again(opened: Callable[..., HeadBackend]) -> None:
+    backend = opened()
+    clean = Rank("which drug treats pain", ("aspirin", "insulin", "w1 w2", "w3"))
+    backend.answer([clean])
+    before = backend.counters
+    changed = Rank(clean.prompt, ("aspirin", "w8 w9", "w1 w2", "w3"))
+    (reply,) = backend.answer([changed])
+    forwarded = backend.counters["tokens_forwarded"] - before["tokens_forwarded"]
+    # <s> which drug treats pain </s> w8 w9 </s>
+    assert forwarded == 9
+    assert backend.counters["tokens_naive"] - before["tokens_naive"] == 8 + 9 + 9 + 8
+    assert log_probs(reply) == pytest.approx(log_probs(opened().answer([changed])[0]), abs=1e-5)
+
+
+def test_an_option_of_several_candidates_is_read_once(opened: Callable[..., HeadBackend]) -> None:
+    backend = opened()
+    backend.answer([Rank("which", ("aspirin", f"w{i}")) for i in range(5)])
+    # Six pairs of <s> which </s> option </s>.
+    assert backend.counters["tokens_forwarded"] == 6 * 5
+
+
+def test_a_call_asked_again_is_computed_afresh(opened: Callable[..., HeadBackend]) -> None:
+    """The flip check is such a call."""
+    backend = opened()
+    call = Rank("which drug", ("aspirin", "insulin", "scurvy"))
+    first = log_probs(backend.answer([call])[0])
+    for pair in backend._prepare([call])[0]:  # type: ignore[union-attr]
+        backend._memo.put(pair, [99.0])
+    before = backend.counters["tokens_forwarded"]
+    assert log_probs(backend.answer([call])[0]) == pytest.approx(first, abs=1e-5)
+    assert backend.counters["tokens_forwarded"] - before == 3 * 6
+
+
+@pytest.mark.parametrize(("name", "most"), [("bert", 66), ("roberta", 64)])
+def test_too_long_a_pair_fails_its_call_only_and_nothing_is_cut(
+    name: str, most: int, opened: Callable[..., HeadBackend]
+) -> None:
+    special = 3
+    fits = Rank(words(40), ("aspirin", words(most - special - 40)))
+    too_long = Rank(words(40), ("aspirin", words(most - special - 40 + 1)))
+    failed, fine, short = opened(name).answer([too_long, fits, CALLS[0]])
+    assert isinstance(failed, Failure)
+    assert failed.error.startswith(f"{most + 1} tokens are more than the {most} positions")
+    assert isinstance(fine, Scored)
+    assert fine.n_tokens == (44, most)
+    assert isinstance(short, Scored)
+
+
+def test_out_of_memory_halves_and_then_fails_that_call_only(
+    opened: Callable[..., HeadBackend], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = opened()
+    forward = backend._forward
+
+    def scarce(pairs: Any) -> list[list[float]]:
+        if len(pairs) > 2 or any(len(pair) > 30 for pair in pairs):
+            raise MemoryError
+        return forward(pairs)
+
+    monkeypatch.setattr(backend, "_forward", scarce)
+    failed, fine = backend.answer([Rank("which", ("aspirin", words(40))), CALLS[0]])
+    assert isinstance(failed, Failure)
+    assert failed.error.startswith("the machine ran out of memory on one call of 44 tokens")
+    assert log_probs(fine) == pytest.approx(log_probs(opened().answer([CALLS[0]])[0]), abs=1e-4)
+
+
+def test_values_that_are_no_numbers_are_handed_on(opened: Callable[..., HeadBackend]) -> None:
+    backend = opened()
+    with torch.no_grad():
+        backend._model.classifier.bias.fill_(math.nan)
+    assert all(map(math.isnan, log_probs(backend.answer([CALLS[0]])[0])))
+
+
+def test_other_calls_and_no_options_are_answered_for_themselves(
+    opened: Callable[..., HeadBackend],
+) -> None:
+    refused, empty = opened().answer([Score("p", (" A",)), Rank("which", ())])
+    assert refused == Failure(error="a multiple-choice head cannot answer 'score' calls")
+    assert empty == Scored(log_probs=(), n_tokens=())
+
+
+def refusal(**given: Any) -> str:
+    with pytest.raises(UsageError) as caught:
+        open_backend(BackendOptions(**given))
+    return str(caught.value)
+
+
+def test_a_model_without_a_head_is_refused(tmp_path: Path) -> None:
+    transformers.BertModel(transformers.BertConfig(**TINY)).save_pretrained(tmp_path)
+    make_tokenizer().save_pretrained(tmp_path)
+    assert refusal(model=str(tmp_path), answer_by="head") == (
+        f"model '{tmp_path}' has no multiple-choice head: its config.json names the architecture "
+        'BertModel, and answer_by = "head" needs one such as BertForMultipleChoice; fit one '
+        "(scripts/fit_head.py) or answer by letter or text"
+    )
+
+
+def test_a_head_without_its_weights_is_refused(
+    tmp_path: Path, folder_of: Callable[[str], Path]
+) -> None:
+    folder = tmp_path / "m"
+    shutil.copytree(folder_of("bert"), folder)
+    bert()[0].bert.save_pretrained(folder)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(
+        json.dumps({**config, "architectures": ["BertForMultipleChoice"]})
+    )
+    assert refusal(model=str(folder), answer_by="head") == (
+        f"model '{folder}' lacks weights of its head (classifier.bias, classifier.weight); save "
+        "the whole model with save_pretrained"
+    )
+
+
+def test_a_head_is_not_asked_for_letters(folder_of: Callable[[str], Path]) -> None:
+    folder = folder_of("bert")
+    assert refusal(model=str(folder), answer_by="letter") == (
+        f"model '{folder}' is a multiple-choice head (BertForMultipleChoice), which values options "
+        'and writes nothing; use answer_by = "head"'
+    )

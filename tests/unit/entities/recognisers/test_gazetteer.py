@@ -1,0 +1,168 @@
+"""Names found in texts, at their exact places and with the types of their sources."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from medstress.entities.recognisers.gazetteer import (
+    Case,
+    Gazetteer,
+    Source,
+    is_initials,
+    shipped_gazetteer,
+)
+from medstress.errors import UsageError
+
+NAMES = ("vitamin D", "Ménière's disease", "aspirin", "COVID-19", "5-fluorouracil")
+
+
+@pytest.fixture(scope="module")
+def small() -> Gazetteer:
+    return Gazetteer(
+        [
+            Source(names=NAMES, type="drugs"),
+            Source(names=["vitamin D deficiency", "fracture", "aspirin"], type="diseases"),
+        ]
+    )
+
+
+def told(gazetteer: Gazetteer, text: str) -> list[tuple[str, str]]:
+    (found,) = gazetteer.find([text])
+    return [(text[entity.start : entity.end], entity.type) for entity in found]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Give vitamin D.", [("vitamin D", "drugs")]),
+        ("A vitamin-D deficiency?", [("vitamin-D deficiency", "diseases")]),
+        ("MENIERE DISEASE", [("MENIERE DISEASE", "drugs")]),
+        ("of Ménière’s disease, then", [("Ménière’s disease", "drugs")]),
+        ("Me\u0301nie\u0300re's diseases!", [("Me\u0301nie\u0300re's diseases", "drugs")]),
+        ("two fractures", [("fractures", "diseases")]),
+        ("½ covid 19", [("covid 19", "drugs")]),
+        ("5-Fluorouracil", [("5-Fluorouracil", "drugs")]),
+        ("aspirins", [("aspirins", "diseases"), ("aspirins", "drugs")]),
+        ("aspirinol, xaspirin, covid 199", []),
+        ("vitamin, D", []),
+        ("", []),
+    ],
+)
+def test_a_name_is_found_with_its_exact_place_and_the_types_of_its_sources(
+    small: Gazetteer, text: str, found: list[tuple[str, str]]
+) -> None:
+    assert told(small, text) == found
+
+
+def test_neighbouring_names_are_all_found(small: Gazetteer) -> None:
+    text = "fracture fracture vitamin D fracture"
+    assert [name for name, _ in told(small, text)] == [
+        "fracture",
+        "fracture",
+        "vitamin D",
+        "fracture",
+    ]
+
+
+def test_a_longer_name_that_is_not_written_as_it_must_be_hides_no_shorter_one() -> None:
+    gazetteer = Gazetteer(
+        [
+            Source(names=["aspirin plus"], type="drugs", case=Case.CAPITALISED),
+            Source(names=["aspirin"], type="drugs"),
+        ]
+    )
+    assert told(gazetteer, "aspirin plus") == [("aspirin", "drugs")]
+    assert told(gazetteer, "Aspirin plus") == [("Aspirin plus", "drugs")]
+
+
+@pytest.mark.parametrize(
+    ("case", "written"),
+    [
+        (Case.ANY, ["AIR", "Air", "air"]),
+        (Case.CAPITALISED, ["AIR", "Air"]),
+        (Case.CAPITALS, ["AIR"]),
+    ],
+)
+def test_a_source_may_ask_for_capitals(case: Case, written: list[str]) -> None:
+    gazetteer = Gazetteer([Source(names=["air"], type="diseases", case=case)])
+    assert [text for text in ("AIR", "Air", "air") if told(gazetteer, text)] == written
+
+
+def test_the_least_demanding_source_of_a_type_counts() -> None:
+    gazetteer = Gazetteer(
+        [
+            Source(names=["air"], type="drugs", case=Case.CAPITALS),
+            Source(names=["air"], type="drugs"),
+        ]
+    )
+    assert told(gazetteer, "air") == [("air", "drugs")]
+
+
+def test_short_names_and_numbers_are_not_looked_for() -> None:
+    gazetteer = Gazetteer([Source(names=["ms", "17", "2019", "jaw"], type="diseases")])
+    assert told(gazetteer, "ms 17 2019 jaw") == [("jaw", "diseases")]
+
+
+def test_a_vocabulary_of_nothing_to_look_for_is_refused() -> None:
+    with pytest.raises(UsageError) as caught:
+        Gazetteer([Source(names=["17", "ms"], type="diseases")])
+    assert str(caught.value) == (
+        "recogniser 'gazetteer': expected a name with a letter and at least 3 characters in its "
+        "vocabularies, got none"
+    )
+
+
+@given(
+    name=st.sampled_from(NAMES),
+    before=st.text(alphabet="xyé½ß,.;- \u2013", max_size=12),
+    after=st.text(alphabet="xyé½ß,.;- \u2013", max_size=12),
+)
+def test_a_name_between_separators_is_found_at_its_own_offsets(
+    small: Gazetteer, name: str, before: str, after: str
+) -> None:
+    text = f"{before} {name} {after}"
+    (found,) = small.find([text])
+    start = len(before) + 1
+    assert (start, start + len(name)) in {(entity.start, entity.end) for entity in found}
+
+
+def test_its_description_depends_on_names_and_types_only() -> None:
+    one = Gazetteer([Source(names=["gout", "acne"], type="diseases")])
+    two = Gazetteer([Source(names=["Acne", "GOUT"], type="diseases")])
+    three = Gazetteer([Source(names=["gout", "acne"], type="drugs")])
+    assert one.spec() == two.spec() != three.spec()
+    assert one.spec()["n_names"] == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "other", "it_is"),
+    [
+        ("copd", "chronic obstructive pulmonary disease", True),
+        ("gerd", "gastro-esophageal reflux disease", True),
+        ("child", "childhood interstitial lung disease", True),
+        ("lupus", "systemic lupus erythematosus", False),
+        ("rash", "skin rash", False),
+        ("gout", "gouty arthritis", False),
+    ],
+)
+def test_initials_are_told_from_words(name: str, other: str, it_is: bool) -> None:
+    assert is_initials(name, other) is it_is
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Lipitor or atorvastatin", [("Lipitor", "drugs"), ("atorvastatin", "drugs")]),
+        ("presents today with gout", [("gout", "diseases")]),
+        (
+            "air, a child, COPD and pneumonia",
+            [("COPD", "diseases"), ("pneumonia", "diseases")],
+        ),
+    ],
+)
+def test_brands_are_capitalised_and_abbreviations_in_capitals(
+    text: str, found: list[tuple[str, str]]
+) -> None:
+    assert told(shipped_gazetteer(), text) == found

@@ -1,0 +1,250 @@
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from medstress.entities.distances import NAMED, check_types, wrong_distance
+from medstress.entities.embeddings import Embedder
+from medstress.entities.ontologies import load_ontology
+from medstress.entities.perturbations import VectorPerturbationSet
+from medstress.entities.semantic_types import types_of
+from medstress.entities.synonyms import SynonymGroups
+from medstress.entities.vocabularies import load_vocabulary, vocabulary_of
+from medstress.errors import UsageError
+from medstress.items import Question
+
+NONE = SynonymGroups("none", "0", [])
+DISEASES = ("asthma", "status asthmaticus", "scurvy", "vitamin c deficiency", "gout", "no disease")
+
+
+def names_with(distance: str, names: tuple[str, ...] = DISEASES, base: Path | None = None):
+    vocabulary = vocabulary_of("v", names)
+    embedder = Embedder("ngram", corpus=vocabulary.names)
+    return VectorPerturbationSet(vocabulary, embedder, NONE, distance, base=base)
+
+
+def function_file(folder: Path, body: str, name: str = "mine.py") -> Path:
+    (folder / name).write_text(f"import numpy as np\ndef h(anchor, names):\n    {body}\n")
+    return folder
+
+
+def question(key: str) -> Question:
+    return Question(id="q", stem="Which?", options=(key, "zinc"), key="A", mentions=())
+
+
+@pytest.mark.parametrize("distance", NAMED)
+def test_a_named_distance_is_not_negative_and_zero_only_at_the_name_itself(distance):
+    names = names_with(distance)
+    for i, name in enumerate(DISEASES[:5]):
+        h = names.distances(name)
+        assert (h.dtype, h.shape) == (np.float64, (6,))
+        defined = h[np.isfinite(h)]
+        assert (defined >= 0).all()
+        assert h[i] < 1e-6
+        assert names.distance_to(name, name) == pytest.approx(h[i], abs=1e-7)
+
+
+@pytest.mark.parametrize("distance", NAMED)
+def test_a_named_distance_is_symmetric(distance):
+    names = names_with(distance)
+    square = np.stack([names.distances(name) for name in DISEASES])
+    assert np.allclose(square, square.T, equal_nan=True, atol=1e-7)
+
+
+@pytest.mark.parametrize("distance", NAMED)
+def test_the_row_and_the_single_distance_agree(distance):
+    names = names_with(distance)
+    row = names.distances("asthma")
+    alone = [names.distance_to("asthma", name) for name in DISEASES]
+    assert np.allclose(row, alone, equal_nan=True, atol=1e-7)
+
+
+@pytest.mark.parametrize("distance", ["mondo", "mesh"])
+def test_path_lengths_are_whole_and_obey_the_triangle_of_single_concepts(distance):
+    ontology = load_ontology(distance)
+    single = [n for n in DISEASES if len(ontology.places(n)) == 1] or ["asthma"]
+    names = names_with(distance, tuple(single))
+    square = np.stack([names.distances(name) for name in single])
+    assert (square == square.round()).all()
+    for b in range(len(single)):
+        assert (square <= square[:, [b]] + square[[b], :]).all()
+
+
+def test_mondo_counts_the_links_between_two_diseases():
+    names = names_with("mondo")
+    h = dict(zip(DISEASES, names.distances("Asthma"), strict=True))
+    assert h["asthma"] == 0
+    assert h["status asthmaticus"] == 1
+    assert h["gout"] > 3
+
+
+def test_names_outside_the_hierarchy_are_not_drawn_and_are_counted():
+    names = names_with("mesh")
+    assert names.undefined.tolist() == [5]
+    assert names.lack == "outside MeSH"
+    assert 5 not in names.allowed(question("gout"))
+    assert names.obstacle(question("gout")) is None
+
+
+def test_synonyms_of_the_key_lie_at_distance_zero_and_are_not_drawn():
+    names = names_with("mesh", ("heart attack", "gout"))
+    assert names.distances("Myocardial infarction")[0] == 0
+    assert names.allowed(question("Myocardial infarction")).tolist() == [1]
+
+
+@pytest.mark.parametrize(("distance", "title"), [("mondo", "MONDO"), ("mesh", "MeSH")])
+def test_a_key_outside_the_hierarchy_is_named(distance, title):
+    names = names_with(distance)
+    assert names.obstacle(question("Aspirin 5 mg")) == (
+        f"the key 'Aspirin 5 mg' is outside {title}, so no name has a distance from it"
+    )
+    assert np.isnan(names.distances("Aspirin 5 mg")).all()
+    assert np.isnan(names.distance_to("Aspirin 5 mg", "gout"))
+    assert names.allowed(question("Aspirin 5 mg")).size == 0
+
+
+def test_path_lengths_need_no_vectors(monkeypatch):
+    names = names_with("mondo")
+    monkeypatch.setattr(Embedder, "vectors", lambda *_, **__: pytest.fail("embedded"))
+    names.prepare(["asthma"], ["gout"])
+    assert np.isfinite(names.distances("asthma")[:5]).all()
+
+
+def test_threads_read_the_same_path_lengths():
+    anchors = [DISEASES[i % 5] for i in range(40)]
+    alone = [names_with("mondo").distances(anchor).tolist() for anchor in anchors[:5]]
+    with ThreadPoolExecutor(8) as pool:
+        found = [h.tolist() for h in pool.map(names_with("mondo").distances, anchors)]
+    assert np.array_equal(found, alone * 8, equal_nan=True)
+
+
+def test_every_disease_that_ships_with_a_heading_lies_in_mesh(tmp_path):
+    vocabulary = load_vocabulary("diseases", tmp_path)
+    for title, least in (("mesh", 4200), ("mondo", 3000)):
+        ontology = load_ontology(title)
+        assert sum(bool(ontology.places(name)) for name in vocabulary.names) > least
+
+
+def test_a_function_gives_the_distance(tmp_path):
+    function_file(tmp_path, "return [abs(len(anchor) - len(n)) for n in names]")
+    names = names_with("mine.py:h", base=tmp_path)
+    names.prepare(["gout"], ["asthma"])
+    assert names.distances("gout").tolist() == [2, 14, 2, 16, 0, 6]
+    assert names.distance_to("gout", "ab") == 2
+    assert 4 not in names.allowed(question("gout"))
+
+
+def test_a_function_may_leave_distances_undefined(tmp_path):
+    function_file(tmp_path, "return [np.nan if n == 'gout' else 1.0 for n in names]")
+    names = names_with("mine.py:h", base=tmp_path)
+    assert names.allowed(question("scabies")).tolist() == [0, 1, 2, 3, 5]
+    function_file(tmp_path, "return np.full(len(names), np.nan)", "none.py")
+    assert names_with("none.py:h", base=tmp_path).obstacle(question("scabies")) == (
+        "the key 'scabies' is without a distance, so no name has a distance from it"
+    )
+
+
+def test_a_function_of_a_module_gives_the_distance(tmp_path, monkeypatch):
+    function_file(tmp_path, "return np.ones(len(names))", "medstress_test_distance.py")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert names_with("medstress_test_distance:h").distances("gout").tolist() == [1] * 6
+
+
+def test_the_hash_follows_the_source_of_a_function_but_not_its_folder(tmp_path):
+    hashes = set()
+    for folder, body in (("a", "return np.ones(len(names))"), ("b", "return np.zeros(1)")):
+        (tmp_path / folder).mkdir()
+        function_file(tmp_path / folder, body)
+        hashes.add(names_with("mine.py:h", base=tmp_path / folder).hash)
+    (tmp_path / "c").mkdir()
+    function_file(tmp_path / "c", "return np.ones(len(names))")
+    hashes.add(names_with("mine.py:h", base=tmp_path / "c").hash)
+    assert len(hashes) == 2
+
+
+def test_every_distance_has_a_hash_of_its_own():
+    assert len({names_with(distance).hash for distance in NAMED}) == len(NAMED)
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        (
+            "return [1.0]",
+            "returned an array of shape (1,); expected one number a name, shape (6,)",
+        ),
+        (
+            "return np.full(len(names), -1.0)",
+            "returned -1 for 'asthma'; expected a finite number >= 0, or nan where the distance "
+            "is undefined",
+        ),
+        (
+            "return np.full(len(names), np.inf)",
+            "returned inf for 'asthma'; expected a finite number >= 0, or nan where the distance "
+            "is undefined",
+        ),
+        ("return names[7]", "raised IndexError: list index out of range"),
+        ("return names", "raised ValueError: could not convert string to float: 'asthma'"),
+    ],
+)
+def test_what_a_function_gets_wrong_is_told_before_the_run(tmp_path, body, told):
+    function_file(tmp_path, body)
+    with pytest.raises(UsageError) as error:
+        names_with("mine.py:h", base=tmp_path).prepare(["gout"])
+    assert str(error.value) == f"distance 'mine.py:h' {told} (anchor 'gout')"
+
+
+def test_a_function_that_is_not_there_is_named(tmp_path):
+    function_file(tmp_path, "return 1")
+    with pytest.raises(UsageError) as error:
+        names_with("mine.py:g", base=tmp_path)
+    assert str(error.value) == "distance 'mine.py:g': mine.py has no function 'g'"
+    with pytest.raises(UsageError) as error:
+        names_with("other.py:g", base=tmp_path)
+    assert str(error.value) == f"distance: there is no file {tmp_path}/other.py"
+
+
+def test_a_function_without_a_source_file_is_refused():
+    with pytest.raises(UsageError) as error:
+        names_with("math:dist")
+    assert str(error.value) == (
+        "distance 'math:dist' has no source file to hash; define the function in a .py file"
+    )
+
+
+@pytest.mark.parametrize("distance", ["cosin", ":h", "mine.py:", "Mondo"])
+def test_a_word_that_names_no_distance_is_refused(distance):
+    reason = wrong_distance(distance)
+    assert reason is not None
+    assert reason.startswith(
+        'expected one of cosine, euclidean, mondo, mesh, "module:function" or '
+        f'"file.py:function", got {distance!r}'
+    )
+
+
+def test_path_lengths_between_diseases_are_refused_for_other_types():
+    for distance in NAMED:
+        check_types(distance, types_of("diseases"))
+        check_types(distance, types_of(["T047"]))
+    check_types("cosine", types_of("drugs"))
+    with pytest.raises(UsageError) as error:
+        check_types("mesh", types_of(["T047", "T121"]))
+    assert str(error.value) == (
+        "entities, key 'distance': 'mesh' is a path length between diseases, so the group's type "
+        "must be diseases or some of its types, got T121; use 'cosine', or a function of your own "
+        'as "file.py:function"'
+    )
+
+
+@given(st.lists(st.text(min_size=1, max_size=12), min_size=2, max_size=6, unique=True))
+def test_vector_distances_of_any_names_are_symmetric_and_not_negative(words):
+    for distance in ("cosine", "euclidean"):
+        vocabulary = vocabulary_of("v", [*words, "x"])
+        names = VectorPerturbationSet(vocabulary, Embedder("ngram"), NONE, distance)
+        one, other = vocabulary.names[0], vocabulary.names[-1]
+        there, back = names.distance_to(one, other), names.distance_to(other, one)
+        assert np.isnan(there) == np.isnan(back)
+        assert np.isnan(there) or (there == back and there >= 0)

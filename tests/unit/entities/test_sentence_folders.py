@@ -1,0 +1,87 @@
+import json
+
+import pytest
+
+from medstress.entities.sentence_folders import read_folder
+from medstress.errors import UsageError
+
+
+def folder_with(folder, *kinds: str, pooling: dict | None = None, model: str = ""):
+    places = {"Transformer": model, "Pooling": "1_Pooling"}
+    modules = [
+        {"idx": i, "path": places.get(kind, kind), "type": f"sentence_transformers.models.{kind}"}
+        for i, kind in enumerate(kinds)
+    ]
+    (folder / "modules.json").write_text(json.dumps(modules))
+    (folder / "1_Pooling").mkdir(exist_ok=True)
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling or {}))
+    return folder
+
+
+def test_a_plain_folder_says_nothing(tmp_path):
+    found = read_folder(tmp_path)
+    assert (found.model, found.pooling, found.max_tokens) == (tmp_path, None, None)
+
+
+@pytest.mark.parametrize(
+    ("settings", "pooling"),
+    [
+        ({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}, "cls"),
+        ({"pooling_mode_mean_tokens": True, "word_embedding_dimension": 384}, "mean"),
+        ({"pooling_mode_mean_sqrt_len_tokens": True}, "mean"),
+        ({"pooling_mode": "cls", "include_prompt": True}, "cls"),
+        ({"pooling_mode": "mean", "pooling_mode_mean_tokens": True}, "mean"),
+        ({"pooling_mode": ["mean"]}, "mean"),
+    ],
+)
+def test_the_pooling_of_the_folder_is_honoured(tmp_path, settings, pooling):
+    folder = folder_with(tmp_path, "Transformer", "Pooling", "Normalize", pooling=settings)
+    assert read_folder(folder).pooling == pooling
+
+
+@pytest.mark.parametrize(
+    ("settings", "shown"),
+    [
+        ({"pooling_mode_max_tokens": True}, "max_tokens"),
+        ({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": True}, "cls and mean"),
+        ({"pooling_mode": "lasttoken"}, "lasttoken"),
+    ],
+)
+def test_a_pooling_that_is_not_built_is_refused(tmp_path, settings, shown):
+    found = read_folder(folder_with(tmp_path, "Transformer", "Pooling", pooling=settings))
+    with pytest.raises(UsageError) as error:
+        _ = found.pooling
+    assert str(error.value) == (
+        f"embedding: expected the pooling cls or mean in {tmp_path}, got {shown}; say which one "
+        'to use instead with pooling = "mean"'
+    )
+
+
+def test_a_module_that_transformers_alone_cannot_compute_is_refused(tmp_path):
+    with pytest.raises(UsageError) as error:
+        read_folder(folder_with(tmp_path, "Transformer", "Pooling", "Dense"))
+    assert str(error.value) == (
+        "embedding: expected only the modules Transformer, Pooling, Normalize in "
+        f"{tmp_path}/modules.json, got 'Dense', which transformers alone cannot compute; give "
+        "another model"
+    )
+
+
+def test_length_case_and_place_of_the_model_are_read(tmp_path):
+    folder = folder_with(tmp_path, "Transformer", "Pooling", model="0_Transformer")
+    (folder / "0_Transformer").mkdir()
+    settings = {"max_seq_length": 64, "do_lower_case": True}
+    (folder / "0_Transformer" / "sentence_bert_config.json").write_text(json.dumps(settings))
+    found = read_folder(folder)
+    assert (found.model, found.max_tokens, found.lower_case) == (
+        folder / "0_Transformer",
+        64,
+        True,
+    )
+
+
+@pytest.mark.parametrize("text", ["{", '{"a": 1}', "[1]"])
+def test_a_malformed_listing_is_refused(tmp_path, text):
+    (tmp_path / "modules.json").write_text(text)
+    with pytest.raises(UsageError, match=r"modules\.json"):
+        read_folder(tmp_path)

@@ -1,0 +1,144 @@
+import gzip
+
+import numpy as np
+import pytest
+
+from medstress.entities.embeddings import Embedder
+from medstress.entities.perturbations import VectorPerturbationSet
+from medstress.entities.synonyms import SynonymGroups
+from medstress.entities.vocabularies import vocabulary_of
+from medstress.entities.word_vectors import WordVectors, is_word_vectors
+from medstress.errors import UsageError
+from medstress.items import Question
+
+FILE = "heart 3 0\nattack 0 4\nGout 1 1\ngout -1 0\ngout 9 9\nnon-small 0 -1\n. . 5 5\n"
+
+
+@pytest.fixture
+def path(tmp_path):
+    (tmp_path / "glove.txt").write_text(FILE)
+    return tmp_path / "glove.txt"
+
+
+def test_a_name_is_the_mean_of_its_words_at_unit_length(path):
+    (vector,) = WordVectors(path).encode(["heart attack"])
+    assert vector.dtype == np.float32
+    assert np.allclose(vector, [0.6, 0.8])
+
+
+def test_a_word_counts_as_written_else_in_lower_case_and_the_first_line_wins(path):
+    vectors = WordVectors(path).encode(["Gout", "gout", "GOUT", "Heart"])
+    expected = [[0.5**0.5, 0.5**0.5], [-1, 0], [-1, 0], [1, 0]]
+    assert np.allclose(vectors, expected)
+
+
+def test_a_hyphenated_word_is_listed_or_taken_apart_and_punctuation_goes(path):
+    vectors = WordVectors(path).encode(["non-small", "heart-gout", "(attack),"])
+    assert np.allclose(vectors, [[0, -1], [1, 0], [0, 1]])
+
+
+def test_unknown_words_are_passed_over_and_a_name_of_such_has_no_vector(path):
+    vectors = WordVectors(path).encode(["heart murmur", "murmur", "-"])
+    assert np.allclose(vectors, [[1, 0], [0, 0], [0, 0]])
+
+
+def test_a_header_as_in_word2vec_is_no_word(tmp_path):
+    (tmp_path / "w.vec").write_text("2 3\nheart 1 0 0\n2 0 0 1\n")
+    assert np.allclose(WordVectors(tmp_path / "w.vec").encode(["2 heart"]) ** 2, [[0.5, 0, 0.5]])
+
+
+def test_a_compressed_file_reads_the_same(path, tmp_path):
+    (tmp_path / "g.txt.gz").write_bytes(gzip.compress(FILE.encode()))
+    names = ["heart attack", "gout"]
+    packed = WordVectors(tmp_path / "g.txt.gz").encode(names)
+    assert (packed == WordVectors(path).encode(names)).all()
+
+
+def test_words_that_were_read_are_not_read_again(path):
+    words = WordVectors(path)
+    first = words.encode(["heart attack"])
+    path.unlink()
+    assert (words.encode(["attack heart"]) == first).all()
+
+
+def test_progress_is_told(path):
+    told = []
+    WordVectors(path).encode(["heart", "gout"], lambda done, n: told.append((done, n)))
+    assert told == [(2, 2)]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "got"),
+    [
+        ("heart 1 0\nattack 1\n", 2, "attack 1"),
+        ("heart 1 0\nattack 1 0 0\n", 2, "attack 1 0 0"),
+        ("heart 1 0\nother 1\n", 2, "other 1"),
+        ("heart 1 x\n", 1, "heart 1 x"),
+        ("heart 1 nan\n", 1, "heart 1 nan"),
+        ("2 3\nheart 1 0\n", 2, "heart 1 0"),
+        ("heart\n", 1, "heart"),
+    ],
+)
+def test_a_malformed_line_is_named_by_file_and_number(tmp_path, text, line, got):
+    (tmp_path / "g.txt").write_text(text)
+    with pytest.raises(UsageError) as error:
+        WordVectors(tmp_path / "g.txt").encode(["heart attack"])
+    message = str(error.value)
+    assert message.startswith(f"embedding: {tmp_path}/g.txt:{line}: expected a word and ")
+    assert f"got {got!r}; mend the line" in message
+
+
+def test_an_empty_file_and_a_damaged_one_are_refused(tmp_path):
+    (tmp_path / "g.txt").write_text("")
+    with pytest.raises(UsageError, match="got an empty file"):
+        WordVectors(tmp_path / "g.txt").encode(["heart"])
+    (tmp_path / "g.vec.gz").write_bytes(gzip.compress(FILE.encode())[:20])
+    with pytest.raises(UsageError, match="got what cannot be read"):
+        WordVectors(tmp_path / "g.vec.gz").encode(["heart"])
+
+
+def test_the_ending_says_what_is_a_file_of_word_vectors():
+    assert all(map(is_word_vectors, ("a.txt", "b/a.vec", "a.txt.gz", "A.VEC.GZ")))
+    assert not any(map(is_word_vectors, ("minilm", "thenlper/gte-base", "models/coder")))
+
+
+def test_the_embedder_keeps_word_vectors_and_follows_the_file(path, tmp_path, cache):
+    embedder = Embedder("glove.txt", base=tmp_path)
+    kept = embedder.vectors(["heart", "gout"])
+    assert isinstance(kept, np.memmap)
+    path.write_text(FILE.replace("3 0", "0 3"))
+    changed = Embedder("glove.txt", base=tmp_path)
+    assert changed.identity != embedder.identity
+    assert np.allclose(changed.vectors(["heart", "gout"]), [[0, 1], [-1, 0]])
+    assert len(list(cache.iterdir())) == 2
+
+
+def test_word_vectors_have_no_pooling():
+    with pytest.raises(UsageError) as error:
+        Embedder("glove.txt", "mean")
+    assert str(error.value) == "entities, key 'pooling': word vectors have none; remove it"
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(UsageError) as error:
+        Embedder("glove.txt", base=tmp_path).vectors(["heart"])
+    assert str(error.value) == (
+        f"embedding 'glove.txt': no such file at {tmp_path}/glove.txt; give the path of word "
+        "vectors"
+    )
+
+
+def test_names_without_a_known_word_are_counted_and_never_drawn(path, tmp_path):
+    vocabulary = vocabulary_of("v", ["heart attack", "murmur", "gout"])
+    names = VectorPerturbationSet(
+        vocabulary, Embedder("glove.txt", base=tmp_path), SynonymGroups("none", "0", [])
+    )
+    item = Question(id="q", stem="?", options=("attack", "zinc"), key="A", mentions=())
+    assert names.undefined.tolist() == [1]
+    assert names.lack == "without a vector"
+    assert np.isnan(names.distances("attack")).tolist() == [False, True, False]
+    assert names.allowed(item).tolist() == [2]
+    unknown = Question(id="q", stem="?", options=("murmurs", "zinc"), key="A", mentions=())
+    assert names.obstacle(unknown) == (
+        "the key 'murmurs' is without a vector, so no name has a distance from it"
+    )

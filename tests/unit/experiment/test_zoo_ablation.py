@@ -1,0 +1,50 @@
+"""The shipped ablation of DiscreteZOO's two constraints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from medstress.experiment.reading import read_experiment
+from medstress.experiment.run import run
+
+RECIPE = "xian2025-ablation"
+MOCK = [
+    'victim.backend="mock"',
+    'victim.answer_by="letter"',
+    'victim.prompt="qstab"',
+    'victim.model="mock"',
+    "experiment.seeds=[0]",
+    'entities.embedding="ngram"',
+]
+
+
+def test_it_crosses_threshold_and_ranking_at_one_budget() -> None:
+    arms = [
+        table.parameters
+        for table in read_experiment(Path(RECIPE)).attack
+        if table.name == "discrete_zoo"
+    ]
+    crossed = {(arm["similarity_threshold"], arm["word_ranking"]) for arm in arms}
+    assert len(arms) == len(crossed) == 4
+    assert {len({arm[key] for arm in arms}) for key in crossed_keys()} == {2}
+    assert len({arm["budget"] for arm in arms}) == 1
+
+
+def crossed_keys() -> tuple[str, str]:
+    return ("similarity_threshold", "word_ranking")
+
+
+def test_it_runs_on_another_victim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
+    found = run(RECIPE, out=tmp_path / "run", limit=12, overrides=MOCK)
+    summary = found.summary()
+    assert summary["experiment"]["complete"]
+    results = summary["results"]
+    assert len({row["attack"] for row in results}) == 5  # four, and random draws beside them
+    # Every arm attacks the same items, whatever its constraint leaves to ask.
+    by_group = {(row["group"], row["victim"], row["n_eligible"]) for row in results}
+    assert len(by_group) == 1
+    for row in found.rows():
+        assert row.n_asked <= 20

@@ -1,0 +1,275 @@
+"""`[analysis]` from end to end: planted victims whose answers are known before they are asked."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter
+
+import pytest
+
+from medstress.cli.app import medstress_cli
+from medstress.errors import UsageError
+from medstress.experiment.inquiries import replacements
+from medstress.experiment.run import Run, prepare, run
+from medstress.items import Question
+from medstress.testing import PerturbationTable, tiny_resources
+from medstress.text import Edit
+
+PLANTED = '''
+"""Right, but where an option that was changed ends in one of the victim's weak endings."""
+
+import json
+import os
+import re
+
+
+def answer(prompts):
+    log = os.environ.get("VICTIM_LOG")
+    if log:
+        descriptor = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        lines = "".join(json.dumps([os.getpid(), prompt]) + "\\n" for prompt in prompts)
+        os.write(descriptor, lines.encode())
+        os.close(descriptor)
+    if os.environ.get("VICTIM_FAILS"):
+        raise RuntimeError("away")
+    return [_answer(prompt) for prompt in prompts]
+
+
+def _answer(prompt):
+    key = "ABCD"[int(re.search(r"case ([0-9]+)", prompt)[1]) % 4]
+    weak = any(line.endswith(WEAK) for line in prompt.splitlines())
+    return {"answer": "ABCD"["BCDA".index(key)] if weak else key}
+'''
+
+
+@pytest.fixture
+def two(bench):
+    """Victim `one` falls for -statin and -olol, `other` for -statin alone."""
+    for name, weak in (("one", ("statin", "olol")), ("other", ("statin",))):
+        (bench.root / f"{name}.py").write_text(f"WEAK = {weak!r}\n{PLANTED}", encoding="utf-8")
+    bench.tables["victim"] = [
+        {"name": name, "backend": "python", "target": f"{name}.py:answer", "parameters": n}
+        for name, n in (("one", 1e8), ("other", 1e9))
+    ]
+    bench.tables["attack"] = [bench.attack("random", budget=8), bench.attack("nearest", budget=8)]
+    bench.tables["analysis"] = {"transfer": True, "universality": [1, 4]}
+    return bench
+
+
+def test_transfer_of_planted_victims_is_what_their_weaknesses_say(two):
+    rows = run(two.write(), two.out).rows()
+    table = {
+        (row["attack"], row["from"], row["to"]): row
+        for row in two.summary()["analysis"]["transfer"]
+    }
+    for attack in ("random", "nearest"):
+        flipped = [r for r in rows if (r.attack, r.victim, r.verdict) == (attack, "one", "flipped")]
+        n = sum(row.replacement.endswith("statin") for row in flipped)
+        cell = table[attack, "one", "other"]
+        assert 0 < n < len(flipped)
+        assert (cell["n_wrong"], cell["n_asked"], cell["n_right"]) == (n, *[len(flipped)] * 2)
+        assert table[attack, "other", "one"]["transfer"]["value"] == 1
+        assert table[attack, "one", "one"]["transfer"]["value"] == 1
+
+
+def test_universality_of_planted_victims_is_one_for_the_first_name_on(two):
+    """Every name that ever succeeded succeeds wherever it is put."""
+    rows = run(two.write(), two.out).rows()
+    found = two.summary()["analysis"]["universality"]
+    assert [row["m"] for row in found] == [1, 4] * 4
+    for row in found:
+        assert row["universality"]["value"] == 1
+        assert row["universality"]["n"] == 11
+    assert {row["item_id"] for row in map(vars_of, rows) if row["verdict"] == "flipped"}
+
+
+def vars_of(row):
+    return {"item_id": row.item_id, "verdict": row.verdict.value}
+
+
+def test_analyses_are_in_the_ledger_under_other_and_leave_the_trials_alone(two):
+    with_analysis = run(two.write(), two.out)
+    told = list(with_analysis._read(lambda reader: list(reader.inquiries())))
+    summary = with_analysis.summary()
+    del two.tables["analysis"]
+    without = run(two.write(), two.root / "without")
+    assert with_analysis.rows() == without.rows()
+    plain = without.summary()
+    n_asked = sum(len(one.outcomes) for one in told)
+    others = [sum(row["queries"]["other"] for row in s["results"]) for s in (summary, plain)]
+    assert others[0] - others[1] == n_asked > 0
+    for row, same in zip(summary["results"], plain["results"], strict=True):
+        assert {**row, "queries": 0} == {**same, "queries": 0}
+        for name in ("asked", "paid", "cached", "failed", "baseline"):
+            assert row["queries"][name] == same["queries"][name]
+    path = two.root / "exchanges.jsonl"
+    with_analysis.export("exchanges", path)
+    purposes = Counter(json.loads(line)["purpose"] for line in path.read_text().splitlines())
+    assert purposes["transfer"] + purposes["universality"] == n_asked
+
+
+def test_asked_again_nothing_is_bought_twice_and_switched_on_later_gives_the_same(two):
+    analysis = two.tables.pop("analysis")
+    run(two.write(), two.out)
+    n_plain = len(two.received())
+    two.tables["analysis"] = analysis
+    late = run(two.write(), two.out).summary()
+    n_calls = len(two.received())
+    assert n_calls > n_plain
+    assert run(two.write(), two.out).summary()["analysis"] == late["analysis"]
+    assert len(two.received()) == n_calls
+    at_once = run(two.write(), two.root / "at_once").summary()
+    assert at_once["analysis"] == late["analysis"]
+
+
+def test_a_limit_stops_the_analyses_cleanly_and_they_resume(two):
+    whole = run(two.write(), two.root / "whole").summary()
+    n_all = whole["performance"]["calls"]
+    limit = f"experiment.max_queries={n_all - 5}"
+    stopped = run(two.write(), two.out, overrides=[limit]).summary()
+    assert not stopped["experiment"]["complete"]
+    assert stopped["performance"]["calls"] <= n_all - 5
+    resumed = run(two.write(), two.out).summary()
+    assert resumed["experiment"]["complete"]
+    assert resumed["analysis"] == whole["analysis"]
+    assert resumed["performance"]["calls"] == n_all
+
+
+def test_an_interrupted_analysis_is_finished_from_its_journal(two):
+    """As after a kill: some inquiries have no verdict yet, their answers and exchanges are kept."""
+    whole = run(two.write(), two.out).summary()
+    n_calls = len(two.received())
+    with sqlite3.connect(two.out / "run.sqlite") as db:
+        db.execute(
+            "UPDATE trials SET verdict = NULL, result = NULL WHERE verdict = 'asked' AND id % 2"
+        )
+    again = run(two.write(), two.out).summary()
+    assert again["analysis"] == whole["analysis"]
+    assert len(two.received()) == n_calls
+
+
+def test_an_unanswered_question_is_counted_and_asked_again_on_demand(two, monkeypatch):
+    analysis = two.tables.pop("analysis")
+    run(two.write(), two.out)
+    two.tables["analysis"] = {"universality": [4]}
+    monkeypatch.setenv("VICTIM_FAILS", "1")
+    summary = run(two.write(), two.out).summary()
+    failed = [row["n_unanswered"] for row in summary["analysis"]["universality"]]
+    assert all(0 < n <= 11 for n in failed)  # some questions the attack had asked before
+    assert f"{sum(failed)} questions of the analyses were not answered" in summary["warnings"][-1]
+    monkeypatch.delenv("VICTIM_FAILS")
+    two.tables["analysis"] = analysis
+    (row, *_) = run(two.write(), two.out, retry_failed=True).summary()["analysis"]["universality"]
+    assert (row["n_unanswered"], row["universality"]["value"]) == (0, 1)
+
+
+def test_an_extended_run_asks_what_its_new_rankings_need(two):
+    two.tables["experiment"]["seeds"] = [0]
+    run(two.write(), two.out)
+    two.tables["experiment"]["seeds"] = [0, 1]
+    extended = run(two.write(), two.out).summary()
+    fresh = run(two.write(), two.root / "fresh").summary()
+    assert extended["experiment"]["complete"]
+    assert extended["analysis"] == fresh["analysis"]
+
+
+def test_one_victim_has_only_the_diagonal_and_the_summary_says_so(two):
+    two.tables["victim"].pop()
+    summary = run(two.write(), two.out).summary()
+    assert [(row["from"], row["to"]) for row in summary["analysis"]["transfer"]] == [
+        ("one", "one"),
+        ("one", "one"),
+    ]
+    assert any("only the diagonal" in warning for warning in summary["warnings"])
+
+
+def test_prompt_similarity_is_computed_once_a_trial_and_kept(two, monkeypatch):
+    two.tables["analysis"] = {"prompt_similarity": True, "embedder": "ngram"}
+    first = run(two.write(), two.out)
+    rows = [row for row in first.rows() if row.verdict == "flipped"]
+    assert all(0 < row.prompt_similarity < 1 for row in rows)
+    for row in first.summary()["pooled"]:
+        n = row["n_flipped"]
+        assert (row["prompt_similarity"]["n"], row["prompt_similarity"]["value"] is None) == (
+            n,
+            not n,
+        )
+
+    def never(self, prompts):
+        raise AssertionError("embedded again")
+
+    monkeypatch.setattr("medstress.entities.prompts.PromptEncoder.encode", never)
+    assert run(two.write(), two.out).rows() == first.rows()
+
+
+def test_an_embedder_that_is_not_there_is_refused_before_any_question(two):
+    two.tables["analysis"] = {"prompt_similarity": True, "embedder": "./nowhere"}
+    with pytest.raises(UsageError, match="nowhere"):
+        run(two.write(), two.out)
+    assert two.received() == []
+
+
+def test_victims_of_known_size_are_in_the_manifest_and_in_the_table(two):
+    manifest = run(two.write(), two.out).manifest()
+    assert manifest["victims"]["other"]["parameters"] == 1e9
+    (row, _) = two.summary()["analysis"]["size"]
+    assert [point["parameters"] for point in row["points"]] == [1e8, 1e9]
+
+
+def test_the_dry_run_counts_what_the_analyses_may_ask(two, capsys):
+    assert medstress_cli(["run", str(two.write()), "--dry-run", "--quiet"]) == 0
+    # 11 items x 3 trials (two seeds and one) x 2 victims; 11 x 2 attacks x 2 victims x 4 names.
+    assert "[analysis]: transfer 66, universality 176" in capsys.readouterr().out
+
+
+def test_coverage_and_edits_are_read_off_what_was_asked(two):
+    analysis = run(two.write(), two.out).summary()["analysis"]
+    rows = [row for row in Run(two.out).rows() if row.attack == "nearest" and row.victim == "one"]
+    n = sum(row.n_asked for row in rows)
+    (row,) = [r for r in analysis["coverage"] if (r["attack"], r["victim"]) == ("nearest", "one")]
+    assert (row["n_tried"], row["n_names"]) == (n, 40)
+    cells = [r for r in analysis["words"] if (r["attack"], r["victim"]) == ("nearest", "one")]
+    eligible = [row for row in rows if row.verdict in ("flipped", "held")]
+    assert sum(cell["asr_at_1"]["n"] for cell in cells) == len(eligible)
+    at_1 = sum(row.first_success == 1 for row in eligible)
+    assert sum(c["asr_at_1"]["value"] * c["asr_at_1"]["n"] for c in cells) == pytest.approx(at_1)
+
+
+def test_a_sweep_asks_every_allowed_name_and_finds_the_weak_ones(two):
+    two.tables["attack"] = {"name": "entity_substitution", "sampler": "exhaustive"}
+    two.tables["analysis"] = {}
+    found = run(two.write(), two.out)
+    rows = [row for row in found.rows() if row.victim == "one" and row.verdict == "flipped"]
+    analysis = found.summary()["analysis"]
+    (sweep, _) = sorted(analysis["sweeps"], key=lambda row: row["victim"] != "one")
+    assert sweep["n_asked"] == sum(row.n_asked for row in rows)
+    assert sweep["n_items"] == len(rows) > 0
+    prepared = prepare(two.write())
+    names = prepared.groups[0].perturbations
+    items = {item.id: item for item in prepared.datasets[0].questions}
+    put = [names.names[i] for row in rows for i in names.allowed(items[row.item_id])]
+    weak = [name for name in put if name.endswith(("statin", "olol"))]
+    assert len(put) == sweep["n_asked"]
+    assert 0 < sweep["n_wrong"] == len(weak) < sweep["n_asked"]
+    assert sum(cell["success"]["n"] for cell in sweep["classes"]) >= sweep["n_items"]
+    for row in (row for row in analysis["coverage"] if row["attack"] is not None):
+        assert row["share_of_set"]["value"] == 1
+        assert row["statement"] == "every allowed name was tried on every item"
+    assert analysis["curves"] == []  # no budget, so none to recommend
+
+
+def test_a_name_of_the_ranking_keeps_the_edit_limit_and_the_case_of_its_attack():
+    item = Question(id="q", stem="?", options=("Alpha", "Beta"), key="A")
+    table = PerturbationTable(["bet", "BETs", "a long name"])
+    place = [Edit(field="B", start=0, end=4, replacement="x")]
+    places = {name.casefold(): i for i, name in enumerate(table.names)}
+
+    def put(**spec):
+        top = ("bet", "bets", "a long name")
+        made = replacements(item, place, top, tiny_resources(table), places, spec)
+        return [candidate.options[1] for _, candidate in made]
+
+    assert put() == ["Bet", "BETs", "A long name"]
+    assert put(max_edit_distance=2) == ["Bet"]
+    assert put(max_edit_distance=2, choices="as_released") == ["Bet", "Bets"]

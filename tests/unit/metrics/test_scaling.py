@@ -1,0 +1,200 @@
+"""Where scaling curves bend, cross and part: planted curves are recovered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from medstress.metrics.arms import Hits, arrange, hits
+from medstress.metrics.resampling import RESAMPLES, clustered_wilson, item_weights, ratio
+from medstress.metrics.scaling import (
+    compare_curves,
+    crossing,
+    curve_rows,
+    fit_segments,
+    inflection,
+    pair_rows,
+)
+from medstress.outcomes import Verdict
+from medstress.rows import TrialRow
+
+Make = Callable[..., TrialRow]
+
+
+def bent(budget: int, knot: int, before: float, after: float, start: float = 0.05) -> np.ndarray:
+    """A curve of two lines in ln(budget)."""
+    x = np.log(np.arange(1, budget + 1))
+    return start + before * x + (after - before) * np.maximum(x - np.log(knot), 0)
+
+
+def simulated(curve: np.ndarray, m: int, seed: int) -> Hits:
+    """m items whose first success falls by the curve."""
+    luck = np.random.default_rng(seed).random(m)
+    return Hits(successes=(luck[:, None] < curve).astype(float), counts=np.ones(m))
+
+
+@pytest.mark.parametrize(
+    ("knot", "before", "after"), [(10, 0.2, 0.05), (30, 0.05, 0.3), (3, 0, 0.2)]
+)
+def test_a_planted_breakpoint_is_recovered_exactly_from_a_curve_without_noise(
+    knot: int, before: float, after: float
+) -> None:
+    found = fit_segments(bent(100, knot, before, after))
+    assert float(found.breakpoint) == knot
+    assert float(found.before) == pytest.approx(before, abs=1e-9)
+    assert float(found.after) == pytest.approx(after, abs=1e-9)
+
+
+def test_many_curves_are_fitted_as_each_alone() -> None:
+    curves = np.stack([bent(40, 5, 0.2, 0.01), bent(40, 20, 0.02, 0.2)])
+    assert fit_segments(curves).breakpoint.tolist() == [5.0, 20.0]
+
+
+def test_the_interval_covers_the_planted_breakpoint() -> None:
+    """Nominal 95 %; of 40 simulations of 400 items at least 34 (P < 1e-2 for fewer at 95 %)."""
+    curve = bent(60, 10, 0.3, 0.02)
+    rows = [inflection(simulated(curve, 400, seed)) for seed in range(40)]
+    inside = [row["inflection"]["low"] <= 10 <= row["inflection"]["high"] for row in rows]
+    assert sum(inside) >= 34
+    values = [row["recommended_budget"] for row in rows]
+    assert 8 <= np.median(values) <= 12
+
+
+def test_a_straight_curve_has_a_change_of_slope_whose_interval_holds_zero() -> None:
+    row = inflection(simulated(bent(60, 10, 0.15, 0.15), 300, 1))
+    assert row["slope_change"]["low"] < 0 < row["slope_change"]["high"]
+
+
+def test_a_bent_curve_has_a_change_of_slope_whose_interval_does_not() -> None:
+    assert inflection(simulated(bent(60, 10, 0.3, 0.0), 300, 1))["slope_change"]["high"] < 0
+
+
+@pytest.mark.parametrize(
+    ("arm", "reason"),
+    [
+        (Hits(successes=np.ones((3, 4)), counts=np.ones(3)), "needs a budget of at least 5"),
+        (Hits(successes=np.ones((3, 9)), counts=np.ones(3)), "the curve is flat"),
+        (Hits(successes=np.zeros((3, 9)), counts=np.zeros(3)), "the curve is flat"),
+    ],
+)
+def test_a_curve_that_cannot_bend_says_why(arm: Hits, reason: str) -> None:
+    row = inflection(arm)
+    assert row["recommended_budget"] is None
+    assert (row["inflection"]["value"], row["inflection"]["method"]) == (None, reason)
+
+
+@pytest.mark.parametrize(
+    ("difference", "budget"),
+    [
+        ([0.1, -0.1], 2),
+        ([-0.1, 0.0, 0.0, 0.1], 4),
+        ([0.1, -0.1, 0.1, 0.2], 3),
+        ([0.1, -0.1, 0.0], 2),
+        ([0.0, 0.1, 0.2], None),
+        ([0.0, 0.0], None),
+        ([0.1, 0.2, 0.0], None),
+    ],
+)
+def test_a_crossover_is_where_the_later_leader_takes_over_for_good(
+    difference: list[float], budget: int | None
+) -> None:
+    found = float(crossing(np.array(difference)))
+    assert found == budget if budget else np.isnan(found)
+
+
+def test_planted_curves_cross_and_part_where_they_were_made_to() -> None:
+    steep, late = np.linspace(0.3, 0.4, 20), np.linspace(0.05, 0.65, 20)
+    rng = np.random.default_rng(5)
+    luck, other = rng.random(3000), rng.random(3000)
+    first = Hits(successes=(luck[:, None] < steep).astype(float), counts=np.ones(3000))
+    second = Hits(successes=(other[:, None] < late).astype(float), counts=np.ones(3000))
+    row = compare_curves(first, second)
+    assert row["leads_after"] == "against"
+    assert row["crossing_share"] == 1
+    assert row["crossover"]["low"] <= 11 <= row["crossover"]["high"]
+    # Equally far apart at both ends: .25 at budget 1 and at budget 20.
+    assert abs(row["gap"]["value"]) == pytest.approx(0.25, abs=0.05)
+    assert row["gap_budget"]["value"] in (1, 20)
+    assert row["gap"]["low"] < row["gap"]["value"] < row["gap"]["high"]
+
+
+def test_the_largest_gap_of_two_equal_methods_has_an_interval_that_holds_zero() -> None:
+    """A plain interval at the largest of 30 differences would exclude 0 far too often."""
+    curve = bent(30, 5, 0.2, 0.05)
+    rows = [
+        compare_curves(simulated(curve, 200, 2 * seed), simulated(curve, 200, 2 * seed + 1))
+        for seed in range(60)
+    ]
+    wrong = sum(not row["gap"]["low"] <= 0 <= row["gap"]["high"] for row in rows)
+    assert wrong <= 7  # P(more | 5 %) < .02
+
+
+def test_methods_that_share_no_item_are_not_compared() -> None:
+    one = Hits(successes=np.array([[1.0, 1.0], [0, 0]]), counts=np.array([1.0, 0]))
+    other = Hits(successes=np.array([[0.0, 0.0], [1, 1]]), counts=np.array([0.0, 1]))
+    assert compare_curves(one, other)["gap"]["method"] == "no item in common"
+
+
+def test_rows_name_attacks_and_leave_out_single_queries(trial: Make) -> None:
+    trials = [
+        trial(item_id=str(i), attack=attack, verdict=Verdict.FLIPPED, first_success=first + i % 2)
+        for attack, first in (("a", 1), ("b", 4), ("single", 1))
+        for i in range(6)
+    ]
+    budgets = {"a": 6, "b": 6, "single": 1}
+    arms = arrange(trials)
+    assert [row["attack"] for row in curve_rows(arms, budgets)] == ["a", "b"]
+    (pair,) = pair_rows(arms, budgets)
+    assert (pair["attack"], pair["against"], pair["budget"], pair["n_items"]) == ("a", "b", 6, 6)
+    assert (pair["gap"]["value"], pair["gap_budget"]["value"]) == (1.0, 2.0)
+
+
+def test_hits_count_seeds_together_and_only_within_the_budget(trial: Make) -> None:
+    rows = [
+        trial(item_id="x", seed=0, verdict=Verdict.FLIPPED, first_success=2),
+        trial(item_id="x", seed=1),
+        trial(item_id="y", verdict=Verdict.FLIPPED, first_success=4),
+        trial(item_id="z"),
+    ]
+    found = hits(rows, ["w", "x", "y"], 3)
+    assert found.successes.tolist() == [[0, 0, 0], [0, 1, 1], [0, 0, 0]]
+    assert found.counts.tolist() == [0, 2, 1]
+
+
+# -- resampling -----------------------------------------------------------------------------------
+
+
+def test_the_draws_depend_on_the_number_of_items_alone() -> None:
+    assert item_weights(7).shape == (RESAMPLES, 7)
+    assert (item_weights(7).sum(axis=1) == 7).all()
+    again: Any = item_weights.__wrapped__(7)
+    assert (again == item_weights(7)).all()
+
+
+def test_the_bootstrap_interval_of_a_mean_agrees_with_its_standard_error() -> None:
+    values = np.random.default_rng(3).normal(size=400)
+    found = ratio(values, np.ones(400), "values")
+    half = norm.ppf(0.975) * values.std() / 20
+    assert found.value == pytest.approx(values.mean())
+    assert found.high - found.low == pytest.approx(2 * half, rel=0.08)
+
+
+def test_without_clusters_the_share_has_wilsons_interval() -> None:
+    from medstress.metrics import wilson
+
+    found, expected = clustered_wilson([1] * 3 + [0] * 7, [1] * 10), wilson(3, 10)
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
+
+
+def test_items_that_repeat_themselves_count_once() -> None:
+    """Five equal trials an item say no more than one: the interval is that of the items."""
+    from medstress.metrics import wilson
+
+    found, once = clustered_wilson([5] * 30 + [0] * 70, [5] * 100), wilson(30, 100)
+    assert (found.low, found.high) == pytest.approx((once.low, once.high), abs=0.003)
+    edge = clustered_wilson([5] * 10, [5] * 10)
+    assert edge.low == pytest.approx(wilson(10, 10).low)

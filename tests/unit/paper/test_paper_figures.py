@@ -1,0 +1,318 @@
+"""Figures as files: valid, the same every time, and with everything in them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import struct
+from xml.etree import ElementTree
+
+import pytest
+
+from medstress.report.paper import changes, curves, regimes, sizes
+from medstress.report.paper.arms import arms_of
+from medstress.report.paper.canvas import FORMATS
+from medstress.report.paper.collection import Made, Skipped, index, make_all
+from medstress.report.paper.rates import rates_of
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def make(run, formats=FORMATS, summary=None):
+    return list(make_all(summary or run.summary, run.trials, run.manifest, run.items, formats))
+
+
+def made(found):
+    return {each.name: each for each in found if isinstance(each, Made)}
+
+
+def skipped(found):
+    return {each.name: each.reason for each in found if isinstance(each, Skipped)}
+
+
+def texts(svg):
+    root = ElementTree.fromstring(svg)
+    return [" ".join("".join(e.itertext()).split()) for e in root.iter(f"{SVG}text")]
+
+
+def arms(run):
+    return arms_of(run.summary, run.trials, run.manifest)
+
+
+@pytest.fixture(scope="module")
+def of_grid(grid):
+    return make(grid)
+
+
+@pytest.fixture(scope="module")
+def of_scaling(scaling):
+    return make(scaling)
+
+
+def test_what_a_run_cannot_fill_is_named_with_the_reason(of_grid):
+    assert skipped(of_grid) == {
+        "table2": "needs an attack with a budget of 8 or more",
+        "figure4": "needs an attack with a budget of 3 or more",
+        "figure4-embeddings": "needs one attack under two embeddings, with a budget of 3 or more",
+        "appendix-m": "needs DiscreteZOO with two numbers of candidates or more",
+        "variants": 'needs PDWS near and random sampling with variants = "mark" '
+        '(choices = "as_published")',
+        "analysis": "the run holds no analyses",
+    }
+
+
+def test_what_it_can_fill_is_made(of_grid, of_scaling):
+    assert set(made(of_grid)) == {
+        "table1", "table1-as-published", "rcap", "figure2", "figure3", "figure5", "appendix-e",
+    }  # fmt: skip
+    assert {"table2", "figure4", "figure4-embeddings", "appendix-m"} <= set(made(of_scaling))
+    assert "figure2" in skipped(of_scaling)
+
+
+def test_every_figure_is_a_valid_file_in_every_format(of_grid, of_scaling):
+    files = {
+        name: data
+        for found in (of_grid, of_scaling)
+        for each in made(found).values()
+        for name, data in each.files.items()
+    }
+    names = {name.partition(".")[0] for name in files if name.endswith(".png")}
+    assert names == {"figure2", "figure3", "figure4", "appendix-m"}
+    for name in names:
+        assert files[f"{name}.pdf"].startswith(b"%PDF-1.")
+        assert files[f"{name}.pdf"].rstrip().endswith(b"%%EOF")
+        assert b"CreationDate" not in files[f"{name}.pdf"]
+        assert files[f"{name}.png"].startswith(b"\x89PNG\r\n\x1a\n")
+        width, height = struct.unpack(">II", files[f"{name}.png"][16:24])
+        assert width > 700
+        assert height > 500
+        assert texts(files[f"{name}.svg"])
+        assert list(csv.reader(io.StringIO(files[f"{name}.csv"].decode())))[1:]
+
+
+def test_the_same_run_gives_the_same_bytes(scaling, of_scaling):
+    again = make(scaling)
+    assert [each.files for each in made(again).values()] == [
+        each.files for each in made(of_scaling).values()
+    ]
+
+
+def test_only_the_formats_asked_for_are_drawn(scaling):
+    found = made(make(scaling, ["svg"]))
+    assert set(found["figure4"].files) == {"figure4.svg", "figure4.csv"}
+
+
+# -- figure 2 -------------------------------------------------------------------------------------
+
+
+def test_figure_2_has_success_above_diversity_and_a_line_a_group(grid, of_grid):
+    (panel,) = regimes.panels_of(arms(grid))
+    assert {series.entity for series in panel.series} == {"drugs", "diseases"}
+    for series in panel.series:
+        # Random sampling stands at n = 0.
+        assert [n for n, _ in series.asr] == [-40, -20, -5, 0, 5, 20]
+        assert len(series.diversity) == 6
+        assert series.similarity == ()
+    said = texts(made(of_grid)["figure2"].files["figure2.svg"])
+    for text in ("ASR@1 (%)", "diversity η", "n", "drugs", "diseases", "(a) mine · sample"):
+        assert text in said
+    assert "mean PSS" not in said
+    assert any("similarity (PSS) is left out" in n for n in made(of_grid)["figure2"].notes)
+
+
+def test_prompt_similarity_is_drawn_where_the_run_holds_it(grid):
+    similarity = {"value": 0.98, "n": 9, "low": 0.97, "high": 0.99, "method": "bootstrap"}
+    pooled = [{**row, "prompt_similarity": similarity} for row in grid.summary["pooled"]]
+    found = made(make(grid, ["svg"], {**grid.summary, "pooled": pooled}))["figure2"]
+    assert "mean PSS" in texts(found.files["figure2.svg"])
+    assert b"similarity" in found.files["figure2.csv"]
+    assert not any("left out" in note for note in found.notes)
+
+
+def test_two_values_of_n_are_no_curve(made_up):
+    attacks = {"a": made_up.substitution("pdws", -5.0), "b": made_up.substitution("pdws", 5.0)}
+    run = made_up.MadeUp(attacks, lambda i, spec: 1)
+    assert "figure2" in skipped(make(run, ["svg"]))
+
+
+# -- figure 3 -------------------------------------------------------------------------------------
+
+
+def test_figure_3_orders_generalists_then_specialists_by_size(made_up):
+    def victim(name, size, group):
+        return {"name": name, "backend": "python", "parameters": size, "group": group}
+
+    victims = [
+        victim("big", 20e9, "generalist"),
+        victim("Palmyra-Med-20B", 20e9, "specialist"),
+        victim("small", 135e6, "generalist"),
+        victim("med", 7e9, "specialist"),
+        {"name": "unknown", "backend": "python"},
+    ]
+    attacks = {
+        "random": made_up.substitution("random"),
+        "near": made_up.substitution("pdws", -20.0),
+        "far": made_up.substitution("pdws", 20.0),
+    }
+    run = made_up.MadeUp(
+        attacks,
+        lambda i, spec: 1 if i % 3 else None,
+        victims=victims,
+        datasets=["medmcqa", "medqa"],
+        groups=[("drugs", "drugs", "ngram"), ("diseases", "diseases", "ngram")],
+    )
+    panels = sizes.panels_of(rates_of(arms(run), 1))
+    assert [panel.label for panel in panels[:2]] == ["medqa · drugs", "medmcqa · diseases"]
+    order = ["small", "big", "med", "Palmyra-Med-20B"]
+    assert [bar.place.victim.label for bar in panels[0].bars] == order
+    assert [line is not None for line in panels[0].published] == [False, False, False, True]
+    figure = made(make(run, ["svg"]))["figure3"]
+    said = texts(figure.files["figure3.svg"])
+    for text in ("generalists", "specialists", "published", "RandS", "PDWS n < 0", "PDWS n > 0"):
+        assert text in said
+    assert {"135M", "7B"} <= set(said)
+    assert any(note.endswith("is not given: unknown.") for note in figure.notes)
+
+
+# -- figure 4 -------------------------------------------------------------------------------------
+
+
+def test_figure_4_crosses_methods_with_embeddings(scaling, of_scaling):
+    (search,) = curves.panels_of(arms(scaling), curves.SEARCH)
+    (rest,) = curves.panels_of(arms(scaling), curves.DETERMINISTIC)
+    labels = [curve.label for curve in search.curves]
+    assert labels[:4] == [
+        "RandS, minilm", "RandS, ngram", "PDWS n = −20, minilm", "PDWS n = −20, ngram",
+    ]  # fmt: skip
+    assert {"zoo 3, minilm", "zoo 10, ngram"} <= set(labels)
+    assert [c.label for c in rest.curves][:2] == ["B-nearest, minilm", "B-nearest, ngram"]
+    for curve in search.curves:
+        values = [estimate.value for _, estimate in curve.points]
+        assert len(values) == 30
+        assert values == sorted(values)
+    svg = made(of_scaling)["figure4"].files["figure4.svg"]
+    said = texts(svg)
+    assert said.count("budget (perturbed queries per item)") == 2
+    assert set(labels) <= set(said)
+    bands = re.findall(r'id="FillBetweenPolyCollection', svg.decode())
+    assert len(bands) == len(search.curves) + len(rest.curves)
+
+
+def test_inflections_are_marked_where_the_summary_has_them(scaling, of_scaling):
+    row = {
+        "dataset": "sample", "group": "a", "victim": "mine", "attack": "near",
+        "inflection": {"value": 6.0, "n": 9, "low": 4.0, "high": 8.0, "method": "bootstrap"},
+    }  # fmt: skip
+    summary = {**scaling.summary, "analysis": {"curves": [row], "words": []}}
+    found = made(make(scaling, ["svg"], summary))
+    assert any(note.startswith("Circles:") for note in found["figure4"].notes)
+    assert not any(n.startswith("Circles:") for n in made(of_scaling)["figure4"].notes)
+    assert set(found["analysis"].files) == {"analysis-curves.csv"}
+    (line,) = csv.DictReader(io.StringIO(found["analysis"].files["analysis-curves.csv"].decode()))
+    assert (line["inflection"], line["inflection_low"]) == ("6.0", "4.0")
+
+
+def test_the_change_of_embedding_is_paired_by_items(made_up):
+    """Under the second embedding every success comes two queries earlier."""
+    attacks = {"near": made_up.substitution("pdws", -20.0, budget=25)}
+    groups = [("a", "diseases", "minilm"), ("b", "diseases", "ngram")]
+    slow = made_up.MadeUp(attacks, lambda i, spec: 3 + i % 4, groups=groups[:1])
+    fast = made_up.MadeUp(attacks, lambda i, spec: 1 + i % 4, groups=groups[1:])
+    (change,) = changes.changes_of([*arms(slow), *arms(fast)])
+    assert change.embeddings == ("minilm", "ngram")
+    assert changes.rise_budget(change.budget) == 5
+    first, other, difference = change.rise
+    assert first.value == pytest.approx(sum((3, 2, 1, 0)) / 4 / 5)
+    assert other.value == pytest.approx(sum((5, 4, 3, 2)) / 4 / 5)
+    assert difference.value == pytest.approx(2 / 5)
+    # All items change alike: what is left open is how the items not seen would.
+    assert 0 < difference.low < 2 / 5 < difference.high < 1
+    assert [e.value for e in change.plateau] == [1, 1, 0]
+    assert change.plateau[2].low < 0 < change.plateau[2].high
+
+
+# -- growth with M --------------------------------------------------------------------------------
+
+
+def test_growth_has_a_curve_for_every_number_of_candidates(scaling, of_scaling):
+    panels = curves.growth_panels(arms(scaling))
+    assert [panel.label for panel in panels] == [
+        "mine · sample · diseases · minilm", "mine · sample · diseases · ngram",
+    ]  # fmt: skip
+    assert [curve.label for curve in panels[0].curves] == ["M = 3", "M = 10", "RandS"]
+    assert {"M = 3", "M = 10"} <= set(texts(made(of_scaling)["appendix-m"].files["appendix-m.svg"]))
+
+
+# -- variants of the key --------------------------------------------------------------------------
+
+
+def test_the_advantage_is_told_with_and_without_variants(made_up):
+    attacks = {
+        "random": made_up.substitution("random", variants="mark"),
+        "near": made_up.substitution("pdws", -20.0, variants="mark"),
+    }
+
+    def outcome(i, spec):
+        return 1 if i % 2 or spec["sampler"] == "pdws" else None
+
+    run = made_up.MadeUp(attacks, outcome, wrong=0, valid=lambda i: i % 4 != 0)
+    (advantage,) = changes.advantages_of(arms(run))
+    assert [e.value for e in advantage.near] == [1.0, 0.75]
+    assert [e.value for e in advantage.random] == [0.5, 0.5]
+    assert [e.value for e in advantage.gain] == [0.5, 0.25]
+    assert advantage.gain[1].low < 0.25 < advantage.gain[1].high
+    figure = made(make(run, ["svg"]))["variants"]
+    assert any("50 % of the advantage is left" in note for note in figure.notes)
+    assert {"all successes", "valid successes only"} <= set(texts(figure.files["variants.svg"]))
+
+
+# -- cases ----------------------------------------------------------------------------------------
+
+
+def test_cases_show_what_was_replaced_and_escape_what_they_show(of_grid):
+    files = made(of_grid)["figure5"].files
+    page, latex = files["figure5.html"].decode(), files["figure5.tex"].decode()
+    assert page.count("<section>") == 2
+    assert page.count("<del>aspirin</del>") == page.count("<ins>") == 2
+    assert "his &lt;wife&gt;_1." in page
+    assert "http" not in page
+    assert latex.count(r"\begin{figure}") == latex.count(r"\end{figure}") == 2
+    assert latex.count(r"\textcolor{red}{aspirin}") == 2
+    assert r"his \textless{}wife\textgreater{}\_1." in latex
+    assert latex.count(r"$\checkmark$") == 4
+    assert "PDWS n &lt; 0" in page
+    assert "PDWS n &gt; 0" in page
+
+
+def test_the_appendix_has_up_to_three_cases_of_every_method_and_group(of_grid):
+    page = made(of_grid)["appendix-e"].files["appendix-e.html"].decode()
+    assert page.count("<section>") == 3 * 3 * 2  # random, near, far; drugs, diseases
+
+
+def test_doubtful_successes_come_last(made_up):
+    run = made_up.MadeUp(
+        {"near": made_up.substitution("pdws", -5.0)}, lambda i, s: 1, valid=lambda i: i == 20
+    )
+    page = made(make(run, ["svg"]))["figure5"].files["figure5.html"].decode()
+    assert "item q20" in page
+    assert "valid by rule" in page
+
+
+# -- index ----------------------------------------------------------------------------------------
+
+
+def test_the_index_lists_captions_and_what_was_not_made(of_grid):
+    text = index(of_grid, "grid")
+    assert text.startswith("# Tables and figures of grid\n")
+    for each in of_grid:
+        assert each.title in text
+    assert "Files: figure2.csv, figure2.pdf, figure2.png, figure2.svg" in text
+    assert "## Not made" in text
+
+
+def test_a_run_without_trials_fills_nothing(made_up):
+    run = made_up.MadeUp({}, lambda i, spec: None)
+    found = make(run)
+    assert not made(found)
+    assert set(skipped(found).values()) == {"the run holds no finished trial of an attack"}

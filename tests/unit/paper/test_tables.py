@@ -1,0 +1,203 @@
+"""Tables as LaTeX and CSV: their shape, their numbers, and what stands below them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+
+import pytest
+
+from medstress.report.paper.arms import arms_of
+from medstress.report.paper.latex import escape, latex_table
+from medstress.report.paper.layout import CSV_FIELDS, as_csv, percent
+from medstress.report.paper.rates import rates_of
+from medstress.report.paper.tables import table_1, table_2, table_rcap
+
+XL = {"name": "Flan-T5-xl", "backend": "python", "parameters": 3e9, "group": "generalist"}
+
+
+def arms(run):
+    return arms_of(run.summary, run.trials, run.manifest)
+
+
+def columns(line):
+    """How many columns a line of a tabular fills."""
+    cells = re.split(r"(?<!\\)&", line.removesuffix(r"\\"))
+    spans = [re.match(r"\s*\\multicolumn\{(\d+)\}", cell) for cell in cells]
+    return sum(int(span[1]) if span else 1 for span in spans)
+
+
+def check_latex(text):
+    """Balanced, every line as wide as the tabular says; returns the body's lines."""
+    assert text.count(r"\begin{") == text.count(r"\end{")
+    bare = re.sub(r"\\[\\{}%$&#_]", "", text)
+    assert bare.count("{") == bare.count("}")
+    assert text.isascii()
+    spec = re.search(r"\\begin\{tabular\}\{([lr]+)\}", text)[1]
+    inside = text.split(r"\toprule")[1].split(r"\bottomrule")[0]
+    lines = [line for line in inside.splitlines() if line.endswith(r"\\")]
+    assert lines
+    assert {columns(line) for line in lines} == {len(spec)}
+    return lines
+
+
+def rows(table):
+    return list(csv.DictReader(io.StringIO(as_csv(table.rows))))
+
+
+def test_table_1_has_a_line_a_victim_and_group(grid):
+    table = table_1(rates_of(arms(grid), 1), grid.summary)
+    lines = check_latex(latex_table(table))
+    assert len(lines) == 2 + 2
+    assert "mine & diseases" in lines[2]
+    assert "mine & drugs" in lines[3]
+    assert "published" not in latex_table(table)
+    assert [name for name, _ in table.heads[1]][2:] == [
+        "Acc", "RandS@1 (%)", "PDWS@1 n < 0 (%)", "PDWS@1 n > 0 (%)",
+    ]  # fmt: skip
+
+
+def test_where_n_is_chosen_the_whole_line_is_about_the_other_items(grid):
+    (rates, *_) = rates_of(arms(grid), 1)
+    assert rates.tuned
+    assert rates.n_items == 32
+    assert rates.baseline.accuracy.n == 32
+    counted = {estimate.n for estimate in rates.asr.values()}
+    assert counted == {round(32 * rates.baseline.accuracy.value)}
+    notes = table_1(rates_of(arms(grid), 1), grid.summary).notes
+    assert any("chosen on 20 % of the items" in note for note in notes)
+    assert any(note.startswith("Items: sample diseases 32") for note in notes)
+
+
+def test_as_published_all_items_stay_and_the_table_says_optimistic(grid):
+    rates = rates_of(arms(grid), 1, "as_published")
+    assert rates[0].n_items == 40
+    assert rates[0].choices["near"].n == -40.0
+    assert any("optimistic" in note for note in table_1(rates, grid.summary).notes)
+
+
+def test_the_csv_is_tidy_and_unrounded(grid):
+    table = table_1(rates_of(arms(grid), 1, "as_published"), grid.summary)
+    found = rows(table)
+    assert list(found[0]) == list(CSV_FIELDS)
+    near = [
+        r for r in found if (r["method"], r["quantity"], r["group"]) == ("near", "asr", "drugs")
+    ]
+    assert len(near) == 1
+    assert float(near[0]["value"]) == 22 / 32
+    assert float(near[0]["low"]) < 22 / 32 < float(near[0]["high"])
+    assert (near[0]["exponent"], near[0]["exponent_rule"]) == ("-40.0", "same items")
+    assert near[0]["interval"].startswith("Wilson")
+
+
+@pytest.mark.parametrize(
+    ("dataset", "victim", "shown"),
+    [
+        ("medmcqa", XL, True),
+        ("sample", XL, False),
+        ("medmcqa", {**XL, "model": "smollm2"}, False),
+        ("medmcqa", {**XL, "backend": "mock"}, False),
+    ],
+)
+def test_published_numbers_appear_only_where_victim_and_questions_match(
+    made_up, dataset, victim, shown
+):
+    attacks = {
+        "random": made_up.substitution("random"),
+        "near": made_up.substitution("pdws", -20.0),
+        "far": made_up.substitution("pdws", 20.0),
+    }
+    run = made_up.MadeUp(
+        attacks, lambda i, spec: 1 if i % 2 else None, victims=[victim], datasets=[dataset]
+    )
+    for table in (
+        table_1(rates_of(arms(run), 1), run.summary),
+        table_rcap(rates_of(arms(run), 1), run.summary, dataset, "rcap"),
+    ):
+        text = latex_table(table)
+        check_latex(text)
+        assert ("published" in text) == shown
+        published = [row for row in rows(table) if row["source"].startswith("published")]
+        assert bool(published) == shown
+        assert all(row["low"] == row["high"] == row["interval"] == "" for row in published)
+    if shown:
+        line = next(
+            line for line in table_1(rates_of(arms(run), 1), run.summary).lines if line.published
+        )
+        assert [cell.text for cell in line.cells[2:]] == [".265", "14.3", "19.6", "15.1"]
+        assert all(cell.small == "" for cell in line.cells)
+
+
+def test_table_2_crosses_methods_with_embeddings(scaling):
+    table = table_2(rates_of(arms(scaling), 8), scaling.summary)
+    check_latex(latex_table(table))
+    methods = ["RandS", "PDWS n < 0", "B-nearest", "zoo 10", "zoo 3"]
+    assert table.heads[0] == (("", 2), ("minilm", 5), ("ngram", 5))
+    assert [name for name, _ in table.heads[1]][2:] == methods * 2
+    (line,) = table.lines
+    found = [float(cell.text) for cell in line.cells[2:]]
+    eligible = range(8, 40)
+    within = 100 * sum(i % 3 != 0 and i % 12 < 8 for i in eligible) / len(eligible)
+    assert found[0] == pytest.approx(within, abs=0.05)
+
+
+def test_the_relative_change_equals_the_success_rate(grid):
+    rates = rates_of(arms(grid), 1)
+    for r in rates:
+        for method, asr in r.asr.items():
+            before, after = r.baseline.accuracy.value, r.after[method].value
+            assert (before - after) / before == pytest.approx(asr.value)
+    text = latex_table(table_rcap(rates, grid.summary, "sample", "rcap"))
+    assert len(check_latex(text)) == 2 + 1
+    assert "drugs questions" in text
+
+
+def test_a_victim_that_guesses_is_marked_and_named(made_up):
+    run = made_up.MadeUp(
+        {"random": made_up.substitution("random")}, lambda i, spec: 1, wrong=30, n_items=40
+    )
+    table = table_1(rates_of(arms(run), 1), run.summary)
+    assert table.lines[0].cells[2].text.endswith("†")
+    assert any(note.startswith("† Not above chance: mine on sample drugs") for note in table.notes)
+
+
+def test_a_run_that_is_not_complete_says_so(made_up):
+    run = made_up.MadeUp(
+        {"random": made_up.substitution("random")}, lambda i, spec: 1, complete=False
+    )
+    notes = table_1(rates_of(arms(run), 1), run.summary).notes
+    assert any("not complete" in note for note in notes)
+
+
+def test_arms_under_other_rules_stand_on_lines_of_their_own(made_up):
+    rules = ({"choices": "default", "variants": "exclude"},
+             {"choices": "as_published", "variants": "mark"})  # fmt: skip
+    attacks = {
+        f"{name} {i}": made_up.substitution(sampler, n, **rule)
+        for i, rule in enumerate(rules)
+        for name, sampler, n in (("random", "random", None), ("near", "pdws", -20.0))
+    }
+    run = made_up.MadeUp(attacks, lambda i, spec: 1 if i % 2 else None)
+    table = table_1(rates_of(arms(run), 1), run.summary)
+    check_latex(latex_table(table))
+    labels = [line.cells[2].text for line in table.lines]
+    # What follows from `choices` is not told again.
+    assert labels == ["choices = default", "choices = as_published"]
+
+
+@pytest.mark.parametrize("text", ["[drug]", "a & b", "50 %", "x_1", "{}", "$\\x", "~^", "#", "é"])
+def test_whatever_a_victim_is_called_the_table_stays_whole(made_up, text):
+    victim = {"name": text, "backend": "python"}
+    run = made_up.MadeUp(
+        {"random": made_up.substitution("random")}, lambda i, spec: 1, victims=[victim]
+    )
+    latex = latex_table(table_1(rates_of(arms(run), 1), run.summary))
+    check_latex(latex.replace("é", "e"))
+    assert not any(line.startswith("[") for line in latex.splitlines())
+
+
+def test_latex_is_escaped_and_per_cent_is_rounded_for_people_only():
+    assert escape("n < 0, 5 % & $x_1$") == r"n \textless{} 0, 5 \% \& \$x\_1\$"
+    assert percent(0.12345) == "12.3"
+    assert percent(None) == "–"

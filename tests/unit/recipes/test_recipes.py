@@ -1,0 +1,146 @@
+"""Every shipped recipe: read, checked without a model, run by a stand-in, drawn."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from medstress import recipes
+from medstress.cli.app import medstress_cli
+from medstress.experiment.reading import read_experiment
+from medstress.experiment.run import prepare
+from medstress.experiment.sources import find_source
+
+INTERFACE = {
+    "xian2024-table1",
+    "xian2024-table2",
+    "xian2025-appendix-e",
+    "xian2025-ablation",
+    "xian2025-appendix-m",
+    "xian2025-figure2",
+    "xian2025-figure3",
+    "xian2025-figure4",
+    "xian2025-figure5",
+    "xian2025-table1",
+    "xian2025-table2",
+}
+
+FILLS = {
+    "xian2024-table1": {"rcap.tex"},
+    "xian2024-table2": {"rcap.tex"},
+    "xian2025-ablation": {"figure4.svg"},
+    "xian2025-appendix-m": {"figure4.svg"},
+    "xian2025-appendix-e": {"appendix-e.html", "appendix-e.tex"},
+    "xian2025-figure2": {"figure2.svg"},
+    "xian2025-figure3": {"figure3.svg"},
+    "xian2025-figure4": {"figure4.svg", "figure4-embeddings.csv"},
+    "xian2025-figure5": {"figure5.html"},
+    "xian2025-table1": {"table1.tex", "table1.csv"},
+    "xian2025-table2": {"table2.tex", "table2.csv"},
+}
+"""What the figures of a small run must hold."""
+
+
+@pytest.fixture
+def small(tmp_path, monkeypatch):
+    """An empty folder with a small vocabulary, and the options that make a recipe quick."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
+    names = "\n".join(f"{a}{b}" for b in ("osis", "itis", "emia") for a in "abcdefghijklmnop")
+    (tmp_path / "names.txt").write_text(names, encoding="utf-8")
+
+    def options(name: str) -> list[str]:
+        raw = tomllib.loads(recipes.text_of(name))
+        budget = max(attack["budget"] for attack in raw["attack"])
+        changes = [
+            'victim.backend="mock"',
+            'entities.vocabulary="names.txt"',
+            "experiment.seeds=[0]",
+            f"attack.budget={min(budget, 8)}",
+        ]
+        if "analysis" in raw:
+            changes.append('analysis.embedder="ngram"')
+        for group in raw["entities"]:
+            if group["embedding"] == "minilm":
+                changes.append(f"entities.{group['name']}.embedding='ngram'")
+        return changes
+
+    return options
+
+
+def test_the_recipes_of_the_interface_are_there():
+    assert set(recipes.names()) >= INTERFACE
+
+
+@pytest.mark.parametrize("name", recipes.names())
+def test_a_recipe_is_complete(name):
+    raw = tomllib.loads(recipes.text_of(name))
+    assert raw["experiment"]["name"] == name
+    assert len(raw["experiment"]["seeds"]) >= 5
+    assert len(recipes.summary_of(name)) > 20
+    (victim,) = [v for v in raw["victim"] if v.get("use", True)]
+    assert victim["model"] == "smollm2"
+    assert len(raw["victim"]) > 1
+    assert all("/" in v["model"] for v in raw["victim"] if v is not victim)
+    assert [d["name"] for d in raw["dataset"] if d.get("use", True)] == ["sample"]
+    checked = read_experiment(Path(name))
+    assert checked.experiment.name == name
+
+
+@pytest.mark.parametrize("name", recipes.names())
+def test_every_entry_that_is_switched_off_is_told_from_the_others(name):
+    """`--set` reaches it by its name or label."""
+    raw = tomllib.loads(recipes.text_of(name))
+    for table in ("dataset", "entities", "victim", "attack"):
+        labels = [entry.get("label") or entry.get("name") for entry in raw[table]]
+        assert len(set(labels)) == len(labels)
+
+
+@pytest.mark.parametrize("name", sorted(FILLS))
+def test_a_recipe_runs_and_its_figures_are_made(small, name, capsys):
+    changes = [argument for change in small(name) for argument in ("--set", change)]
+    few = ["--limit", "24", "--quiet"]
+    assert medstress_cli(["run", name, "--dry-run", *few, *changes]) == 0
+    assert "queries: at most" in capsys.readouterr().out
+    assert medstress_cli(["run", name, "--out", "run", *few, *changes]) == 0
+    assert medstress_cli(["figures", "run", "--out", "figures", "--format", "svg"]) == 0
+    out, err = capsys.readouterr()
+    assert all(file in out for file in FILLS[name])
+    assert out.rstrip().endswith("index.md")
+    assert all(line.startswith("not made: ") for line in err.splitlines())
+
+
+def test_victims_and_data_are_exchanged_by_set():
+    changes = [
+        "victim.smollm2.use=false",
+        "victim.JSL-MedLM3-8Bv2.use=true",
+        "dataset.sample.use=false",
+        "dataset.medmcqa.use=true",
+        "dataset.medmcqa.path=q.parquet",
+    ]
+    found = read_experiment(Path("xian2025-table1"), changes)
+    assert [v.model for v in found.victim] == ["johnsnowlabs/JSL-MedLlama-3-8B-v2.0"]
+    assert [(d.name, d.path) for d in found.dataset] == [("medmcqa", "q.parquet")]
+
+
+# -- which text a name stands for -----------------------------------------------------------------
+
+
+def test_a_file_that_exists_wins_over_a_recipe_of_its_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert find_source("xian2025-table1").text == recipes.text_of("xian2025-table1")
+    assert find_source("xian2025-table1").base == tmp_path
+    (tmp_path / "xian2025-table1").mkdir()  # a folder is no experiment
+    assert find_source("xian2025-table1").text == recipes.text_of("xian2025-table1")
+    (tmp_path / "xian2025-table1").rmdir()
+    (tmp_path / "xian2025-table1").write_text("mine", encoding="utf-8")
+    assert find_source("xian2025-table1").text == "mine"
+
+
+def test_relative_paths_of_a_recipe_start_from_the_current_folder(small, tmp_path):
+    prepared = prepare("xian2025-figure5", limit=4, overrides=small("xian2025-figure5"))
+    assert prepared.base == tmp_path
+    assert len(prepared.groups[0].perturbations.names) == 48
+    assert prepared.given["experiment"] == recipes.text_of("xian2025-figure5")

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import json
+from xml.etree import ElementTree
+
+from medstress.outcomes import Verdict
+from medstress.report import render_report
+from medstress.report.second_answers import second_answer_plots
+
+
+def marked(samples, sampler: str, n_valid: int):
+    spec = json.dumps({"sampler": sampler, "n": None, "variants": "mark"})
+    return [
+        samples.trial(
+            i, trial_id=f"{sampler}{i}", attack=sampler, attack_spec=spec, item_id=str(i), seed=0,
+            group="drugs",
+            verdict=Verdict.FLIPPED if i < 9 else Verdict.HELD, valid=i < n_valid,
+        )
+        for i in range(12)
+    ]  # fmt: skip
+
+
+def test_the_figure_shows_both_rates_and_says_them(samples):
+    trials = marked(samples, "random", 9) + marked(samples, "nearest", 3)
+    ((svg, data),) = second_answer_plots(trials)
+    root = ElementTree.fromstring(svg)
+    assert "nearest .750, valid .250" in root.attrib["aria-label"]
+    texts = {"".join(text.itertext()) for text in root.iter("text")}
+    assert {"nearest", "random", "all successes", "valid successes"} <= texts
+    cells = {row[0].text: [cell.text for cell in row[1:]] for row in data.rows}
+    assert cells["random"] == [".750", ".750", "–", "–"]
+    assert cells["nearest"] == [".750", ".250", ".000", "\u2212.500"]
+
+
+def test_a_run_that_excludes_variants_has_no_such_section(samples):
+    assert list(second_answer_plots(samples.trials())) == []
+    page = render_report(samples.summary(), samples.trials(), samples.manifest())
+    assert "Second right answers" not in page
+
+
+def test_the_report_of_a_run_that_marks_them_has_it(samples):
+    trials = marked(samples, "random", 9) + marked(samples, "nearest", 3)
+    page = render_report(samples.summary(), trials, samples.manifest())
+    assert '<h2 id="second">Second right answers</h2>' in page
+    assert "second-0-data" in page

@@ -1,0 +1,213 @@
+"""Searches that go on after an invalid success, and searches that nothing ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from medstress.attacks import EntitySubstitution
+from medstress.attacks.protocol import Validity
+from medstress.calls import Chosen, Failure, Reply
+from medstress.errors import TrialError
+from medstress.outcomes import Outcome, Verdict
+from medstress.queries import Ask, Predict
+from medstress.scheduler.live import as_record
+from medstress.scheduler.result import TrialResult
+from medstress.scheduler.trial import Need, Purpose, Trial, conduct
+from medstress.testing import PerturbationTable, tiny_questions, tiny_resources
+
+ITEM = tiny_questions(1)[0]
+KEY = ITEM.key_text.lower()
+NAMES = ("one", f"{KEY} two", "three", f"{KEY} four", "five")
+RESOURCES = tiny_resources(PerturbationTable(NAMES))
+RIGHT, WRONG, ODD = Chosen(answer="A"), Chosen(answer="B"), Chosen(text="?")
+
+Make = Callable[..., Any]
+
+
+def play(trial: Trial, errs: dict[str, Reply], again: Reply = WRONG) -> tuple[list[Need], Any]:
+    """Drive a trial against a victim that answers RIGHT but for candidates with these names."""
+    flow, needs = conduct(trial), []
+    try:
+        need = next(flow)
+        while True:
+            needs.append(need)
+            assert need.candidate is not None
+            shown = {option.lower() for option in need.candidate.options}
+            found = [reply for name, reply in errs.items() if name in shown]
+            reply = found[0] if found else RIGHT
+            if found and need.purpose is Purpose.FLIP_CHECK:
+                reply = again
+            need = flow.send((reply,))
+    except StopIteration as stop:
+        return needs, stop.value
+
+
+@pytest.fixture
+def attacked(trial_of: Make) -> Callable[..., tuple[list[Need], TrialResult]]:
+    def run(
+        errs: dict[str, Reply], again: Reply = WRONG, **given: Any
+    ) -> tuple[list[Need], TrialResult]:
+        attack = EntitySubstitution(**{"sampler": "nearest", "variants": "mark", **given})
+        return play(trial_of(attack, resources=RESOURCES), errs, again)
+
+    return run
+
+
+def test_the_search_goes_on_after_an_invalid_success(attacked: Make) -> None:
+    needs, result = attacked({f"{KEY} two": WRONG, "three": WRONG})
+    assert result.verdict is Verdict.FLIPPED
+    assert (result.first_success, result.first_valid_success, result.n_asked) == (2, 3, 3)
+    assert (result.valid, result.validity_reason) == (True, "rule")
+    assert result.variant_class == "key_plus_words"
+    assert result.censored is False
+    assert result.pick is not None
+    assert result.first_pick is not None
+    assert result.pick.edits[0].replacement == "Three"
+    assert result.first_pick.edits[0].replacement.lower() == f"{KEY} two"
+    checks = [need.query for need in needs if need.purpose is Purpose.FLIP_CHECK]
+    assert checks == [2, 3]
+
+
+def test_without_a_valid_success_the_budget_is_used(attacked: Make) -> None:
+    _, result = attacked({f"{KEY} two": WRONG, f"{KEY} four": WRONG}, budget=4)
+    assert (result.first_success, result.first_valid_success, result.n_asked) == (2, None, 4)
+    assert (result.valid, result.validity_reason) == (False, "key_plus_words")
+    assert result.censored is False  # it looked as far as it might
+    assert result.pick is result.first_pick
+
+
+def test_a_valid_success_ends_the_search_at_once(attacked: Make) -> None:
+    needs, result = attacked({"one": WRONG, "three": WRONG})
+    assert (result.first_success, result.first_valid_success, result.n_asked) == (1, 1, 1)
+    assert [need.query for need in needs] == [0, 1, 1]
+
+
+def test_a_search_that_ends_at_an_invalid_success_is_censored(attacked: Make) -> None:
+    _, result = attacked({f"{KEY} two": WRONG, "three": WRONG}, continue_on_invalid=False)
+    assert (result.first_success, result.first_valid_success, result.n_asked) == (2, None, 2)
+    assert (result.verdict, result.valid, result.censored) == (Verdict.FLIPPED, False, True)
+
+
+def test_a_search_that_had_no_query_left_is_not_censored(attacked: Make) -> None:
+    _, result = attacked({f"{KEY} two": WRONG}, continue_on_invalid=False, budget=2)
+    assert (result.n_asked, result.censored) == (2, False)
+
+
+def test_a_smaller_budget_is_a_prefix_of_a_larger_one(attacked: Make) -> None:
+    errs = {f"{KEY} two": WRONG, f"{KEY} four": WRONG, "five": WRONG}
+    _, longest = attacked(errs, budget=5)
+    assert (longest.first_success, longest.first_valid_success) == (2, 5)
+    for budget in range(1, 6):
+        _, result = attacked(errs, budget=budget)
+        assert result.first_success == (2 if budget >= 2 else None)
+        assert result.first_valid_success == (5 if budget >= 5 else None)
+
+
+@pytest.mark.parametrize(
+    ("again", "repeats"), [(WRONG, True), (RIGHT, False), (Failure(error="gone"), None)]
+)
+def test_both_successes_must_repeat(attacked: Make, again: Reply, repeats: bool | None) -> None:
+    _, result = attacked({f"{KEY} two": WRONG, "three": WRONG}, again)
+    assert result.repeats is repeats
+
+
+def test_exhaustive_asks_on_whatever_succeeds(attacked: Make) -> None:
+    needs, result = attacked({f"{KEY} two": WRONG, "three": WRONG, "five": ODD},
+                             sampler="exhaustive")  # fmt: skip
+    assert (result.first_success, result.first_valid_success, result.n_asked) == (2, 3, 5)
+    assert (result.n_unreadable, result.verdict) == (1, Verdict.FLIPPED)
+    assert [need.query for need in needs if need.purpose is Purpose.ATTACK] == [1, 2, 3, 4, 5]
+    assert result.repeats is True
+
+
+def test_an_unreadable_answer_is_a_success_where_asked_for(attacked: Make) -> None:
+    _, result = attacked({"one": ODD}, unreadable_is_success=True)
+    assert (result.verdict, result.first_success, result.n_unreadable) == (Verdict.FLIPPED, 1, 1)
+    _, result = attacked({"one": ODD})
+    assert (result.verdict, result.n_unreadable) == (Verdict.HELD, 1)
+
+
+def test_a_target_is_reached_by_its_letter_alone(attacked: Make) -> None:
+    _, result = attacked({"one": WRONG}, goal="C")
+    assert result.verdict is Verdict.HELD
+    _, result = attacked({"one": Chosen(answer="C")}, goal="C")
+    assert (result.verdict, result.first_success) == (Verdict.FLIPPED, 1)
+
+
+def test_a_success_before_a_failure_stands_and_is_censored(attacked: Make) -> None:
+    gone = Failure(error="the server is gone")
+    _, result = attacked({f"{KEY} two": WRONG, "three": gone})
+    assert (result.verdict, result.first_success, result.n_asked) == (Verdict.FLIPPED, 2, 3)
+    assert (result.first_valid_success, result.censored) == (None, True)
+    assert result.note == "the server is gone"
+
+
+def test_a_probe_counts_and_is_never_a_success(
+    by_hand: Make, trial_of: Make, query_of: Make
+) -> None:
+    told = []
+
+    def body(item: Any, rng: Any) -> Any:
+        told.append((yield Ask((Predict(query_of("bad").candidate, probe=True),))))
+        told.append((yield Ask((query_of("bad"),))))
+
+    _, result = play(trial_of(by_hand(body=body)), {"bad": WRONG})
+    ((probe,),) = told
+    assert (probe.outcome, probe.is_success, probe.reached_goal) == (Outcome.WRONG, False, False)
+    assert (result.first_success, result.n_asked) == (2, 2)
+
+
+def test_an_attack_learns_of_a_success_after_which_the_search_goes_on(
+    by_hand: Make, trial_of: Make, query_of: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attack = by_hand(("bad",), ("bad",))
+    monkeypatch.setattr(type(attack), "search_on", "always", raising=False)
+    _, result = play(trial_of(attack), {"bad": WRONG})
+    assert [(p.is_success, p.reached_goal) for (p,) in attack.told] == [(True, False)] * 2
+    assert (result.first_success, result.n_asked) == (1, 2)
+
+
+def test_of_unknown_validity_the_search_does_not_go_on(
+    by_hand: Make, trial_of: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attack = by_hand(("bad",), ("bad",))
+    monkeypatch.setattr(type(attack), "search_on", "invalid", raising=False)
+    monkeypatch.setattr(type(attack), "validity", lambda *_: Validity(), raising=False)
+    _, result = play(trial_of(attack), {"bad": WRONG})
+    assert (result.n_asked, result.valid, result.first_valid_success) == (1, None, None)
+
+
+def test_an_attack_that_cannot_go_on_fails_its_trial_with_its_own_sentence(
+    by_hand: Make, trial_of: Make
+) -> None:
+    def body(item: Any, rng: Any) -> Any:
+        raise TrialError("it needs scores")
+        yield
+
+    _, result = play(trial_of(by_hand(body=body)), {})
+    assert (result.verdict, result.at, result.note) == (Verdict.FAILED, "attack", "it needs scores")
+
+
+def test_what_was_left_out_is_recorded(attacked: Make) -> None:
+    _, result = attacked({}, variants="exclude")
+    assert result.n_excluded == {"key_plus_words": 2}
+    _, result = attacked({}, variants="exclude", max_edit_distance=8)
+    assert result.n_excluded is not None
+    assert result.n_excluded.keys() == {"edit_distance", "key_plus_words"} or (
+        result.n_excluded == {"key_plus_words": 2}
+    )
+    _, result = attacked({})
+    assert result.n_excluded == {}
+
+
+def test_the_first_success_is_stored_apart_only_where_it_is_not_the_pick(attacked: Make) -> None:
+    _, result = attacked({f"{KEY} two": WRONG, "three": Chosen(answer="C")})
+    record = as_record(result)
+    assert record["first_after"][0] == "B"
+    assert record["after"][0] == "C"
+    assert record["first_edits"] != record["edits"]
+    _, result = attacked({"one": WRONG})
+    assert not {"first_after", "first_edits", "censored"} & as_record(result).keys()
