@@ -40,7 +40,7 @@ def plot_words(
                 continue
             _panel(axes, shown[i], size)
             canvas.title(
-                axes, shown[i].label, i if len(shown) > 1 else None, limit=int(5 + 7 * size[1])
+                axes, shown[i].label, i if len(shown) > 1 else None, limit=int(5 + 6 * size[1])
             )
             axes.set_xlabel("words inserted")
             if i % n_columns == 0:

@@ -52,7 +52,7 @@ def panels_of(arms: Sequence[Arm], rows: Sequence[Mapping[str, Any]]) -> list[Wo
     varying = [i for i in (2, 0, 1) if len({key[i] for key in known}) > 1]
     return [
         WordPanel(
-            label=" · ".join((key[3], *(key[i] for i in varying))),
+            label=" · ".join((_short(key[3]), *(key[i] for i in varying))),
             arm=by_key[key],
             cells={_cell(row): estimate_of(row["asr_at_1"]) for row in found},
             n_items={_cell(row): row["n_items"] for row in found},
@@ -87,6 +87,11 @@ def csv_rows(panels: Iterable[WordPanel]) -> list[dict[str, Any]]:
             row = csv_row(estimate, **labels, **size, n_items=panel.n_items[cell])
             rows.append({name: row[name] for name in CSV_FIELDS})
     return rows
+
+
+def _short(attack: str) -> str:
+    """A label that was not given begins with the attack's name; its parameters tell more."""
+    return attack.removeprefix("entity_substitution ")
 
 
 def _cell(row: Mapping[str, Any]) -> tuple[int, int]:
