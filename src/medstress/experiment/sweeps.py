@@ -10,25 +10,27 @@ from medstress.calls import Answer
 from medstress.experiment.rows import Prompts
 from medstress.items import Candidate
 from medstress.metrics.arms import spec_of
-from medstress.metrics.counts import is_eligible
 from medstress.metrics.coverage import Swept
-from medstress.outcomes import Outcome
+from medstress.outcomes import Outcome, Verdict
 from medstress.rows import TrialRow
 from medstress.store.codec import decode_answer, decode_edits
 from medstress.store.reader import RunReader
+
+_ENDED = (Verdict.FLIPPED, Verdict.HELD)
 
 
 def sweeps(
     reader: RunReader, rows: Sequence[TrialRow], items: Mapping[int, tuple[str, Any]]
 ) -> Iterator[Swept]:
-    """What every eligible trial of an `exhaustive` attack found, query by query.
+    """What every trial of an `exhaustive` attack found, query by query.
 
-    A query that was not answered readably counts as not wrong.
+    A query that was not answered readably counts as not wrong. A trial that did not end is left
+    out: it asked the nearest names alone. So are deletions, which probe and put no name in.
     """
     chosen = {
         row.trial_id: row
         for row in rows
-        if is_eligible(row) and spec_of([row]).get("sampler") == "exhaustive"
+        if row.verdict in _ENDED and spec_of([row]).get("sampler") == "exhaustive"
     }
     if not chosen:
         return
@@ -45,13 +47,17 @@ def sweeps(
         row, item = chosen[one.trial_id], items[one.item][1]
         wrong = []
         for query in sorted(queries):
-            candidate = Candidate(item=item, edits=decode_edits(edits[trial, query]))
+            put_in = decode_edits(edits[trial, query])
+            if not all(edit.replacement for edit in put_in):
+                continue
+            candidate = Candidate(item=item, edits=put_in)
             outcome = prompts.outcome(row.victim, candidate, queries[query])
             wrong.append(outcome is Outcome.WRONG)
-        yield Swept(
-            place=(row.dataset, row.group, row.victim),
-            attack=row.attack,
-            item_id=row.item_id,
-            wrong=tuple(wrong),
-            distances=tuple(one.result.get("distances", ())),
-        )
+        if wrong:
+            yield Swept(
+                place=(row.dataset, row.group, row.victim),
+                attack=row.attack,
+                item_id=row.item_id,
+                wrong=tuple(wrong),
+                distances=tuple(one.result.get("distances", ())),
+            )

@@ -8,12 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from medstress.metrics.arms import Place, place_fields
 from medstress.metrics.resampling import clustered_wilson, ratio
 
 BINS = 20
 """Classes of equally many names, from the nearest to the farthest."""
+
+MOST_ITEMS = 100
+"""Items of a sweep that are told one by one; all count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +84,8 @@ def sweep_rows(swept: Iterable[Swept]) -> list[dict[str, Any]]:
     """Rows of `analysis.sweeps`: success by distance, for `exhaustive` attacks.
 
     The names of an item, nearest first, fall into 20 classes of equally many; `from` and `to`
-    are shares of that order, `distance` the mean h at the ends of the class over items.
+    are shares of that order, `distance` the mean h at the ends of the class over items. `items`
+    tells the first `MOST_ITEMS` items one by one; a class that has no name is null there.
     """
     arms: dict[tuple[Place, str], list[Swept]] = defaultdict(list)
     for one in swept:
@@ -100,8 +105,16 @@ def sweep_rows(swept: Iterable[Swept]) -> list[dict[str, Any]]:
         n_asked = sum(len(one.wrong) for one in items)
         n_wrong = sum(sum(one.wrong) for one in items)
         counts = {"n_items": len(items), "n_asked": n_asked, "n_wrong": n_wrong}
-        rows.append({**head, **counts, "classes": classes})
+        told = sorted(zip(items, cells, strict=True), key=lambda pair: pair[0].item_id)
+        each = [_item(one, shares) for one, shares in told[:MOST_ITEMS]]
+        rows.append({**head, **counts, "classes": classes, "items": each})
     return rows
+
+
+def _item(one: Swept, cells: Sequence[NDArray[np.float64]]) -> dict[str, Any]:
+    distances = list(one.distances) if len(one.distances) == BINS + 1 else None
+    success = [float(cell.mean()) if cell.size else None for cell in cells]
+    return {"item_id": one.item_id, "distances": distances, "success": success}
 
 
 def _union(known: Tried | None, one: Tried) -> Tried:

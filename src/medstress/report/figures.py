@@ -208,6 +208,42 @@ def budget_curves(curves: Sequence[Curve], title: str, name: str) -> str:
     return _svg(draw, width=4.2, height=height, name=name, label=label)
 
 
+def distance_plot(
+    points: Sequence[tuple[float, Estimate]], title: str, name: str, by_distance: bool
+) -> str:
+    """Draw the share of names on which the victim errs against their distance to the key.
+
+    Args:
+        points: (middle of a class of names, share), nearest first; at least one.
+        title: what the panel holds.
+        name: prefix of the identifiers in the SVG, unique on the page.
+        by_distance: whether places are distances; shares of the order where not.
+    """
+    place = "distance to the key" if by_distance else "names, nearest first (share)"
+
+    def draw(figure: Figure) -> None:
+        axes = figure.add_axes((0.12, 0.62 / 2.75, 0.85, 1 - 0.92 / 2.75))
+        xs, shares = [x for x, _ in points], [share for _, share in points]
+        axes.plot(
+            xs, [e.value for e in shares], "o-", color=_SERIES[0], linewidth=1.7, markersize=4.5
+        )
+        lows, highs = [e.low for e in shares], [e.high for e in shares]
+        axes.fill_between(xs, lows, highs, color=_SERIES[0], alpha=0.13, linewidth=0)
+        axes.set_title(shorten(title, 48), parse_math=False, fontsize=10, loc="left", color=_INK)
+        axes.set_ylim(-0.03, 1.03)
+        axes.set_xlabel(place)
+        axes.set_ylabel("share of names")
+        _rate_axis(axes.yaxis)
+        _calm(axes, grid="y")
+
+    first, last = (decimal(points[i][1].value) for i in (0, -1))
+    label = (
+        f"Share of names on which the victim errs, by {place}, {shorten(title, 120)}: "
+        f"nearest class {first}, farthest {last}."
+    )
+    return _svg(draw, width=4.2, height=2.75, name=name, label=label)
+
+
 def _curve(axes: Axes, curve: Curve, i: int) -> None:
     budgets = [budget for budget, _ in curve.points]
     estimates = [estimate for _, estimate in curve.points]

@@ -17,6 +17,7 @@ from medstress.outcomes import Verdict
 from medstress.report import examples, figures, formats, overview, sections
 from medstress.report.formats import as_text
 from medstress.report.second_answers import second_answer_plots
+from medstress.report.sweeps import sweep_plots
 from medstress.report.tables import Cell, Row, Table, number, short_labels
 from medstress.report.tuning import tuning_tables
 from medstress.rows import TrialRow
@@ -72,6 +73,10 @@ def render_report(
             forest=_forest(rows),
             curves=list(_curves(rows)),
             second_answers=[Plot(svg=svg, data=data) for svg, data in second_answer_plots(trials)],
+            sweeps=[
+                (Plot(svg=svg, data=data), said)
+                for svg, data, said in sweep_plots(summary.get("analysis"))
+            ],
             **_trial_lists(summary, trials),
         )
     )

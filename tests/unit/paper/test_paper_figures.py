@@ -58,6 +58,8 @@ def test_what_a_run_cannot_fill_is_named_with_the_reason(of_grid):
         "appendix-m": "needs DiscreteZOO with two numbers of candidates or more",
         "variants": 'needs PDWS near and random sampling with variants = "mark" '
         '(choices = "as_published")',
+        "sweeps": 'needs an attack with sampler = "exhaustive" that finished an item',
+        "words": "the run holds no table of words replaced and inserted",
         "analysis": "the run holds no analyses",
     }
 
@@ -316,3 +318,105 @@ def test_a_run_without_trials_fills_nothing(made_up):
     found = make(run)
     assert not made(found)
     assert set(skipped(found).values()) == {"the run holds no finished trial of an attack"}
+
+
+# -- every name asked, and words ------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def swept(made_up):
+    """Two groups of which one keeps no distances, as after a run that was stopped."""
+    attacks = {"all": made_up.substitution("exhaustive")}
+    groups = [("drugs", "drugs", "ngram"), ("diseases", "diseases", "ngram")]
+    run = made_up.MadeUp(attacks, lambda i, spec: 1, groups=groups)
+
+    def estimate(value):
+        return {"value": value, "n": 90, "low": value / 2, "high": (1 + value) / 2, "method": "w"}
+
+    def row(group, n_items, far):
+        edges = [i / 20 for i in range(21)]
+        classes = [
+            {"from": a, "to": a + 0.05, "distance": [2 * a, 2 * a + 0.1] if far else None,
+             "success": estimate(a)}
+            for a in edges[:-1]
+        ]  # fmt: skip
+        items = [
+            {"item_id": f"q{i}", "distances": [2 * a for a in edges] if far else None,
+             "success": [None, *edges[1:-1]]}
+            for i in range(n_items)
+        ]  # fmt: skip
+        head = {"dataset": "sample", "group": group, "victim": "mine", "attack": "all"}
+        counts = {"n_items": n_items, "n_asked": 1800, "n_wrong": 900}
+        return {**head, **counts, "classes": classes, "items": items}
+
+    def coverage(group):
+        head = {"dataset": "sample", "group": group, "victim": "mine", "attack": "all"}
+        statement = "every allowed name was tried on every item"
+        counts = {"n_distinct": 1800, "n_names": 2000, "share_of_vocabulary": 0.9}
+        return {**head, **counts, "statement": statement}
+
+    def cell(group, replaced, inserted, value):
+        head = {"dataset": "sample", "group": group, "victim": "mine", "attack": "all"}
+        size = {"words_replaced": replaced, "words_inserted": inserted}
+        return {**head, **size, "n_items": 90, "asr_at_1": estimate(value)}
+
+    def analysis(*sweeps):
+        return {
+            "sweeps": list(sweeps),
+            "coverage": [coverage("drugs"), coverage("diseases")],
+            "words": [
+                cell("drugs", 1, 6, 0.4),
+                cell("drugs", 2, 1, 0.8),
+                cell("diseases", 1, 1, 0),
+            ],
+        }
+
+    return run, row, lambda *sweeps: {**run.summary, "analysis": analysis(*sweeps)}
+
+
+def test_a_sweep_has_a_thin_line_an_item_a_colour_a_group_and_its_coverage(swept):
+    run, row, summary = swept
+    both = summary(row("drugs", 3, True), row("diseases", 2, True))
+    found = made(make(run, ["svg"], both))["sweeps"]
+    svg = found.files["sweeps.svg"]
+    said = texts(svg)
+    for text in ("drugs", "diseases", "distance to the key", "names on which it errs (%)"):
+        assert text in said
+    for colour, n_items in ((b"#0072b2", 3), (b"#c84c00", 2)):
+        assert (
+            len(
+                re.findall(b"stroke: %s; stroke-opacity: 0\\.\\d+; stroke-width: 0.6" % colour, svg)
+            )
+            == n_items
+        )
+    assert any(
+        "mine · sample · drugs: 3 items, 900 of 1,800 questions answered wrong; every allowed name "
+        "was tried on every item, 1,800 of the 2,000 of the vocabulary (90.0 %)." in note
+        for note in found.notes
+    )
+    assert not any("no interval" in note for note in found.notes)
+    lines = list(csv.DictReader(io.StringIO(found.files["sweeps.csv"].decode())))
+    assert len(lines) == 20 * (1 + 3 + 1 + 2)
+    assert (lines[1]["class"], lines[1]["distance_from"], lines[1]["value"]) == ("2", "0.1", "0.05")
+    assert (lines[20]["item"], lines[20]["value"], lines[20]["low"]) == ("q0", "", "")
+
+
+def test_a_sweep_of_one_item_has_no_interval_and_without_distances_it_has_ranks(swept):
+    run, row, summary = swept
+    found = made(make(run, ["svg"], summary(row("drugs", 1, False))))["sweeps"]
+    assert "names, nearest to the key first (share)" in texts(found.files["sweeps.svg"])
+    assert any("no interval is drawn" in note for note in found.notes)
+    assert any("keeps no distances" in note for note in found.notes)
+
+
+def test_words_are_a_cell_each_with_success_and_count(swept):
+    run, _, summary = swept
+    found = made(make(run, ["svg"], summary()))["words"]
+    said = texts(found.files["words.svg"])
+    for text in ("40", "80", "0", "(90)", "6+", "(a) all · drugs", "(b) all · diseases"):
+        assert text in said
+    lines = list(csv.DictReader(io.StringIO(found.files["words.csv"].decode())))
+    assert [(x["words_replaced"], x["words_inserted"], x["value"]) for x in lines] == [
+        ("1", "6", "0.4"), ("2", "1", "0.8"), ("1", "1", "0"),
+    ]  # fmt: skip
+    assert "sweeps" in skipped(make(run, ["svg"], summary()))

@@ -6,7 +6,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from medstress.report.paper import cases, changes, curves, notes, regimes, sizes, tables
+from medstress.report.paper import (
+    cases,
+    changes,
+    curves,
+    notes,
+    regimes,
+    sizes,
+    sweeps,
+    tables,
+    word_cells,
+)
 from medstress.report.paper.arms import Arm, arms_of
 from medstress.report.paper.change_table import advantage_rows, advantage_summary, change_table
 from medstress.report.paper.latex import latex_table
@@ -15,6 +25,8 @@ from medstress.report.paper.plot_advantages import plot_advantages
 from medstress.report.paper.plot_curves import plot_curves
 from medstress.report.paper.plot_regimes import plot_regimes
 from medstress.report.paper.plot_sizes import plot_sizes
+from medstress.report.paper.plot_sweeps import plot_sweeps
+from medstress.report.paper.plot_words import plot_words
 from medstress.report.paper.rates import has_choice, rates_of
 from medstress.rows import TrialRow
 
@@ -241,6 +253,29 @@ def _variants(run: _Run, name: str, title: str) -> Iterator[Made]:
     yield _figure(name, title, files, said, as_csv(advantage_rows(found)))
 
 
+def _sweeps(run: _Run, name: str, title: str) -> Iterator[Made]:
+    panels = sweeps.panels_of(run.arms, run.analysis("sweeps"), run.analysis("coverage"))
+    if not panels:
+        raise _Lacks('needs an attack with sampler = "exhaustive" that finished an item')
+    used = [sweep.arm for panel in panels for sweep in panel.sweeps]
+    said = [*sweeps.sentences(panels), *notes.of_cells(used, run.summary)]
+    files = plot_sweeps(panels, said, run.formats)
+    data = as_csv(sweeps.csv_rows(panels), sweeps.CSV_FIELDS)
+    yield _figure(name, title, files, said, data)
+
+
+def _words(run: _Run, name: str, title: str) -> Iterator[Made]:
+    panels = word_cells.panels_of(run.arms, run.analysis("words"))
+    if not panels:
+        raise _Lacks("the run holds no table of words replaced and inserted")
+    used = [panel.arm for panel in panels]
+    said = [*word_cells.sentences(panels), *notes.of_cells(used, run.summary)]
+    files = plot_words(panels, said, run.formats)
+    yield _figure(
+        name, title, files, said, as_csv(word_cells.csv_rows(panels), word_cells.CSV_FIELDS)
+    )
+
+
 def _analyses(run: _Run, name: str, title: str) -> Iterator[Made]:
     files = {
         f"{name}-{key.replace('_', '-')}.csv": as_csv(flat, list(flat[0])).encode()
@@ -266,6 +301,8 @@ _MAKERS: tuple[tuple[str, str, _Maker], ...] = (
     ("appendix-e", "Appendix E, cases", _appendix_e),
     ("appendix-m", "Growth with the number of candidates M", _appendix_m),
     ("variants", "What is left of the near regime without variants of the key", _variants),
+    ("sweeps", "Success by distance, every name asked", _sweeps),
+    ("words", "Success by words replaced and inserted", _words),
     ("analysis", "Analyses, as numbers", _analyses),
 )
 

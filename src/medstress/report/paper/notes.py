@@ -13,6 +13,7 @@ from medstress.report.paper.rates import Rates
 INTERVALS = (
     "Intervals: 95 %; Wilson where each item occurs once, else a bootstrap that draws whole items."
 )
+INTERVALS_OF_CELLS = "Intervals: 95 %, Wilson's at the effective sample size, as items repeat."
 OPTIMISTIC = (
     "n is the maximum over the grid on the same items that are reported, as in the paper: "
     "optimistic."
@@ -68,6 +69,11 @@ def of_arms(arms: Sequence[Arm], summary: Mapping[str, Any]) -> list[str]:
         *chance_notes(clean.items()),
         *state(summary),
     ]
+
+
+def of_cells(arms: Sequence[Arm], summary: Mapping[str, Any]) -> list[str]:
+    """Sentences below a figure whose shares count an item more than once."""
+    return [INTERVALS_OF_CELLS if note == INTERVALS else note for note in of_arms(arms, summary)]
 
 
 def choice_notes(rates: Iterable[Rates]) -> list[str]:

@@ -1,0 +1,66 @@
+"""Draws success by distance: a thin line an item, a thick one with its interval over items."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from medstress.report.paper import canvas
+from medstress.report.paper.sweeps import BY_DISTANCE, BY_ORDER, Sweep, SweepPanel
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLUMNS = 2
+
+
+def plot_sweeps(
+    panels: Sequence[SweepPanel], notes: Sequence[str], formats: Sequence[str]
+) -> dict[str, bytes]:
+    """Draw the panels, two side by side.
+
+    Args:
+        panels: at least one.
+        notes: sentences below.
+        formats: of the files.
+    """
+    n_columns = min(COLUMNS, len(panels))
+    n_rows = -(-len(panels) // COLUMNS)
+
+    def build(figure: Figure) -> None:
+        grid = figure.subplots(n_rows, n_columns, squeeze=False)
+        handles: dict[str, Any] = {}
+        for i, axes in enumerate(grid.flat):
+            if i >= len(panels):
+                axes.set_visible(False)
+                continue
+            for k, sweep in enumerate(panels[i].sweeps):
+                _sweep(axes, sweep, panels[i].by_distance, k)
+                handles.setdefault(sweep.arm.place.entity, axes.lines[-1])
+            axes.set_ylim(-3, 103)
+            axes.set_xlabel(BY_DISTANCE if panels[i].by_distance else BY_ORDER)
+            if i % n_columns == 0:
+                axes.set_ylabel("names on which it errs (%)")
+            canvas.title(axes, panels[i].label, i if len(panels) > 1 else None, limit=46)
+            canvas.calm(axes)
+        canvas.legend(figure, list(handles.values()), list(handles), 6)
+
+    return canvas.draw(
+        build, width=max(4.6, 3.6 * n_columns), height=0.5 + 2.6 * n_rows,
+        notes=notes, formats=formats,
+    )  # fmt: skip
+
+
+def _sweep(axes: Axes, sweep: Sweep, by_distance: bool, k: int) -> None:
+    colour = canvas.ENTITY_COLOURS.get(sweep.arm.place.entity, canvas.SERIES[2 + k % 6])
+    alone = sweep.row["n_items"] == 1
+    if not alone:
+        alpha = min(0.6, max(0.15, 1.2 / len(sweep.told) ** 0.5))
+        for line in sweep.lines(by_distance):
+            xs, ys = [x for x, _ in line], [100 * y for _, y in line]
+            axes.plot(xs, ys, color=colour, linewidth=0.6, alpha=alpha)
+    canvas.band(
+        axes, sweep.mean(by_distance), 100.0, shade=0.0 if alone else 0.16, color=colour,
+        linewidth=1.5, marker=canvas.MARKERS[k % len(canvas.MARKERS)], markersize=3,
+    )  # fmt: skip

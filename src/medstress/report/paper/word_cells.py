@@ -1,0 +1,98 @@
+"""Success of the first query by words replaced and words inserted: cells and sentences."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from medstress.metrics.edits import MOST_WORDS
+from medstress.metrics.estimates import Estimate
+from medstress.report.paper.arms import Arm, estimate_of
+from medstress.report.paper.layout import csv_row
+
+CSV_FIELDS = (
+    "victim", "dataset", "group", "embedding", "rule", "attack", "words_replaced",
+    "words_inserted", "n_items", "value", "low", "high", "n", "interval",
+)  # fmt: skip
+MOST_PANELS = 12
+"""Panels that are drawn; the CSV has all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WordPanel:
+    """One attack in one place."""
+
+    label: str
+    """Attack, group, and what else tells panels apart."""
+    arm: Arm
+    """Which."""
+    cells: Mapping[tuple[int, int], Estimate]
+    """Success of the first query by (words replaced, words inserted)."""
+    n_items: Mapping[tuple[int, int], int]
+    """Items of each cell."""
+
+
+def panels_of(arms: Sequence[Arm], rows: Sequence[Mapping[str, Any]]) -> list[WordPanel]:
+    """One panel for each attack and place, in the order of the rows.
+
+    Args:
+        arms: of the run.
+        rows: of `analysis.words`.
+    """
+    by_key = {
+        (arm.place.dataset, arm.group, arm.place.victim.label, arm.attack): arm for arm in arms
+    }
+    cells: dict[tuple[str, ...], list[Mapping[str, Any]]] = defaultdict(list)
+    for row in rows:
+        cells[row["dataset"], row["group"], row["victim"], row["attack"]].append(row)
+    known = {key: found for key, found in cells.items() if key in by_key}
+    # The attack always, and of the others what differs between panels.
+    varying = [i for i in (2, 0, 1) if len({key[i] for key in known}) > 1]
+    return [
+        WordPanel(
+            label=" · ".join((_short(key[3]), *(key[i] for i in varying))),
+            arm=by_key[key],
+            cells={_cell(row): estimate_of(row["asr_at_1"]) for row in found},
+            n_items={_cell(row): row["n_items"] for row in found},
+        )
+        for key, found in known.items()
+    ]
+
+
+def sentences(panels: Sequence[WordPanel]) -> list[str]:
+    """What the figure's caption says of its cells."""
+    found = [
+        "Cells: success of the first query in per cent, below it the number of first queries. "
+        f"{MOST_WORDS}+ is {MOST_WORDS} words and more; empty cells did not occur. The CSV has the "
+        "intervals; a cell of few queries says little."
+    ]
+    if len(panels) > MOST_PANELS:
+        found.append(f"The first {MOST_PANELS} of {len(panels)} panels are drawn; the CSV has all.")
+    return found
+
+
+def csv_rows(panels: Iterable[WordPanel]) -> list[dict[str, Any]]:
+    """The numbers of the figure."""
+    rows = []
+    for panel in panels:
+        place = panel.arm.place
+        labels = {
+            "victim": place.victim.label, "dataset": place.dataset, "group": place.entity,
+            "embedding": place.embedding, "rule": place.rule, "attack": panel.arm.attack,
+        }  # fmt: skip
+        for cell, estimate in panel.cells.items():
+            size = {"words_replaced": cell[0], "words_inserted": cell[1]}
+            row = csv_row(estimate, **labels, **size, n_items=panel.n_items[cell])
+            rows.append({name: row[name] for name in CSV_FIELDS})
+    return rows
+
+
+def _short(attack: str) -> str:
+    """A label that was not given begins with the attack's name; its parameters tell more."""
+    return attack.removeprefix("entity_substitution ")
+
+
+def _cell(row: Mapping[str, Any]) -> tuple[int, int]:
+    return row["words_replaced"], row["words_inserted"]

@@ -1,0 +1,87 @@
+"""Success by distance where every name was asked: a small figure a place and attack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from markupsafe import Markup
+
+from medstress.report import figures
+from medstress.report.coverage import coverage_sentence
+from medstress.report.formats import decimal, plural
+from medstress.report.tables import Cell, Table, estimate_cell, label_text
+
+_FACTORS = ("dataset", "group", "victim", "attack")
+
+
+def sweep_plots(analysis: Mapping[str, Any] | None) -> Iterator[tuple[Markup, Table, str]]:
+    """One figure for every `exhaustive` attack, its numbers, and a sentence on what was asked.
+
+    Args:
+        analysis: of the summary; None where it has none.
+    """
+    found = analysis or {}
+    tried = {_key(row): row for row in found.get("coverage") or ()}
+    for i, row in enumerate(found.get("sweeps") or ()):
+        name, title = f"sweep-{i}", label_text(_key(row))
+        points = tuple(_points(row))
+        if not points:
+            continue
+        by_distance = _by_distance(row)
+        svg = Markup(figures.distance_plot(points, title, name, by_distance))
+        said = coverage_sentence(tried.get(_key(row)))
+        yield svg, _numbers(name, title, row), _sentence(row, said)
+
+
+def _points(row: Mapping[str, Any]) -> Iterator[tuple[float, figures.Estimate]]:
+    """The middle of each class; with one item nothing is estimated, so there is no interval."""
+    alone = row["n_items"] == 1
+    for each in row["classes"]:
+        success = each["success"]
+        value, low, high = (success[name] for name in ("value", "low", "high"))
+        if value is None:
+            continue
+        bare = alone or low is None or high is None
+        ends = each["distance"] if _by_distance(row) else (each["from"], each["to"])
+        yield (
+            sum(ends) / 2,
+            figures.Estimate(value=value, low=value if bare else low, high=value if bare else high),
+        )
+
+
+def _by_distance(row: Mapping[str, Any]) -> bool:
+    return all(each["distance"] is not None for each in row["classes"])
+
+
+def _sentence(row: Mapping[str, Any], coverage: str | None) -> str:
+    asked = f"{row['n_wrong']:,} of {row['n_asked']:,} questions answered wrong"
+    parts = (label_text(_key(row)), f"{plural(row['n_items'], 'item')}, {asked}")
+    return f"{': '.join(parts)}{f'; {coverage}' if coverage else ''}."
+
+
+def _numbers(name: str, title: str, row: Mapping[str, Any]) -> Table:
+    return Table(
+        name=f"{name}-data",
+        caption=f"Names on which the victim errs, by distance to the key: {title}",
+        columns=("Class, nearest first", "Distance from", "Distance to", "Share"),
+        rows=tuple(
+            (
+                Cell(text=f"{i + 1}", sort=i + 1),
+                *(_distance(each["distance"], end) for end in (0, 1)),
+                estimate_cell(each["success"]),
+            )
+            for i, each in enumerate(row["classes"])
+        ),
+        note="The names of every item, nearest to the key first, in classes of equally many; "
+        "intervals are about other items of this kind.",
+    )
+
+
+def _distance(ends: Any, end: int) -> Cell:
+    value = None if ends is None else ends[end]
+    return Cell(text=decimal(value), sort=value)
+
+
+def _key(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(row[name] for name in _FACTORS)

@@ -1,0 +1,172 @@
+"""Every name against a few items: the table and the picture show what was planted."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from medstress.datasets.sample import load
+from medstress.datasets.source import DatasetOptions
+from medstress.experiment.run import run
+from medstress.items import Question
+from medstress.metrics.coverage import BINS
+
+N_NAMES = 230
+BEYOND = 0.72
+PLANTED = f'''
+"""Errs on a name farther than {BEYOND} from the key; a hash says how far apart two texts are."""
+
+import hashlib
+
+from medstress.datasets.sample import load
+from medstress.datasets.source import DatasetOptions
+from medstress.testing import planted
+
+ITEMS = load(DatasetOptions()).questions
+
+
+def how_far(key, name):
+    digest = hashlib.sha256((key + "|" + name.lower()).encode()).digest()
+    return 0.01 + int.from_bytes(digest[:6], "big") / 2**48
+
+
+def distance(anchor, names):
+    return [how_far(anchor, name) for name in names]
+
+
+def errs(item, options):
+    changed = [new for new, old in zip(options, item.options) if new != old]
+    return any(how_far(item.key_text, name) > {BEYOND} for name in changed)
+
+
+answer = planted(ITEMS, errs)
+'''
+
+
+ITEMS = {item.id: item for item in load(DatasetOptions()).questions}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "planted.py").write_text(PLANTED, encoding="utf-8")
+    return tmp_path
+
+
+def names(chosen: Question | None = None) -> list[str]:
+    """Invented names; with a question, its key, a variant of it and an option as well."""
+    found = [f"{a}{b}{c}ol" for a in "bdfgklmnprst" for b in "aeio" for c in "xzvwj"][:N_NAMES]
+    if chosen is not None:
+        other = next(text for text in chosen.options if text != chosen.key_text)
+        found += [chosen.key_text.lower(), f"{chosen.key_text.lower()} sodium", other.lower()]
+    return found
+
+
+def how_far(key: str, name: str) -> float:
+    """The planted distance, computed once more."""
+    digest = hashlib.sha256(f"{key}|{name}".encode()).digest()
+    return 0.01 + int.from_bytes(digest[:6], "big") / 2**48
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
+
+
+def experiment(folder: Path, vocabulary: list[str], limit: int, **attack: Any) -> dict[str, Any]:
+    (folder / "names.txt").write_text("\n".join(vocabulary), encoding="utf-8")
+    return {
+        "experiment": {"name": "every-name", "seeds": [0]},
+        "dataset": [{"name": "sample"}],
+        "entities": [
+            {
+                "type": "drugs", "vocabulary": str(folder / "names.txt"), "limit": limit,
+                "embedding": "ngram",
+                "distance": f"{folder}/planted.py:distance",
+            }
+        ],
+        "victim": [{"backend": "python", "name": "v", "target": f"{folder}/planted.py:answer"}],
+        "attack": [{"name": "entity_substitution", "sampler": "exhaustive", **attack}],
+    }  # fmt: skip
+
+
+def expected(item: Question, vocabulary: list[str]) -> tuple[list[float], list[float]]:
+    """Share of each class, nearest first, and the distances of its names."""
+    far = np.sort([how_far(item.key_text, name) for name in vocabulary])
+    return [float((part > BEYOND).mean()) for part in np.array_split(far, BINS)], far.tolist()
+
+
+def test_classes_items_and_picture_are_what_was_planted(folder: Path) -> None:
+    found = run(experiment(folder, names(), 4), out=folder / "run")
+    analysis = found.summary()["analysis"]
+    (row,) = analysis["sweeps"]
+    assert (row["n_items"], row["n_asked"]) == (4, 4 * N_NAMES)
+    planted = {item["item_id"]: expected(ITEMS[item["item_id"]], names()) for item in row["items"]}
+    assert len(planted) == 4
+    for item in row["items"]:
+        shares, far = planted[item["item_id"]]
+        assert item["success"] == shares
+        assert (item["distances"][0], item["distances"][-1]) == (far[0], far[-1])
+    assert row["n_wrong"] == sum(h > BEYOND for _, far in planted.values() for h in far)
+    over_items = np.mean([shares for shares, _ in planted.values()], axis=0)
+    assert [each["success"]["value"] for each in row["classes"]] == pytest.approx(over_items)
+    assert (over_items[:10] == 0).all()
+    assert (over_items[-3:] == 1).all()
+
+    figures = folder / "figures"
+    found.figures(figures, formats=["svg", "png"])
+    assert (figures / "sweeps.png").read_bytes().startswith(b"\x89PNG")
+    lines = list(csv.DictReader((figures / "sweeps.csv").read_text("utf-8").splitlines()))
+    assert len(lines) == BINS * (1 + 4)
+    for line in lines:
+        shares = planted[line["item"]][0] if line["item"] else over_items
+        assert float(line["value"]) == pytest.approx(shares[int(line["class"]) - 1])
+    said = (figures / "index.md").read_text("utf-8")
+    assert f"4 items, {row['n_wrong']} of {4 * N_NAMES} questions answered wrong" in said
+    assert f"{N_NAMES} of the {N_NAMES} of the vocabulary (100.0 %)" in said
+    report = found.report()
+    assert '<h2 id="distance">Success by distance</h2>' in report
+    assert "every allowed name was tried on every item" in report
+
+
+def test_coverage_is_one_less_what_was_excluded(folder: Path) -> None:
+    plain = run(experiment(folder, names(), 1), out=folder / "plain")
+    chosen = ITEMS[next(row.item_id for row in plain.rows() if row.n_asked)]
+    vocabulary = names(chosen)
+    found = run(experiment(folder, vocabulary, 1), out=folder / "run")
+    (row,) = [row for row in found.rows() if row.n_asked]
+    excluded = json.loads(row.n_excluded or "{}")
+    assert row.item_id == chosen.id
+    assert sum(excluded.values()) == 3
+    (each, together) = found.summary()["analysis"]["coverage"]
+    assert each["share_of_set"]["value"] == 1
+    assert each["n_tried"] == N_NAMES
+    assert each["share_of_vocabulary"] == 1 - 3 / len(vocabulary)
+    assert each["statement"] == "every allowed name was tried on every item"
+    assert {**together, "attack": each["attack"]} == each
+    (sweep,) = found.summary()["analysis"]["sweeps"]
+    assert [each["success"]["value"] for each in sweep["classes"]] == expected(chosen, names())[0]
+    figures = folder / "figures"
+    found.figures(figures, formats=["svg"])
+    assert "no interval is drawn" in (figures / "index.md").read_text("utf-8")
+
+
+def test_probes_of_saliency_are_no_names_of_the_sweep(folder: Path) -> None:
+    """Deletions are asked first; counted as names they would shift every class."""
+    scores = PLANTED + (
+        "\nletters = answer\n"
+        "def answer(prompts):\n"
+        "    return [{'scores': {x: 0.7 if x == each['answer'] else 0.1 for x in 'ABCD'}}\n"
+        "            for each in letters(prompts)]\n"
+    )
+    (folder / "planted.py").write_text(scores, encoding="utf-8")
+    found = run(experiment(folder, names(), 2, victim_span="saliency"), out=folder / "run")
+    (row,) = found.summary()["analysis"]["sweeps"]
+    assert row["n_asked"] == row["n_items"] * N_NAMES
+    for item in row["items"]:
+        assert item["success"] == expected(ITEMS[item["item_id"]], names())[0]
