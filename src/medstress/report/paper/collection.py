@@ -6,7 +6,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from medstress.report.paper import cases, changes, curves, notes, regimes, sizes, tables
+from medstress.metrics.claims import Finding
+from medstress.report.paper import (
+    cases,
+    changes,
+    claim_table,
+    claims,
+    curves,
+    notes,
+    regimes,
+    sizes,
+    tables,
+)
 from medstress.report.paper.arms import Arm, arms_of
 from medstress.report.paper.change_table import advantage_rows, advantage_summary, change_table
 from medstress.report.paper.latex import latex_table
@@ -33,6 +44,8 @@ class Made:
     """Contents by file name."""
     notes: tuple[str, ...]
     """The sentences of its caption."""
+    body: str = ""
+    """Markdown that the index shows below the caption."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +117,7 @@ def index(found: Sequence[Made | Skipped], name: str) -> str:
         if isinstance(each, Made):
             lines += [f"## {each.title}", "", f"Files: {', '.join(sorted(each.files))}", ""]
             lines += [*(f"* {note}" for note in each.notes), ""]
+            lines += [each.body, ""] if each.body else []
     skipped = [each for each in found if isinstance(each, Skipped)]
     if skipped:
         lines += ["## Not made", ""]
@@ -241,6 +255,24 @@ def _variants(run: _Run, name: str, title: str) -> Iterator[Made]:
     yield _figure(name, title, files, said, as_csv(advantage_rows(found)))
 
 
+def _claims(run: _Run, name: str, title: str) -> Iterator[Made]:
+    found = claims.claims_of(run.arms)
+    if all(row.verdict == Finding.NOT_TESTED for row in found):
+        raise _Lacks("needs PDWS, or an attack with a budget of 2 or more")
+    said = [*claim_table.notes_of(found), *notes.state(run.summary)]
+    rows = claim_table.csv_rows(found)
+    yield Made(
+        name=name,
+        title=title,
+        files={
+            f"{name}.csv": as_csv(rows, claim_table.CLAIM_FIELDS).encode(),
+            f"{name}.tex": claim_table.latex(found, said, name).encode(),
+        },
+        notes=(*said, *claim_table.cautions_of(found)),
+        body=claim_table.markdown(found),
+    )
+
+
 def _analyses(run: _Run, name: str, title: str) -> Iterator[Made]:
     files = {
         f"{name}-{key.replace('_', '-')}.csv": as_csv(flat, list(flat[0])).encode()
@@ -266,6 +298,7 @@ _MAKERS: tuple[tuple[str, str, _Maker], ...] = (
     ("appendix-e", "Appendix E, cases", _appendix_e),
     ("appendix-m", "Growth with the number of candidates M", _appendix_m),
     ("variants", "What is left of the near regime without variants of the key", _variants),
+    ("claims", "Claims of the paper, tested", _claims),
     ("analysis", "Analyses, as numbers", _analyses),
 )
 
