@@ -80,9 +80,9 @@ def notes_of(found: Sequence[Tested]) -> list[str]:
         f"{100 * SHARE:.0f} % of the items, and the effect is of the others.",
         f"{plural(tested, 'row')} tested: {verdicts[Finding.SUPPORTED]} supported, "
         f"{verdicts[Finding.CONTRADICTED]} contradicted, {verdicts[Finding.UNDECIDED]} undecided; "
-        f"{verdicts[Finding.NOT_TESTED]} not tested (claim {CHECK}, a check of the run, not counted). Verdicts are not corrected for their number: "
-        "where there is no effect, one row in twenty would still get a direction, and rows of one "
-        "place share their trials.",
+        f"{verdicts[Finding.NOT_TESTED]} not tested (claim {CHECK}, a check of the run, is not "
+        "counted). Verdicts are not corrected for their number: where there is no effect, one "
+        "row in twenty would still get a direction, and rows of one place share their trials.",
         f"p: two-sided sign flips over items, for {plural(n_p, 'paired difference')} of ASR, "
         "adjusted by Benjamini-Hochberg over all of them.",
     ]
