@@ -67,6 +67,7 @@ def test_what_a_run_cannot_fill_is_named_with_the_reason(of_grid):
 def test_what_it_can_fill_is_made(of_grid, of_scaling):
     assert set(made(of_grid)) == {
         "table1", "table1-as-published", "rcap", "figure2", "figure3", "figure5", "appendix-e",
+        "claims",
     }  # fmt: skip
     assert {"table2", "figure4", "figure4-embeddings", "appendix-m"} <= set(made(of_scaling))
     assert "figure2" in skipped(of_scaling)

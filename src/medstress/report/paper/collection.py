@@ -6,9 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from medstress.metrics.claims import Finding
 from medstress.report.paper import (
     cases,
     changes,
+    claim_table,
+    claims,
     curves,
     notes,
     regimes,
@@ -45,6 +48,8 @@ class Made:
     """Contents by file name."""
     notes: tuple[str, ...]
     """The sentences of its caption."""
+    body: str = ""
+    """Markdown that the index shows below the caption."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +121,7 @@ def index(found: Sequence[Made | Skipped], name: str) -> str:
         if isinstance(each, Made):
             lines += [f"## {each.title}", "", f"Files: {', '.join(sorted(each.files))}", ""]
             lines += [*(f"* {note}" for note in each.notes), ""]
+            lines += [each.body, ""] if each.body else []
     skipped = [each for each in found if isinstance(each, Skipped)]
     if skipped:
         lines += ["## Not made", ""]
@@ -276,6 +282,24 @@ def _words(run: _Run, name: str, title: str) -> Iterator[Made]:
     )
 
 
+def _claims(run: _Run, name: str, title: str) -> Iterator[Made]:
+    found = claims.claims_of(run.arms)
+    if all(row.verdict == Finding.NOT_TESTED for row in found):
+        raise _Lacks("needs PDWS, or an attack with a budget of 2 or more")
+    said = [*claim_table.notes_of(found), *notes.state(run.summary)]
+    rows = claim_table.csv_rows(found)
+    yield Made(
+        name=name,
+        title=title,
+        files={
+            f"{name}.csv": as_csv(rows, claim_table.CLAIM_FIELDS).encode(),
+            f"{name}.tex": claim_table.latex(found, said, name).encode(),
+        },
+        notes=(*said, *claim_table.cautions_of(found)),
+        body=claim_table.markdown(found),
+    )
+
+
 def _analyses(run: _Run, name: str, title: str) -> Iterator[Made]:
     files = {
         f"{name}-{key.replace('_', '-')}.csv": as_csv(flat, list(flat[0])).encode()
@@ -303,6 +327,7 @@ _MAKERS: tuple[tuple[str, str, _Maker], ...] = (
     ("variants", "What is left of the near regime without variants of the key", _variants),
     ("sweeps", "Success by distance, every name asked", _sweeps),
     ("words", "Success by words replaced and inserted", _words),
+    ("claims", "Claims of the paper, tested", _claims),
     ("analysis", "Analyses, as numbers", _analyses),
 )
 

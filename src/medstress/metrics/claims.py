@@ -1,0 +1,222 @@
+"""Verdicts on claims, and the effects that speak about whole curves or several victims."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from math import sqrt
+from statistics import fmean, variance
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import t as student
+
+from medstress.metrics.arms import hits
+from medstress.metrics.bootstrap import percentiles
+from medstress.metrics.contrasts import LEAST, Effect, Side, side_means, within
+from medstress.metrics.counts import is_eligible
+from medstress.metrics.estimates import Estimate, unknown
+from medstress.metrics.exponents import peak
+from medstress.metrics.resampling import RESAMPLES, resampled_ratio
+from medstress.metrics.scaling import LEAST_BUDGET, fit_segments
+from medstress.metrics.size import trend
+
+MARGIN = 0.05
+"""Two success rates are close where they differ by no more."""
+NEAR = 2.0
+"""Two budgets are near each other where neither is more than this many times the other."""
+_CERTAIN = 0.975
+_ROUNDED = 12
+
+
+class Finding(StrEnum):
+    """What a run says about a claim."""
+
+    SUPPORTED = "supported"
+    CONTRADICTED = "contradicted"
+    UNDECIDED = "undecided"
+    NOT_TESTED = "not tested"
+
+
+def above(estimate: Estimate) -> Finding:
+    """Judge the claim that an effect is positive, by its whole interval.
+
+    >>> above(Estimate(value=0.1, n=50, low=-0.02, high=0.2, method="")).value
+    'undecided'
+    """
+    if estimate.low is None or estimate.high is None:
+        return Finding.NOT_TESTED
+    if estimate.low > 0:
+        return Finding.SUPPORTED
+    return Finding.CONTRADICTED if estimate.high < 0 else Finding.UNDECIDED
+
+
+def below(estimate: Estimate) -> Finding:
+    """Judge the claim that an effect is negative, by its whole interval."""
+    opposite = {
+        Finding.SUPPORTED: Finding.CONTRADICTED,
+        Finding.CONTRADICTED: Finding.SUPPORTED,
+    }
+    return opposite.get(found := above(estimate), found)
+
+
+def inside(estimate: Estimate, low: float, high: float) -> Finding:
+    """Judge the claim that an effect lies between two bounds: equivalence by its interval.
+
+    >>> inside(Estimate(value=0.0, n=50, low=-0.02, high=0.04, method=""), -0.05, 0.05).value
+    'supported'
+    """
+    if estimate.low is None or estimate.high is None:
+        return Finding.NOT_TESTED
+    if low <= estimate.low and estimate.high <= high:
+        return Finding.SUPPORTED
+    apart = estimate.high < low or estimate.low > high
+    return Finding.CONTRADICTED if apart else Finding.UNDECIDED
+
+
+def frequent(estimate: Estimate) -> Finding:
+    """Judge a claim by the share of resamples in which it holds: 97.5 % for, 2.5 % against."""
+    if estimate.value is None:
+        return Finding.NOT_TESTED
+    if estimate.value >= _CERTAIN:
+        return Finding.SUPPORTED
+    return Finding.CONTRADICTED if estimate.value <= 1 - _CERTAIN else Finding.UNDECIDED
+
+
+def peak_inside(side: Side, exponents: Sequence[float], budget: int) -> Effect:
+    """Estimate how often the highest success lies inside the grid of n, as a local maximum does.
+
+    Args:
+        side: one attack an exponent.
+        exponents: ascending, at least three; with fewer there is no inside.
+        budget: success within so many queries.
+
+    Returns:
+        The share of resamples, without an interval; the method says where the peak lies.
+    """
+    if len(exponents) < 3:
+        return Effect(estimate=unknown(f"needs three values of n, has {len(exponents)}"))
+    rates = [side_means([trials], within(budget)) for trials in side]
+    items = sorted(set.intersection(*(set(found) for found in rates)))
+    if len(items) < LEAST:
+        return Effect(estimate=unknown(f"needs {LEAST} items in common, has {len(items)}"))
+    table = np.array([[found[item] for found in rates] for item in items])
+    if np.ptp(table.mean(axis=0)) < 1e-12:
+        return Effect(estimate=unknown("success is the same at every n", len(items)))
+    found = peak(table, exponents)
+    at = found["n"]
+    method = (
+        f"share of {RESAMPLES} resamples of items with the peak inside the grid; peak at "
+        f"n = {at['value']:g} [{at['low']:g}, {at['high']:g}]"
+    )
+    value = Estimate(value=found["inside_share"], n=len(items), low=None, high=None, method=method)
+    return Effect(estimate=value)
+
+
+def lead_after_inflection(first: Side, second: Side, budget: int) -> Effect:
+    """Estimate by how much one side leads past the point where the other's curve bends.
+
+    The mean of ASR(first) - ASR(second) over the budgets after the inflection of the second; each
+    resample of items has its own inflection.
+
+    Args:
+        first: who is claimed to overtake.
+        second: whose curve bends.
+        budget: the largest.
+    """
+    curves = _paired_curves(first, second, budget)
+    if isinstance(curves, Estimate):
+        return Effect(estimate=curves)
+    ours, theirs, m = curves
+    if theirs[0, 0] == theirs[0, -1]:
+        return Effect(estimate=unknown("the curve is flat", m))
+    bends = fit_segments(theirs).breakpoint
+    later = np.arange(1, budget + 1) > bends[:, None]
+    leads = ((ours - theirs) * later).sum(axis=1) / later.sum(axis=1)
+    method = f"mean over budgets {bends[0] + 1:.0f} to {budget}, past the inflection; {_paired(m)}"
+    return Effect(estimate=_from_first(leads, m, method))
+
+
+def gap_over_inflection(first: Side, second: Side, budget: int) -> Effect:
+    """Estimate the budget of the largest gap of two curves over that of the first's inflection.
+
+    A ratio of budgets, since the claim is about a logarithmic axis.
+    """
+    curves = _paired_curves(first, second, budget)
+    if isinstance(curves, Estimate):
+        return Effect(estimate=curves)
+    ours, theirs, m = curves
+    gaps = np.round(np.abs(ours - theirs), _ROUNDED)
+    if not gaps[0].any():
+        return Effect(estimate=unknown("the two curves are the same", m))
+    if ours[0, 0] == ours[0, -1]:
+        return Effect(estimate=unknown("the curve is flat", m))
+    bends, widest = fit_segments(ours).breakpoint, gaps.argmax(axis=1) + 1.0
+    method = (
+        f"largest gap at {widest[0]:.0f} queries, inflection at {bends[0]:.0f}, ratio of the two; "
+        f"{_paired(m)}"
+    )
+    return Effect(estimate=_from_first(widest / bends, m, method))
+
+
+def size_trend(points: Sequence[Mapping[str, Any]]) -> Effect:
+    """Estimate the change of ASR a tenfold number of parameters.
+
+    Args:
+        points: one a victim, with `parameters` and `asr`.
+    """
+    return Effect(estimate=trend([{**p, "asr": {"value": p["asr"]}} for p in points]))
+
+
+def mean_difference(first: Sequence[float], second: Sequence[float]) -> Effect:
+    """Estimate the difference of mean ASR of two groups of victims, by Welch's t.
+
+    The victims are the sample: items do not tell how another model would do.
+    """
+    a, b = len(first), len(second)
+    if min(a, b) < 2:
+        return Effect(estimate=unknown("needs two victims of each group", a + b))
+    value = fmean(first) - fmean(second)
+    u, v = variance(first) / a, variance(second) / b
+    method = "difference of means over victims, Welch's t 95 %"
+    if u + v == 0:
+        return Effect(estimate=unknown("victims of a group do not differ", a + b))
+    freedom = (u + v) ** 2 / (u**2 / (a - 1) + v**2 / (b - 1))
+    half = float(student.ppf(0.975, freedom)) * sqrt(u + v)
+    return Effect(
+        estimate=Estimate(value=value, n=a + b, low=value - half, high=value + half, method=method)
+    )
+
+
+def _paired_curves(
+    first: Side, second: Side, budget: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64], int] | Estimate:
+    """Mean curves of two sides, the observed one first, then those of the resamples."""
+    if budget < LEAST_BUDGET:
+        return unknown(f"needs a budget of at least {LEAST_BUDGET}, has {budget}")
+    eligible = [[[r for r in t if is_eligible(r)] for t in side] for side in (first, second)]
+    met = [{row.item_id for row in trials} for side in eligible for trials in side]
+    items = sorted(set.intersection(*met))
+    m = len(items)
+    if m < LEAST:
+        return unknown(f"needs {LEAST} items in common, has {m}", m)
+    curves = []
+    for side in eligible:
+        arms = [hits(trials, items, budget) for trials in side]
+        # Every item weighs the same, as in the paired differences.
+        rates = np.mean([arm.successes / arm.counts[:, None] for arm in arms], axis=0)
+        observed = rates.mean(axis=0, keepdims=True)
+        curves.append(np.concatenate([observed, resampled_ratio(rates, np.ones(m))]))
+    return curves[0], curves[1], m
+
+
+def _from_first(values: NDArray[np.float64], n: int, method: str) -> Estimate:
+    """The first value with the quantiles of the others."""
+    value = float(values[0])
+    low, high = percentiles(values[1:])
+    return Estimate(value=value, n=n, low=min(low, value), high=max(high, value), method=method)
+
+
+def _paired(m: int) -> str:
+    return f"bootstrap over {m} items, {RESAMPLES} resamples, paired, percentile 95 %"

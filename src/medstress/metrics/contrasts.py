@@ -1,0 +1,311 @@
+"""Two ways to attack on the same items: differences in success, diversity and similarity."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from medstress.metrics import bootstrap, resampling
+from medstress.metrics.bootstrap import percentiles, resample
+from medstress.metrics.counts import is_eligible, is_flipped, seed_order
+from medstress.metrics.diversity import gini_simpson
+from medstress.metrics.estimates import WILSON, Estimate, unknown, wilson_ends
+from medstress.metrics.exponents import sign_flip_p
+from medstress.metrics.resampling import item_weights, resampled_ratio
+from medstress.rows import TrialRow
+
+LEAST = 10
+"""Items, or successes a side, below which an interval would be a fiction."""
+
+Side: TypeAlias = Sequence[Sequence[TrialRow]]
+"""Trials of one attack or more; a side's value is the mean over its attacks."""
+
+Score: TypeAlias = Callable[[TrialRow], float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """What speaks for or against a claim."""
+
+    estimate: Estimate
+    """The effect; without a value its method says why there is none."""
+    p: float | None = None
+    """Two-sided p-value of no effect, where there is a test."""
+
+
+def success_difference(first: Side, second: Side, budget: int) -> Effect:
+    """Estimate ASR of one side less that of another, item by item, with a sign-flip test.
+
+    Args:
+        first: its attacks.
+        second: the other's; only items eligible under every attack of both count.
+        budget: success within so many queries.
+    """
+    score = within(budget)
+    ours, theirs = side_means(first, score), side_means(second, score)
+    shared = sorted(ours.keys() & theirs.keys())
+    if len(shared) < LEAST:
+        return Effect(estimate=_too_few_items(len(shared)))
+    gaps = {item: ours[item] - theirs[item] for item in shared}
+    p = sign_flip_p(np.round([gaps[item] for item in shared], 12))
+    return Effect(estimate=item_mean(gaps, -1.0), p=p)
+
+
+def success_gain(side: Side, budget: int) -> Effect:
+    """Estimate ASR within a budget less ASR of one query; never negative, for it is nested."""
+    few, many = within(1), within(budget)
+    gains = side_means(side, lambda row: many(row) - few(row))
+    if len(gains) < LEAST:
+        return Effect(estimate=_too_few_items(len(gains)))
+    return Effect(estimate=item_mean(gains, 0.0))
+
+
+def within(budget: int) -> Score:
+    """1 where the first success came within so many queries, else 0."""
+
+    def score(row: TrialRow) -> float:
+        first = row.first_success
+        return float(is_flipped(row) and first is not None and first <= budget)
+
+    return score
+
+
+def side_means(side: Side, score: Score) -> dict[str, float]:
+    """Mean score of every item eligible under all attacks of a side: over trials, then attacks."""
+    by_attack = []
+    for trials in side:
+        found: dict[str, list[float]] = defaultdict(list)
+        for row in trials:
+            if is_eligible(row):
+                found[row.item_id].append(score(row))
+        by_attack.append({item: fmean(values) for item, values in found.items()})
+    shared = set.intersection(*(set(found) for found in by_attack)) if by_attack else set()
+    return {item: fmean(found[item] for found in by_attack) for item in sorted(shared)}
+
+
+def item_mean(values: Mapping[str, float], lowest: float) -> Estimate:
+    """Mean over items of scores from `lowest` to 1, drawing items for its interval.
+
+    Where all items look alike the bootstrap has no width. With L the lower Wilson end for m of m,
+    at least a share L of all items looks like these, and nothing is known of the others.
+    """
+    m = len(values)
+    if not m:
+        return unknown("no item is eligible")
+    value = fmean(values.values())
+    # Rounded, so that sums in another order do not part items that look alike.
+    kinds, drawn = resample(Counter(round(score, 12) for score in values.values()))
+    low, high = percentiles(drawn @ np.array(kinds) / m)
+    method = f"bootstrap over {m} items, {bootstrap.RESAMPLES} resamples, percentile 95 %"
+    if len(kinds) == 1:
+        alike = wilson_ends(m, m)[0]
+        low, high = alike * value + (1 - alike) * lowest, alike * value + (1 - alike)
+        method = f"{WILSON} over {m} items that look alike (their bootstrap interval has no width)"
+    return Estimate(value=value, n=m, low=low, high=high, method=method)
+
+
+def diversity_difference(first: Side, second: Side, budget: int) -> Effect:
+    """Estimate the difference of diversity: the unbiased Gini-Simpson index, mean over attacks.
+
+    The index is taken within each seed and averaged: near n < 0 the seeds of one item put in the
+    same names, which pooled would pass for reuse between items. The same items are drawn for both
+    sides. A resample repeats items, so its index is too low; the interval is shifted by the
+    difference of the estimate and the mean of the resamples, as in `name_diversity`.
+
+    Args:
+        first: its attacks.
+        second: the other's.
+        budget: of the first successes within so many queries.
+    """
+    items = _shared_items(first, second)
+    sides = [[_names_by_seed(trials, items, budget) for trials in side] for side in (first, second)]
+    counts = [int(sum(seed.sum() for arm in arms for seed in arm)) for arms in sides]
+    if (lack := _lack(len(items), counts)) is not None:
+        return Effect(estimate=lack)
+    if not all(arm for arms in sides for arm in arms):
+        return Effect(estimate=unknown("an attack has fewer than 2 successes", sum(counts)))
+    weights = item_weights(len(items))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        drawn = [
+            np.mean([_mean_index([weights @ seed for seed in arm]) for arm in arms], axis=0)
+            for arms in sides
+        ]
+    observed = [
+        fmean(float(_mean_index([seed.sum(axis=0) for seed in arm])) for arm in arms)
+        for arms in sides
+    ]
+    return _difference(observed, drawn, sum(counts), len(items), recentred=True)
+
+
+def similarity_difference(first: Side, second: Side, budget: int) -> Effect:
+    """Estimate the difference of prompt similarity over successes, mean over attacks.
+
+    Args:
+        first: its attacks.
+        second: the other's; the same items are drawn for both.
+        budget: successes picked within so many queries.
+    """
+    items = _shared_items(first, second)
+    sides = [[_similarities(trials, items, budget) for trials in side] for side in (first, second)]
+    counts = [int(sum(arm[1].sum() for arm in arms)) for arms in sides]
+    if (lack := _lack(len(items), counts)) is not None:
+        return Effect(estimate=lack)
+    if any(not arm[1].any() for arms in sides for arm in arms):
+        return Effect(estimate=unknown("an attack has no success", sum(counts)))
+    observed = [fmean(float(arm[0].sum() / arm[1].sum()) for arm in arms) for arms in sides]
+    drawn = [np.mean([resampled_ratio(*arm) for arm in arms], axis=0) for arms in sides]
+    return _difference(observed, drawn, sum(counts), len(items), recentred=False)
+
+
+def length_correlation(trials: Sequence[TrialRow]) -> Effect:
+    """Estimate Spearman's correlation of a prompt's length in words and its similarity.
+
+    Over successes whose prompts were embedded; ties share their mean rank; whole items are drawn,
+    and ranks are taken anew in every resample.
+    """
+    rows = [
+        row
+        for row in trials
+        if is_flipped(row) and row.prompt_similarity is not None and row.prompt_before
+    ]
+    items = sorted({row.item_id for row in rows})
+    if len(items) < LEAST:
+        return Effect(estimate=_too_few_items(len(items), "with an embedded success"))
+    place = {item: i for i, item in enumerate(items)}
+    lengths = np.array([len((row.prompt_before or "").split()) for row in rows])
+    values = np.array([row.prompt_similarity for row in rows], dtype=np.float64)
+    columns = np.array([place[row.item_id] for row in rows])
+    observed = float(_spearman(lengths, values, np.ones((1, len(rows))))[0])
+    if not np.isfinite(observed):
+        return Effect(estimate=unknown("lengths or similarities are all the same", len(rows)))
+    weights = item_weights(len(items))
+    blocks = [weights[i : i + 100][:, columns] for i in range(0, len(weights), 100)]
+    drawn = np.concatenate([_spearman(lengths, values, block) for block in blocks])
+    low, high = percentiles(drawn[np.isfinite(drawn)])
+    method = f"Spearman's rank correlation; {_clusters(len(items))}"
+    value = Estimate(value=observed, n=len(rows), low=low, high=high, method=method)
+    return Effect(estimate=value)
+
+
+def _spearman(
+    x: NDArray[np.int64], y: NDArray[np.float64], weights: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Rank correlation where every row of `weights` says how often each pair occurs."""
+    n = weights.sum(axis=1, keepdims=True)
+    centred = [_ranks(values, weights) - (n + 1) / 2 for values in (x, y)]
+    covariance, first, second = (
+        (weights * a * b).sum(axis=1)
+        for a, b in (centred, (centred[0], centred[0]), (centred[1], centred[1]))
+    )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found: NDArray[np.float64] = covariance / np.sqrt(first * second)
+    return found
+
+
+def _ranks(
+    values: NDArray[np.int64] | NDArray[np.float64], weights: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Mean ranks of values that occur `weights` times, shape of `weights`."""
+    _, kinds = np.unique(values, return_inverse=True)
+    cells = (np.ones(len(values)), (np.arange(len(values)), kinds))
+    by_kind = weights @ csr_array(cells, shape=(len(values), int(kinds.max()) + 1))
+    ranks: NDArray[np.float64] = by_kind.cumsum(axis=1) - (by_kind - 1) / 2
+    return ranks[:, kinds]
+
+
+def _shared_items(first: Side, second: Side) -> list[str]:
+    """Items eligible under every attack of both sides."""
+    met = [{row.item_id for row in t if is_eligible(row)} for side in (first, second) for t in side]
+    return sorted(set.intersection(*met)) if met else []
+
+
+def _mean_index(seeds: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Mean over seeds of the index of names counted `(..., n_names)`."""
+    found: NDArray[np.float64] = np.mean([gini_simpson(s, unbiased=True) for s in seeds], axis=0)
+    return found
+
+
+def _names_by_seed(
+    trials: Sequence[TrialRow], items: Sequence[str], budget: int
+) -> list[csr_array]:
+    """The names of every seed (and repeat) with two successes or more."""
+    seeds: dict[tuple[bool, int, int], list[TrialRow]] = defaultdict(list)
+    for row in trials:
+        seeds[(*seed_order(row.seed), row.repeat)].append(row)
+    found = [_names(seeds[key], items, budget) for key in sorted(seeds)]
+    return [names for names in found if names.sum() >= 2]
+
+
+def _names(trials: Sequence[TrialRow], items: Sequence[str], budget: int) -> csr_array:
+    """How often each name was the first success, shape (n_items, n_names)."""
+    place, hit = {item: i for i, item in enumerate(items)}, within(budget)
+    found = [
+        (place[row.item_id], name.casefold())
+        for row in trials
+        if row.item_id in place
+        and hit(row)
+        and (name := row.first_success_replacement or row.replacement) is not None
+    ]
+    columns = {name: j for j, name in enumerate(sorted({name for _, name in found}))}
+    cells = ([i for i, _ in found], [columns[name] for _, name in found])
+    return csr_array((np.ones(len(found)), cells), shape=(len(items), max(len(columns), 1)))
+
+
+def _similarities(
+    trials: Sequence[TrialRow], items: Sequence[str], budget: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Sum of similarities and number of successes, item by item."""
+    place = {item: i for i, item in enumerate(items)}
+    totals, counts = np.zeros(len(items)), np.zeros(len(items))
+    for row in trials:
+        # Similarity is that of the pick, which may come after the first success.
+        pick = row.first_valid_success or row.first_success
+        if row.item_id not in place or not is_flipped(row) or row.prompt_similarity is None:
+            continue
+        if pick is not None and pick <= budget:
+            totals[place[row.item_id]] += row.prompt_similarity
+            counts[place[row.item_id]] += 1
+    return totals, counts
+
+
+def _difference(
+    observed: Sequence[float],
+    drawn: Sequence[NDArray[np.float64]],
+    n: int,
+    m: int,
+    *,
+    recentred: bool,
+) -> Effect:
+    value, again = observed[0] - observed[1], drawn[0] - drawn[1]
+    again = again[np.isfinite(again)]
+    low, high = percentiles(again)
+    if recentred:
+        shift = value - float(again.mean())
+        low, high = max(low + shift, -1.0), min(high + shift, 1.0)
+    how = "recentred percentile" if recentred else "percentile"
+    method = f"difference of means over attacks, paired; {_clusters(m, how)}"
+    return Effect(estimate=Estimate(value=value, n=n, low=low, high=high, method=method))
+
+
+def _clusters(m: int, how: str = "percentile") -> str:
+    return f"cluster bootstrap over {m} items, {resampling.RESAMPLES} resamples, {how} 95 %"
+
+
+def _too_few_items(m: int, which: str = "in common") -> Estimate:
+    return unknown(f"needs {LEAST} items {which}, has {m}", m)
+
+
+def _lack(m: int, counts: Sequence[int]) -> Estimate | None:
+    if m < LEAST:
+        return _too_few_items(m)
+    if min(counts) < LEAST:
+        text = f"needs {LEAST} successes a side, has {counts[0]} and {counts[1]}"
+        return unknown(text, sum(counts))
+    return None

@@ -1,0 +1,209 @@
+"""The tested claims as CSV, as LaTeX tables and as a section of the index."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from medstress.metrics.claims import MARGIN, NEAR, Finding
+from medstress.metrics.contrasts import LEAST
+from medstress.metrics.estimates import Estimate
+from medstress.report.formats import NONE, count, decimal, plural, probability
+from medstress.report.paper.claims import CHECK, Tested
+from medstress.report.paper.exponents import SHARE
+from medstress.report.paper.latex import latex_table
+from medstress.report.paper.layout import Cell, Line, PaperTable
+
+CLAIM_FIELDS = (
+    "dataset",
+    "group",
+    "victim",
+    "arms",
+    "claim",
+    "statement",
+    "quantity",
+    "budget",
+    "value",
+    "low",
+    "high",
+    "n",
+    "method",
+    "p",
+    "p_adjusted",
+    "verdict",
+    "reason",
+    "caution",
+)
+"""Columns of `claims.csv`: a line a claim, unrounded."""
+
+_HEADS = ("", "Claim", "Budget", "Effect", "n", "p (adjusted)", "Verdict")
+_Place = tuple[str, str, str, str]
+
+
+def csv_rows(found: Sequence[Tested]) -> list[dict[str, Any]]:
+    """The lines of `claims.csv`; `reason` says why something was not tested."""
+    return [
+        {
+            "dataset": row.dataset,
+            "group": row.group,
+            "victim": row.victim,
+            "arms": row.arms,
+            "claim": row.claim,
+            "statement": row.statement,
+            "quantity": row.quantity,
+            "budget": row.budget,
+            **_numbers(row),
+            "p": row.effect.p,
+            "p_adjusted": row.p_adjusted,
+            "verdict": row.verdict.value,
+            "reason": _reason(row),
+            "caution": row.caution,
+        }
+        for row in found
+    ]
+
+
+def notes_of(found: Sequence[Tested]) -> list[str]:
+    """How verdicts are made, and how many there are."""
+    verdicts = Counter(row.verdict for row in found if row.claim != CHECK)
+    tested = verdicts.total() - verdicts[Finding.NOT_TESTED]
+    n_p = sum(row.effect.p is not None for row in found)
+    return [
+        "Supported: the whole 95 % interval lies on the claimed side; contradicted: on the other; "
+        "else undecided. Close to: within "
+        f"±{decimal(MARGIN, 2)} in ASR; near: within a factor of {NEAR:g}. A local maximum is "
+        "supported where the peak lies inside the grid in 97.5 % of the resamples of items, "
+        "contradicted where in 2.5 %.",
+        f"Not tested: an attack is missing, or there are fewer than {LEAST} items, or successes a "
+        "side; the reason stands beside it. Where n is chosen it is on "
+        f"{100 * SHARE:.0f} % of the items, and the effect is of the others.",
+        f"{plural(tested, 'row')} tested: {verdicts[Finding.SUPPORTED]} supported, "
+        f"{verdicts[Finding.CONTRADICTED]} contradicted, {verdicts[Finding.UNDECIDED]} undecided; "
+        f"{verdicts[Finding.NOT_TESTED]} not tested (claim {CHECK}, a check of the run, is not "
+        "counted). Verdicts are not corrected for their number: where there is no effect, one "
+        "row in twenty would still get a direction, and rows of one place share their trials.",
+        f"p: two-sided sign flips over items, for {plural(n_p, 'paired difference')} of ASR, "
+        "adjusted by Benjamini-Hochberg over all of them.",
+    ]
+
+
+def cautions_of(found: Sequence[Tested]) -> list[str]:
+    """Places whose victim is not above chance, each once."""
+    said: dict[str, None] = {}
+    for row in found:
+        if row.caution and row.claim != 10:
+            said[f"{row.victim} on {row.dataset} {row.group} is {row.caution}."] = None
+    return list(said)
+
+
+def latex(found: Sequence[Tested], notes: Sequence[str], name: str) -> str:
+    """One LaTeX table a place, one after the other."""
+    tables = []
+    for i, (place, rows) in enumerate(_by_place(found).items(), start=1):
+        said = [*(notes if i == 1 else ()), *_own_notes(rows)]
+        tables.append(latex_table(_table(place, rows, said, f"{name}-{i}")))
+    return "\n".join(tables)
+
+
+def markdown(found: Sequence[Tested]) -> str:
+    """The claims as Markdown tables, a heading a place; what was not tested below each."""
+    blocks = []
+    for place, rows in _by_place(found).items():
+        told = [row for row in rows if row.verdict != Finding.NOT_TESTED]
+        lines = [f"### {_title(place)}", ""]
+        if caution := rows[0].caution:
+            lines += [f"Caution: {_plain(caution)}.", ""]
+        if told:
+            lines += [f"| {' | '.join(('#', *_HEADS[1:]))} |", "| --- | --- |" + " ---: |" * 4]
+            lines[-1] += " --- |"
+            lines += [f"| {' | '.join(_plain(cell) for cell in _cells(row))} |" for row in told]
+            lines.append("")
+        lines += [f"* {_plain(text)}" for text in _untold(rows)]
+        blocks.append("\n".join(lines).rstrip())
+    return "\n\n".join(blocks)
+
+
+def _numbers(row: Tested) -> Mapping[str, Any]:
+    estimate = row.effect.estimate
+    method = "" if row.verdict == Finding.NOT_TESTED else estimate.method
+    return {**estimate.as_json(), "method": method}
+
+
+def _reason(row: Tested) -> str:
+    return row.effect.estimate.method if row.verdict == Finding.NOT_TESTED else ""
+
+
+def _by_place(found: Sequence[Tested]) -> dict[_Place, list[Tested]]:
+    places: dict[_Place, list[Tested]] = defaultdict(list)
+    for row in found:
+        places[row.dataset, row.group, row.victim, row.arms].append(row)
+    return dict(places)
+
+
+def _title(place: _Place) -> str:
+    dataset, group, victim, arms = place
+    return f"{victim} · {dataset} {group} · {arms} arms"
+
+
+def _table(place: _Place, rows: Sequence[Tested], notes: Sequence[str], name: str) -> PaperTable:
+    told = [row for row in rows if row.verdict != Finding.NOT_TESTED]
+    lines = [
+        Line(
+            cells=tuple(Cell(text=text) for text in _cells(row)),
+            rule_above=i > 0 and told[i - 1].claim != row.claim,
+        )
+        for i, row in enumerate(told)
+    ]
+    return PaperTable(
+        name=name,
+        caption=f"Claims of Xian et al. (TMLR 2025), tested: {_title(place)}.",
+        notes=tuple(notes),
+        heads=(tuple((head, 1) for head in _HEADS),),
+        n_labels=2,
+        lines=tuple(lines),
+        rows=(),
+    )
+
+
+def _own_notes(rows: Sequence[Tested]) -> list[str]:
+    caution = rows[0].caution
+    return [*([f"Caution: {caution}."] if caution else []), *_untold(rows)]
+
+
+def _untold(rows: Sequence[Tested]) -> list[str]:
+    """What was not tested and why, claims with the same reason together."""
+    reasons: dict[str, dict[str, None]] = defaultdict(dict)
+    for row in rows:
+        if row.verdict == Finding.NOT_TESTED:
+            reasons[_reason(row)][f"{row.claim}. {row.statement}"] = None
+    return [f"Not tested ({reason}): {'; '.join(said)}." for reason, said in reasons.items()]
+
+
+def _cells(row: Tested) -> tuple[str, ...]:
+    return (
+        str(row.claim),
+        row.statement,
+        NONE if row.budget is None else count(row.budget),
+        _effect(row.effect.estimate),
+        count(row.effect.estimate.n),
+        probability(row.p_adjusted),
+        row.verdict.value,
+    )
+
+
+def _effect(estimate: Estimate) -> str:
+    if estimate.value is None:
+        return NONE
+    if estimate.low is None or estimate.high is None:
+        return f"{decimal(estimate.value)} of resamples"
+    return f"{decimal(estimate.value)} [{decimal(estimate.low)}, {decimal(estimate.high)}]"
+
+
+def _plain(text: str) -> str:
+    r"""Write text so that it stays in its cell.
+
+    >>> _plain("a|b < c")
+    'a\\|b &lt; c'
+    """
+    return text.replace("|", "\\|").replace("<", "&lt;")

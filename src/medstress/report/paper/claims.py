@@ -1,0 +1,366 @@
+"""Each claim of Xian et al. (2025) tested on a run: effect with interval, and verdict."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from statistics import fmean
+from typing import Any
+
+from medstress.metrics.claims import (
+    MARGIN,
+    NEAR,
+    Finding,
+    above,
+    below,
+    frequent,
+    gap_over_inflection,
+    inside,
+    lead_after_inflection,
+    mean_difference,
+    peak_inside,
+    size_trend,
+)
+from medstress.metrics.contrasts import (
+    Effect,
+    Side,
+    diversity_difference,
+    length_correlation,
+    side_means,
+    similarity_difference,
+    success_difference,
+    success_gain,
+    within,
+)
+from medstress.metrics.estimates import unknown
+from medstress.metrics.pairs import benjamini_hochberg
+from medstress.report.formats import decimal
+from medstress.report.paper.arms import METHODS, NONE_OUT, Arm, baseline
+from medstress.report.paper.claim_series import Series, series_of
+from medstress.report.paper.exponents import best_exponent, tuning_items
+from medstress.rows import TrialRow
+
+ALL_VICTIMS = "all victims"
+"""Stands for the victim where a claim is about several."""
+CHECK = 11
+"""Number of the claim that is a check of the run rather than one of the paper's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tested:
+    """One claim in one place: a line of `claims.csv`."""
+
+    dataset: str
+    """Label of the data set."""
+    group: str
+    """Label of the entity group."""
+    victim: str
+    """Label of the victim, or `all victims`."""
+    arms: str
+    """Rules of the attacks: `default`, `marked` (variants of the key are asked), or in words."""
+    claim: int
+    """Number of the claim (docs: figures and recipes)."""
+    statement: str
+    """The claim."""
+    quantity: str
+    """What the effect is."""
+    budget: int | None
+    """Queries an item it is about; None where none in particular."""
+    effect: Effect
+    """Estimate and p-value."""
+    p_adjusted: float | None = None
+    """`effect.p`, adjusted by Benjamini-Hochberg over the whole table."""
+    verdict: Finding
+    """What the interval says."""
+    caution: str = ""
+    """What a reader must know of this place."""
+
+
+Judge = Callable[[Any], Finding]
+
+_CLOSE: Judge = partial(inside, low=-MARGIN, high=MARGIN)
+_NEARBY: Judge = partial(inside, low=1 / NEAR, high=NEAR)
+
+
+def claims_of(arms: Sequence[Arm]) -> list[Tested]:
+    """Test every claim in every place, default rules first; adjust the p-values of all."""
+    series = series_of(arms)
+    found = [row for each in series for row in _of_series(each)]
+    found += [row for members in _by_questions(series) for row in _across_victims(members)]
+    known = [row.effect.p for row in found if row.effect.p is not None]
+    adjusted = iter(benjamini_hochberg(known))
+    return [
+        row if row.effect.p is None else replace(row, p_adjusted=next(adjusted)) for row in found
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """One series under test."""
+
+    series: Series
+    split: frozenset[str] = field(init=False)
+    """Items on which n is chosen."""
+    caution: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        rows = (row for arm in self.series.arms for row in arm.trials)
+        object.__setattr__(self, "split", tuning_items(rows))
+        object.__setattr__(self, "caution", caution_of(self.series.arms))
+
+    def side(self, method: str, budget: int, without: frozenset[str] = NONE_OUT) -> Side:
+        """Trials of every attack of a method with so many queries."""
+        return [
+            [row for row in arm.trials if row.item_hash not in without]
+            for arm in self.series.of(method)
+            if arm.budget >= budget
+        ]
+
+    def tested(
+        self, claim: int, statement: str, quantity: str, budget: int | None, effect: Effect,
+        judge: Judge = above,
+    ) -> Tested:  # fmt: skip
+        place = self.series
+        return Tested(
+            dataset=place.dataset, group=place.group, victim=place.victim, arms=place.label,
+            claim=claim, statement=statement, quantity=quantity, budget=budget, effect=effect,
+            verdict=judge(effect.estimate), caution=self.caution,
+        )  # fmt: skip
+
+    def budgets(self, *methods: str) -> tuple[int, ...]:
+        """One query, and the largest budget that every method has."""
+        most = [max((arm.budget for arm in self.series.of(m)), default=1) for m in methods]
+        return (1, min(most)) if min(most) > 1 else (1,)
+
+
+def _of_series(series: Series) -> Iterator[Tested]:
+    place = _Place(series)
+    for claims in (_diversity, _similarity, _success, _peaks, _overtaking, _proxies, _search):
+        yield from claims(place)
+    yield from _gains(place)
+
+
+def _compare(
+    place: _Place, effect: Callable[..., Effect], first: str, second: str, budget: int
+) -> Effect:
+    """An effect of two methods, or the reason why the run does not tell."""
+    if missing := place.series.missing(first, second):
+        return _untested(missing)
+    return effect(place.side(first, budget), place.side(second, budget), budget)
+
+
+def _untested(reason: str) -> Effect:
+    return Effect(estimate=unknown(reason))
+
+
+def _diversity(place: _Place) -> Iterator[Tested]:
+    for budget in place.budgets("near", "far"):
+        effect = _compare(place, diversity_difference, "near", "far", budget)
+        quantity = "diversity (unbiased), n < 0 minus n > 0"
+        yield place.tested(1, "Diversity is higher for n < 0 than n > 0", quantity, budget, effect)
+
+
+def _similarity(place: _Place) -> Iterator[Tested]:
+    rows = [row for arm in place.series.arms for row in arm.trials]
+    lacking = "prompt similarity was not computed: [analysis] prompt_similarity"
+    computed = any(row.prompt_similarity is not None for row in rows)
+    middle = place.series.middle
+    claims = (
+        ("Similarity is lower near n = 0 than for n < 0", "near", middle),
+        ("Similarity is lower near n = 0 than for n > 0", "far", middle),
+        ("Similarity is higher for n < 0 than n > 0", "near", "far"),
+    )
+    for statement, first, second in claims:
+        for budget in place.budgets(first, second):
+            effect = _untested(lacking)
+            if computed:
+                effect = _compare(place, similarity_difference, first, second, budget)
+            quantity = f"prompt similarity, {METHODS[first]} minus {METHODS[second]}"
+            yield place.tested(2, statement, quantity, budget, effect)
+    effect = length_correlation(rows) if computed else _untested(lacking)
+    quantity = "Spearman correlation, words of the prompt and similarity"
+    yield place.tested(3, "Similarity is lower on short prompts", quantity, None, effect)
+
+
+def _success(place: _Place) -> Iterator[Tested]:
+    for budget in place.budgets("near", "far"):
+        effect = _compare(place, success_difference, "near", "far", budget)
+        yield place.tested(
+            4, "ASR is higher for n < 0 than n > 0", "ASR, n < 0 minus n > 0", budget, effect
+        )
+
+
+def _peaks(place: _Place) -> Iterator[Tested]:
+    for method in ("near", "far"):
+        regime = METHODS[method].removeprefix("PDWS ")
+        members = place.series.of(method)
+        missing = place.series.missing(method)
+        effect = (
+            _untested(missing)
+            if missing
+            else peak_inside(place.side(method, 1), [arm.n or 0.0 for arm in members], 1)
+        )
+        statement = f"ASR has a local maximum inside {regime}"
+        yield place.tested(5, statement, f"peak inside the grid, {regime}", 1, effect, frequent)
+        effect = _over_random(place, method)
+        statement = f"ASR of random sampling is below the peak for {regime}"
+        yield place.tested(5, statement, f"ASR, best {regime} minus random", 1, effect)
+
+
+def _over_random(place: _Place, method: str) -> Effect:
+    """A regime at its best n, chosen on other items, less random sampling, with one query."""
+    if missing := place.series.missing(method, "random"):
+        return _untested(missing)
+    best = _best(place, place.series.of(method), 1)
+    return success_difference([best.rows], place.side("random", 1, best.without), 1)
+
+
+def _overtaking(place: _Place) -> Iterator[Tested]:
+    largest = place.budgets("random", "far")[-1]
+    lacking = place.series.missing("random", "far")
+    if not lacking and largest == 1:
+        lacking = "one query an item: there is nothing past an inflection"
+    for where, effect in (
+        ("at the largest budget", success_difference),
+        ("over the budgets past the inflection", lead_after_inflection),
+    ):
+        found = _untested(lacking)
+        if not lacking:
+            found = _compare(place, effect, "random", "far", largest)
+        statement = f"Random sampling overtakes PDWS n > 0, {where}"
+        yield place.tested(6, statement, f"ASR, random minus n > 0, {where}", largest, found)
+
+
+def _proxies(place: _Place) -> Iterator[Tested]:
+    for first, second in (("nearest", "near"), ("farthest", "far")):
+        statement = f"{METHODS[first]} is close to {METHODS[second]}"
+        quantity = f"ASR, {METHODS[first]} minus {METHODS[second]}"
+        for budget in place.budgets(first, second):
+            effect = _compare(place, success_difference, first, second, budget)
+            yield place.tested(7, statement, quantity, budget, replace(effect, p=None), _CLOSE)
+
+
+def _search(place: _Place) -> Iterator[Tested]:
+    for zoo in (*place.series.of("discrete_zoo"),) or (None,):
+        yield from _against_zoo(place, zoo)
+
+
+def _against_zoo(place: _Place, zoo: Arm | None) -> Iterator[Tested]:
+    series = place.series
+    regimes = [*series.of("near"), *series.of("far")]
+    known = METHODS["discrete_zoo"]
+    several = len(series.of("discrete_zoo")) > 1
+    name = f"{known} ({zoo.attack})" if zoo is not None and several else known
+    gap = lead = _untested(series.missing("discrete_zoo") or "no PDWS in this run")
+    budget, best_name = 1, "PDWS at its best n"
+    if zoo is not None and regimes:
+        budget = min(zoo.budget, max(arm.budget for arm in regimes))
+        best = _best(place, [arm for arm in regimes if arm.budget >= budget], budget)
+        rival = [[row for row in zoo.trials if row.item_hash not in best.without]]
+        gap = gap_over_inflection([best.rows], rival, budget)
+        lead = success_difference([best.rows], rival, budget)
+        best_name = f"PDWS n = {best.n:g}"
+    statement = f"The largest gap of PDWS and {name} is near the inflection"
+    quantity = f"budget of the gap over that of the inflection, {best_name}"
+    yield place.tested(8, statement, quantity, budget, gap, _NEARBY)
+    quantity = f"ASR, {best_name} minus {name}"
+    yield place.tested(9, f"PDWS at its best n is above {name}", quantity, budget, lead)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Best:
+    """An exponent, and its trials on the items it was not chosen on."""
+
+    n: float
+    rows: list[TrialRow]
+    without: frozenset[str]
+
+
+def _best(place: _Place, arms: Sequence[Arm], budget: int) -> _Best:
+    rows = [row for arm in arms for row in arm.trials]
+    choice = best_exponent(rows, budget=budget, split=place.split)
+    if choice is None:
+        raise ValueError("expected an arm to choose from")
+    without = NONE_OUT if choice.rule == "given" else place.split
+    kept = [r for a in arms if a.n == choice.n for r in a.trials if r.item_hash not in without]
+    return _Best(n=choice.n, rows=kept, without=without)
+
+
+def _gains(place: _Place) -> Iterator[Tested]:
+    rest = (method for method in METHODS if method != "zero")
+    found = [(m, arm) for m in rest for arm in _widest(place.series.of(m))]
+    for method, members in found:
+        budget = members[0].budget
+        side = [arm.trials for arm in members]
+        effect = success_gain(side, budget) if budget > 1 else _untested("one query an item")
+        name = METHODS[method] if method != "discrete_zoo" else members[0].attack
+        statement = f"ASR within the budget is above ASR of one query, {name}"
+        quantity = f"ASR within the budget minus ASR of one query, {name}"
+        yield place.tested(CHECK, statement, quantity, budget, effect)
+
+
+def _widest(arms: Sequence[Arm]) -> list[list[Arm]]:
+    """The arms of a method with the largest budget together; of DiscreteZOO each alone."""
+    if arms and arms[0].method == "discrete_zoo":
+        return [[arm] for arm in arms]
+    most = max((arm.budget for arm in arms), default=0)
+    return [[arm for arm in arms if arm.budget == most]] if arms else []
+
+
+def _by_questions(series: Sequence[Series]) -> list[list[Series]]:
+    found: dict[tuple[str, str, str], list[Series]] = defaultdict(list)
+    for each in series:
+        found[each.dataset, each.group, each.label].append(each)
+    return list(found.values())
+
+
+def _across_victims(members: Sequence[Series]) -> Iterator[Tested]:
+    """Claims about the size and kind of victims, ASR@1 averaged over the samplers of all."""
+    shared = [m for m in ("random", "near", "far") if all(each.of(m) for each in members)]
+    points = [_point(each, shared) for each in members if shared]
+    sized = [p for p in points if p["parameters"] is not None]
+    kinds = {k: [p for p in points if p["group"] == k] for k in ("generalist", "specialist")}
+    quantity = "change of ASR a tenfold number of parameters"
+    claims: list[tuple[str, str, Effect, Judge]] = [
+        ("ASR falls with model size", quantity, size_trend(sized), below)
+    ]
+    trends: tuple[tuple[str, str, Judge], ...] = (
+        ("generalist", "ASR falls with the size of generalists", below),
+        ("specialist", "ASR rises with the size of specialists", above),
+    )
+    for kind, statement, judge in trends:
+        chosen = [p for p in kinds[kind] if p["parameters"] is not None]
+        effect = size_trend(chosen) if chosen else _untested(f"no {kind} of known size was run")
+        claims.append((statement, f"{quantity}, {kind}s", effect, judge))
+    rates = {kind: [p["asr"] for p in kinds[kind] if p["asr"] is not None] for kind in kinds}
+    effect = mean_difference(rates["specialist"], rates["generalist"])
+    statement = "Specialists are as robust as generalists"
+    claims.append((statement, "mean ASR, specialists minus generalists", effect, _CLOSE))
+    first = members[0]
+    cautions = [f"{each.victim}: {said}" for each in members if (said := caution_of(each.arms))]
+    for statement, what, effect, judge in claims:
+        yield Tested(
+            dataset=first.dataset, group=first.group, victim=ALL_VICTIMS, arms=first.label,
+            claim=10, statement=statement, quantity=what, budget=1, effect=effect,
+            verdict=judge(effect.estimate), caution="; ".join(cautions),
+        )  # fmt: skip
+
+
+def _point(series: Series, methods: Sequence[str]) -> Mapping[str, Any]:
+    victim = series.arms[0].place.victim
+    means = [side_means([a.trials for a in series.of(m)], within(1)).values() for m in methods]
+    asr = fmean(fmean(values) for values in means) if all(means) else None
+    return {"parameters": victim.parameters, "group": victim.group, "asr": asr}
+
+
+def caution_of(arms: Sequence[Arm]) -> str:
+    """What to know of a victim that is not above chance; nothing where it is."""
+    clean = baseline(arms)
+    if clean.above_chance or not clean.accuracy.n:
+        return ""
+    return (
+        f"not above chance (accuracy {decimal(clean.accuracy.value)}, chance "
+        f"{decimal(clean.chance)}): ASR measures the instability of guesses"
+    )

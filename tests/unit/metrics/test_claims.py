@@ -1,0 +1,294 @@
+"""Effects and verdicts on planted trials whose answer is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import spearmanr
+
+from medstress.metrics.claims import (
+    Finding,
+    above,
+    below,
+    frequent,
+    gap_over_inflection,
+    inside,
+    lead_after_inflection,
+    mean_difference,
+    peak_inside,
+    size_trend,
+)
+from medstress.metrics.contrasts import (
+    diversity_difference,
+    length_correlation,
+    similarity_difference,
+    success_difference,
+    success_gain,
+)
+from medstress.metrics.estimates import Estimate, unknown
+from medstress.outcomes import Verdict
+from medstress.rows import TrialRow
+
+Make = Callable[..., TrialRow]
+
+
+def interval(low: float, high: float) -> Estimate:
+    return Estimate(value=(low + high) / 2, n=50, low=low, high=high, method="made up")
+
+
+@pytest.fixture
+def arm(trial: Make) -> Callable[..., list[TrialRow]]:
+    """Trials of one attack: the first success of each item (None: held), and what else is given."""
+
+    def build(firsts: Iterable[int | None], **given: Any) -> list[TrialRow]:
+        rows = []
+        for i, first in enumerate(firsts):
+            values = {k: v(i) if callable(v) else v for k, v in given.items()}
+            if first is not None:
+                values |= {"verdict": Verdict.FLIPPED, "first_success": first}
+            rows.append(trial(item_id=f"q{i:03}", **values))
+        return rows
+
+    return build
+
+
+def share(k: int, n: int = 100) -> list[int | None]:
+    return [1 if i < k else None for i in range(n)]
+
+
+# -- verdicts -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict", "opposite"),
+    [
+        (0.01, 0.2, "supported", "contradicted"),
+        (-0.2, -0.01, "contradicted", "supported"),
+        (-0.1, 0.1, "undecided", "undecided"),
+        (0.0, 0.1, "undecided", "undecided"),
+    ],
+)
+def test_a_direction_is_judged_by_the_whole_interval(low, high, verdict, opposite) -> None:
+    assert above(interval(low, high)) == verdict
+    assert below(interval(low, high)) == opposite
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"),
+    [
+        (-0.05, 0.05, "supported"),
+        (0.01, 0.03, "supported"),
+        (0.06, 0.2, "contradicted"),
+        (-0.3, -0.051, "contradicted"),
+        (0.02, 0.2, "undecided"),
+        (-0.2, 0.2, "undecided"),
+    ],
+)
+def test_closeness_is_judged_by_equivalence(low, high, verdict) -> None:
+    assert inside(interval(low, high), -0.05, 0.05) == verdict
+
+
+def test_what_has_no_interval_is_not_tested() -> None:
+    lack = unknown("nothing there")
+    verdicts = {above(lack), below(lack), inside(lack, -1, 1), frequent(lack)}
+    assert verdicts == {Finding.NOT_TESTED}
+
+
+# -- success --------------------------------------------------------------------------------------
+
+
+def test_a_paired_difference_of_success_has_its_size_sign_and_p(arm) -> None:
+    found = success_difference([arm(share(60))], [arm(share(20))], 1)
+    assert found.estimate.value == pytest.approx(0.4)
+    assert above(found.estimate) == Finding.SUPPORTED
+    assert found.p == pytest.approx(1 / 5000)
+    swapped = success_difference([arm(share(20))], [arm(share(60))], 1)
+    assert above(swapped.estimate) == Finding.CONTRADICTED
+    same = success_difference([arm(share(60))], [arm(share(60))], 1)
+    assert (same.estimate.value, same.p) == (0, 1)
+    assert above(same.estimate) == Finding.UNDECIDED
+
+
+def test_a_side_is_the_mean_over_its_attacks_on_the_items_of_all(arm) -> None:
+    first = [arm(share(100)), arm(share(0, 50))]
+    found = success_difference(first, [arm(share(0))], 1)
+    assert (found.estimate.value, found.estimate.n) == (0.5, 50)
+
+
+def test_success_after_the_budget_does_not_count(arm) -> None:
+    late = [arm([3] * 60 + [None] * 40)]
+    assert success_difference(late, [arm(share(0))], 2).estimate.value == 0
+    assert success_difference(late, [arm(share(0))], 3).estimate.value == pytest.approx(0.6)
+    assert success_gain(late, 3).estimate.value == pytest.approx(0.6)
+    assert above(success_gain(late, 3).estimate) == Finding.SUPPORTED
+    assert above(success_gain([arm(share(50))], 3).estimate) == Finding.UNDECIDED
+
+
+def test_nine_items_are_too_few_for_an_interval(arm) -> None:
+    found = success_difference([arm(share(9, 9))], [arm(share(0, 9))], 1)
+    assert found.estimate.value is None
+    assert found.estimate.method == "needs 10 items in common, has 9"
+
+
+# -- diversity and similarity ---------------------------------------------------------------------
+
+
+def test_diversity_is_higher_where_every_success_has_its_own_name(arm) -> None:
+    varied = arm(share(80), replacement=lambda i: f"name {i}")
+    alike = arm(share(80), replacement=lambda i: f"name {i % 2}")
+    found = diversity_difference([varied], [alike], 1).estimate
+    assert found.value == pytest.approx(1 - 80 / 2 / 79)
+    assert above(found) == Finding.SUPPORTED
+    assert above(diversity_difference([alike], [varied], 1).estimate) == Finding.CONTRADICTED
+    other = arm(share(80), replacement=lambda i: f"name {(i + 1) % 2}")
+    assert above(diversity_difference([alike], [other], 1).estimate) == Finding.UNDECIDED
+
+
+def test_the_same_name_for_an_item_in_every_seed_is_no_reuse_between_items(arm) -> None:
+    near = [
+        row
+        for seed in range(3)
+        for row in arm(share(60), replacement=lambda i: f"own {i}", seed=seed)
+    ]
+    far = [
+        row
+        for seed in range(3)
+        for row in arm(share(60), replacement=lambda i, s=seed: f"other {i} {s}", seed=seed)
+    ]
+    found = diversity_difference([near], [far], 1).estimate
+    assert found.value == pytest.approx(0)
+    assert above(found) == Finding.UNDECIDED
+
+
+def test_diversity_needs_successes_on_both_sides(arm) -> None:
+    varied = arm(share(80), replacement=lambda i: f"name {i}")
+    found = diversity_difference([varied], [arm(share(3))], 1).estimate
+    assert found.method == "needs 10 successes a side, has 80 and 3"
+
+
+def test_similarity_is_compared_over_successes_alone(arm) -> None:
+    def similar(level: float) -> Callable[[int], float]:
+        return lambda i: level + 0.01 * (i % 3) if i < 50 else 0.0
+
+    high, low = (arm(share(50), prompt_similarity=similar(level)) for level in (0.9, 0.7))
+    found = similarity_difference([high], [low], 1).estimate
+    assert found.value == pytest.approx(0.2)
+    assert above(found) == Finding.SUPPORTED
+    assert above(similarity_difference([low], [high], 1).estimate) == Finding.CONTRADICTED
+    assert similarity_difference([high], [arm(share(50))], 1).estimate.value is None
+
+
+@pytest.mark.parametrize(
+    ("slope", "verdict"), [(1.0, "supported"), (-1.0, "contradicted"), (0.0, "undecided")]
+)
+def test_a_planted_correlation_of_length_and_similarity_is_found(arm, slope, verdict) -> None:
+    rng = np.random.default_rng(3)
+    lengths, noise = rng.integers(5, 30, 90), rng.normal(0, 4, 90)
+    values = 0.5 + (slope * lengths + noise) / 200
+    rows = arm(
+        share(90, 90),
+        prompt_before=lambda i: "word " * int(lengths[i]),
+        prompt_similarity=lambda i: float(values[i]),
+    )
+    found = length_correlation(rows).estimate
+    assert found.value == pytest.approx(spearmanr(lengths, values).statistic)
+    assert above(found) == verdict
+
+
+def test_prompts_of_one_length_tell_nothing(arm) -> None:
+    rows = arm(share(40), prompt_before="two words", prompt_similarity=lambda i: i / 100)
+    assert length_correlation(rows).estimate.method == "lengths or similarities are all the same"
+
+
+# -- curves ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("successes", "verdict"),
+    [
+        ((10, 60, 10), "supported"),
+        ((60, 30, 10), "contradicted"),
+        ((40, 42, 10), "undecided"),
+    ],
+)
+def test_a_local_maximum_is_told_from_a_slope(arm, successes, verdict) -> None:
+    rng = np.random.default_rng(1)
+    side = []
+    for k in successes:
+        hit = set(rng.permutation(100)[:k].tolist())
+        side.append(arm([1 if i in hit else None for i in range(100)]))
+    found = peak_inside(side, [-30, -20, -10], 1).estimate
+    assert frequent(found) == verdict
+
+
+def test_two_values_of_n_have_no_inside(arm) -> None:
+    side = [arm(share(10)), arm(share(20))]
+    found = peak_inside(side, [-20, -10], 1).estimate
+    assert found.method == "needs three values of n, has 2"
+    level = peak_inside([*side, arm(share(20))][1:] * 2, [-30, -20, -10, -5], 1).estimate
+    assert level.method == "success is the same at every n"
+
+
+def bent(at: int, n: int = 200) -> list[int | None]:
+    """Half of the items fall evenly over the budgets up to `at` in ln(budget), the rest never."""
+    steps = np.exp(np.linspace(0, np.log(at), n // 2))
+    return [*(int(np.ceil(step - 1e-9)) for step in steps), *[None] * (n - n // 2)]
+
+
+def test_random_overtakes_past_the_bend_only_where_it_does(arm) -> None:
+    far = [arm(bent(5))]
+    # As slow at first; from the bend on it goes on rising.
+    rising = [*bent(5)[:100], *(6 + i % 10 for i in range(60)), *[None] * 40]
+    found = lead_after_inflection([arm(rising)], far, 30).estimate
+    assert above(found) == Finding.SUPPORTED
+    assert "past the inflection" in found.method
+    behind = [None if i % 2 else first for i, first in enumerate(bent(5))]
+    found = lead_after_inflection([arm(behind)], far, 30).estimate
+    assert above(found) == Finding.CONTRADICTED
+    assert above(lead_after_inflection(far, far, 30).estimate) == Finding.UNDECIDED
+
+
+def test_the_largest_gap_is_placed_against_the_bend(arm) -> None:
+    ours = [arm(bent(6))]
+    slow = [None if first is None else 30 for first in bent(6)]
+    found = gap_over_inflection(ours, [arm(slow)], 40).estimate
+    assert inside(found, 0.5, 2) == Finding.SUPPORTED
+    # The rival loses nothing until long after the bend.
+    lost = [*bent(6)[:100], *[33] * 80, *[None] * 20]
+    found = gap_over_inflection(ours, [arm(lost)], 40).estimate
+    assert inside(found, 0.5, 2) == Finding.CONTRADICTED
+    assert found.value is not None
+    assert found.value > 4
+
+
+def test_curves_without_a_bend_are_not_judged(arm) -> None:
+    flat, rising = [arm(share(50))], [arm(bent(5, 100))]
+    assert lead_after_inflection(rising, flat, 8).estimate.method == "the curve is flat"
+    assert gap_over_inflection(flat, rising, 8).estimate.method == "the curve is flat"
+    assert gap_over_inflection(rising, rising, 8).estimate.method == "the two curves are the same"
+    assert lead_after_inflection(rising, flat, 4).estimate.method == (
+        "needs a budget of at least 5, has 4"
+    )
+
+
+# -- victims --------------------------------------------------------------------------------------
+
+
+def test_the_trend_with_size_has_the_planted_sign() -> None:
+    sizes = (1e8, 1e9, 1e10, 1e11)
+    falling = [{"parameters": s, "asr": 0.6 - 0.1 * i} for i, s in enumerate(sizes)]
+    assert below(size_trend(falling).estimate) == Finding.SUPPORTED
+    rising = [{"parameters": s, "asr": 0.2 + 0.1 * i} for i, s in enumerate(sizes)]
+    assert below(size_trend(rising).estimate) == Finding.CONTRADICTED
+    assert below(size_trend(falling[:2]).estimate) == Finding.NOT_TESTED
+
+
+def test_two_kinds_of_victims_are_compared_over_victims() -> None:
+    close = mean_difference([0.20, 0.21, 0.20, 0.21], [0.20, 0.21, 0.21, 0.20]).estimate
+    assert inside(close, -0.05, 0.05) == Finding.SUPPORTED
+    apart = mean_difference([0.50, 0.51, 0.50], [0.20, 0.21, 0.20]).estimate
+    assert inside(apart, -0.05, 0.05) == Finding.CONTRADICTED
+    assert inside(mean_difference([0.5], [0.2, 0.3]).estimate, -1, 1) == Finding.NOT_TESTED
