@@ -37,7 +37,7 @@ from medstress.calls import Call, Reply, Score, Scored
 TOLERANCE = 1e-4
 """Largest difference of a log probability in float32."""
 AT_ONCE = 32
-CALLS_PER_ITEM = 4
+CALLS_PER_ITEM = 3
 """Guess of how many calls an item consumes; the run is extended where it was too high."""
 
 

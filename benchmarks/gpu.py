@@ -4,8 +4,8 @@ The weights are random, since speed does not depend on them, and nothing is fetc
 synthetic item has a clean prompt and 8 candidates that depart from it at the changed name; all
 are answered by letter. Three ways: *sharing* (`TransformersBackend`), *plain* (the same without
 sharing), and *transformers* (its own padded batches, prompts sorted by length, scores of the
-last position). Utilisation is model FLOPs of prefill, 2 x parameters x tokens, a second, per peak of
-the device; tokens are the model's real ones, without padding, so that waste shows:
+last position). Utilisation is model FLOPs of prefill (2 x parameters x tokens / seconds) per peak
+of the device; tokens are those that are needed, without padding, so that waste shows:
 
     python benchmarks/gpu.py --peak-tflops 989          # bfloat16, dense, of an H100 or H200
     python benchmarks/gpu.py --tiny                     # smoke test: a tiny model on the CPU

@@ -100,10 +100,10 @@ def fit(xs: Sequence[float], ys: Sequence[float]) -> dict[str, float]:
     rest = np.asarray(ys) - (slope * np.asarray(xs) + intercept)
     spread = np.asarray(ys) - np.mean(ys)
     total = float(spread @ spread)
-    r_squared = 1 - float(rest @ rest) / total if total else 1.0
     return {
-        name: float(f"{value:.4g}")
-        for name, value in (("slope", slope), ("intercept", intercept), ("r_squared", r_squared))
+        "slope": float(f"{slope:.4g}"),
+        "intercept": float(f"{intercept:.4g}"),
+        "r_squared": round(1 - float(rest @ rest) / total, 4) if total else 1.0,
     }
 
 
