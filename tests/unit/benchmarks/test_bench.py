@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import doctest
 import json
 import tomllib
 from collections.abc import Callable
@@ -58,6 +59,15 @@ def points(seconds: list[float], axis: str = "items") -> list[dict[str, Any]]:
         }
         for i, spent in enumerate(seconds)
     ]
+
+
+@pytest.mark.parametrize(
+    "name", ["growth", "equality", "progress", "bench", "bench_page", "consumed"]
+)
+def test_examples_in_the_scripts_hold(script: Script, name: str) -> None:
+    found = doctest.testmod(script(name))
+    assert found.attempted > 0
+    assert found.failed == 0
 
 
 def test_linear_time_has_the_ratio_one_and_a_fixed_cost_makes_it_smaller(script: Script) -> None:
