@@ -34,11 +34,21 @@ TITLES = {
     "sampling": "Sampling",
     "growth": "Growth",
     "prefix_sharing": "Tokens forwarded",
+    "padding": "Encoder-decoder models",
     "baselines": "Wall time",
     "equality": "Same answers",
     "gpu": "GPU",
 }
-ORDER = ("prefix_sharing", "equality", "baselines", "sampling", "overhead", "progress", "start")
+ORDER = (
+    "prefix_sharing",
+    "padding",
+    "equality",
+    "baselines",
+    "sampling",
+    "overhead",
+    "progress",
+    "start",
+)
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
@@ -91,6 +101,15 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "in all prompts": "tokens_of_all_prompts",
         "forwarded / needed": "forwarded_per_unique",
         "all / needed": "all_per_unique",
+    },
+    "padding": {
+        "data": "dataset",
+        "answers by": "answer_by",
+        "items": "items",
+        "calls": "calls",
+        "forwarded": "tokens_forwarded",
+        "needed": "tokens_needed",
+        "forwarded / needed": "forwarded_per_needed",
     },
     "equality": {
         "number format": "dtype",
@@ -146,6 +165,8 @@ PROSE = {
     "prefix_sharing": "Needed are the nodes of a trie over the distinct prompts that each item "
     "consumed. Forwarded counts everything the model has read, padding and early work included; it "
     "can be fewer, because items share the instruction.",
+    "padding": "Their prompts share no prefix. A tiny T5 of random weights in real runs, with the "
+    "embedded model's tokenizer: lengths and batches are real.",
     "equality": "The consumed prompts of real runs, as the sharing path answered them in the run, "
     "against the plain path, which reads every prompt from its first token. Rounding in bfloat16 "
     "moves log probabilities by more than some options are apart, so flips there are counted, not "
@@ -237,11 +258,20 @@ def _growth_section(parts: Mapping[str, Any]) -> str:
             f"{line['seconds_fit']['slope'] * 1000:.3g}",
             line["seconds_fit"]["r_squared"],
             line["per_unit_ratio"],
+            f"{line['memory_fit']['slope'] * 1024:.3g}",
             line["memory_ratio"],
         ]
         for line in fits
     ]
-    heads = ["", "from, to", "ms a unit", "R² of the line", "time per unit, ratio", "memory, ratio"]
+    heads = [
+        "",
+        "from, to",
+        "ms a unit",
+        "R² of the line",
+        "time per unit, ratio",
+        "KB a unit",
+        "memory, ratio",
+    ]
     return (
         "## Growth\n\nRuns with an instant victim; one number grows, the others stay. Ratios are "
         "of the largest to the smallest point: 1 is linear in time and flat in memory, less is "

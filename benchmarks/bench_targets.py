@@ -33,6 +33,7 @@ def targets(parts: Mapping[str, Any]) -> list[Target]:
     """Every promise of which there is a measurement, in the order of the page."""
     makers: Mapping[str, Callable[[Sequence[Line]], Iterator[Target]]] = {
         "prefix_sharing": _prefix_sharing,
+        "padding": _padding,
         "equality": _equality,
         "baselines": _baselines,
         "sampling": _sampling,
@@ -57,6 +58,17 @@ def _prefix_sharing(lines: Sequence[Line]) -> Iterator[Target]:
             asked="≤ 1.10",
             measured=f"{ratio:.3f} ({line['queries']:,} queries)",
             met=ratio <= 1.10,
+        )
+
+
+def _padding(lines: Sequence[Line]) -> Iterator[Target]:
+    for line in lines:
+        waste = line["forwarded_per_needed"] - 1
+        yield Target(
+            what=f"padding, encoder-decoder, {_data(line)} by {line['answer_by']}",
+            asked="< 5 %",
+            measured=f"{waste:.1%}".replace("%", " %"),
+            met=waste < 0.05,
         )
 
 

@@ -118,6 +118,7 @@ def growth(points: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "smallest": first["x"],
         "largest": last["x"],
         "seconds_fit": fit(xs, [point["process_seconds"] for point in ordered]),
+        "memory_fit": fit(xs, [point["largest_resident_mb"] for point in ordered]),
         "per_unit_ratio": round(times * first["x"] / last["x"], 3),
         "memory_ratio": round(last["largest_resident_mb"] / first["largest_resident_mb"], 3),
     }

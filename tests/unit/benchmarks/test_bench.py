@@ -135,6 +135,12 @@ def test_a_target_is_met_only_on_as_many_prompts_as_it_names(script: Script) -> 
     assert [one.met for one in many] == [True, True]
 
 
+def test_every_part_has_a_title_and_every_table_a_part(script: Script) -> None:
+    page, names = script("bench_page"), {one.name for one in script("bench").PARTS}
+    assert set(page.TITLES) == names
+    assert set(page.COLUMNS) == set(page.PROSE) == set(page.ORDER) == names - {"growth", "gpu"}
+
+
 def test_a_missed_target_is_said_on_the_page(script: Script) -> None:
     line = {"queries": 40, "shown_per_quiet": 1.031, "repeats": 3}
     page = script("bench_page").render(result(progress=part(line)))
@@ -161,7 +167,7 @@ def test_growth_is_shown_with_its_plot(script: Script) -> None:
     fitted = script("growth").growth(points([1.0, 2.0, 4.0]))
     page = script("bench_page").render(result(growth=part(*points([1, 2, 4]), fitted)))
     assert "](images/growth.svg)" in page
-    assert "| items | 100 to 400 | 10 | 1.0 | 1.0 | 1.02 |" in page
+    assert "| items | 100 to 400 | 10 | 1.0 | 1.0 | 6.58 | 1.02 |" in page
 
 
 def test_a_part_without_its_data_is_skipped_with_a_reason(script: Script, tmp_path: Path) -> None:
