@@ -125,31 +125,39 @@ def growth(points: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def draw(points: Sequence[Mapping[str, Any]], to: Path) -> None:
-    """Small multiples: an axis a column, time above memory."""
+    """Write the plot, as text that stays text and is the same each time."""
     import matplotlib
+
+    matplotlib.rcdefaults()
+    look = {"svg.fonttype": "none", "svg.hashsalt": "medstress", "font.family": "sans-serif"}
+    matplotlib.rcParams.update(look)
+    to.parent.mkdir(parents=True, exist_ok=True)
+    plotted(points).savefig(to, format="svg", metadata=dict.fromkeys(("Date", "Creator")))
+    text = "\n".join(line.rstrip() for line in to.read_text("utf-8").splitlines())
+    to.write_text(text + "\n", "utf-8")
+
+
+def plotted(points: Sequence[Mapping[str, Any]]) -> Any:
+    """A figure of small multiples: an axis a column, time above memory."""
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
-    matplotlib.rcdefaults()
-    matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "medstress"})
-    matplotlib.rcParams["font.family"] = "sans-serif"
-    axes_names = list(dict.fromkeys(point["axis"] for point in points))
+    names = list(dict.fromkeys(point["axis"] for point in points))
     figure = Figure(figsize=(9.4, 4.4), facecolor="white", layout="constrained")
     FigureCanvasSVG(figure)
-    grid = figure.subplots(2, len(axes_names), squeeze=False, sharey="row", sharex="col")
-    for column, axis in enumerate(axes_names):
+    grid = figure.subplots(2, len(names), squeeze=False, sharey="row", sharex="col")
+    for column, axis in enumerate(names):
         mine = sorted((p for p in points if p["axis"] == axis), key=lambda p: p["x"])
         xs = [point["x"] for point in mine]
         _panel(grid[0][column], xs, [point["process_seconds"] for point in mine], _TIME, line=True)
         _panel(grid[1][column], xs, [p["largest_resident_mb"] for p in mine], _MEMORY, line=False)
         grid[0][column].set_title(axis, fontsize=10, loc="left", color=_INK)
-    grid[0][0].set_ylabel("process CPU, seconds", fontsize=9, color=_INK)
-    grid[1][0].set_ylabel("peak memory, MB", fontsize=9, color=_INK)
-    to.parent.mkdir(parents=True, exist_ok=True)
-    nothing = dict.fromkeys(("Date", "Creator"))
-    figure.savefig(to, format="svg", metadata=nothing)
-    text = "\n".join(line.rstrip() for line in to.read_text("utf-8").splitlines())
-    to.write_text(text + "\n", "utf-8")
+    told = {"process_seconds": "process CPU, seconds", "largest_resident_mb": "peak memory, MB"}
+    for row, (key, label) in zip(grid, told.items(), strict=True):
+        row[0].set_ylabel(label, fontsize=9, color=_INK)
+        # One scale for the whole row.
+        row[0].set_ylim(0, 1.08 * max(point[key] for point in points))
+    return figure
 
 
 def _panel(axes: Any, xs: Sequence[int], ys: Sequence[float], colour: str, *, line: bool) -> None:
@@ -162,7 +170,6 @@ def _panel(axes: Any, xs: Sequence[int], ys: Sequence[float], colour: str, *, li
     else:
         axes.plot(xs, ys, "-s", color=colour, markersize=4.5, linewidth=1.7)
     axes.set_xlim(0, xs[-1] * 1.06)
-    axes.set_ylim(bottom=0)
     axes.locator_params(axis="x", nbins=4, integer=True)
     for side, spine in axes.spines.items():
         spine.set_visible(side == "bottom")

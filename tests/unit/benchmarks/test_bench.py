@@ -105,6 +105,16 @@ def test_the_plot_has_a_panel_of_time_and_one_of_memory_for_each_axis(
     assert "#0072b2" in text
 
 
+def test_no_point_lies_outside_its_panel(script: Script) -> None:
+    figure = script("growth").plotted(points([1, 2, 4]) + points([9, 90], axis="victims"))
+    assert len(figure.axes) == 4
+    for axes in figure.axes:
+        low, high = axes.get_ylim()
+        shown = [value for line in axes.lines for value in line.get_ydata()]
+        assert low == 0.0
+        assert max(shown) <= high
+
+
 def test_letters_and_log_probabilities_are_compared_prompt_by_prompt(script: Script) -> None:
     found = script("equality").compare([((-1.0, -2.0), (-1.0, -2.5)), ((-1.0, -2.0), (-3.0, -2.0))])
     assert (found.prompts, found.letters, found.largest, found.margin) == (2, 1, 2.0, 1.0)
