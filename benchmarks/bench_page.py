@@ -302,7 +302,7 @@ def _gpu_section(parts: Mapping[str, Any]) -> str:
         f"{title}A randomly initialised model of {line['parameters'] / 1e9:.1f} billion parameters "
         f"in {line['dtype']} on {line['device']}: {line['queries']:,} prompts of {line['items']} "
         "items. *Transformers* are its own padded batches, sorted by length. Work is counted in "
-        "tokens that are needed, so sharing is credited with each item's distinct ones only.\n\n"
+        "tokens that have to be read, so sharing is credited with distinct ones only.\n\n"
         f"{table(heads, rows)}\nSharing is {line['sharing_times_transformers']} times as fast as "
         f"transformers' batches and {line['sharing_times_plain']} times as our own without "
         f"sharing.\n\n{_source(parts['gpu'])}"

@@ -158,39 +158,45 @@ def measure(given: argparse.Namespace, device: str) -> dict[str, Any]:
         "transformers": lambda of: by_transformers(loaded, tokens(of), given.batch),
     }
     seconds = {}
+    before = 0
     for name, way in ways.items():
         way(warm)
+        before = before or sharing.counters["tokens_forwarded"]
         seconds[name] = seconds_of(lambda way=way: way(items), device)  # type: ignore[misc]
     prompts = tokens(items)
+    forwarded = sharing.counters["tokens_forwarded"] - before
     unique = sum(n_trie_nodes([tuple(t) for t in tokens([calls])]) for calls in items)
     return {
         "device": torch.cuda.get_device_name() if device == "cuda" else "cpu",
         "parameters": sum(p.numel() for p in loaded.model.parameters()),
         "dtype": str(loaded.model.dtype).removeprefix("torch."),
+        "sharing_path": sharing.path,
         "items": given.items,
         "queries": len(prompts),
         "tokens_of_all_prompts": sum(map(len, prompts)),
         "tokens_unique": unique,
-        **results(seconds, prompts, unique, loaded, given.peak_tflops),
+        "tokens_forwarded": forwarded,
+        # Fewer than the items' own where they share the instruction; never more than needed.
+        **results(seconds, prompts, min(unique, forwarded), loaded, given.peak_tflops),
     }
 
 
 def results(
     seconds: dict[str, float],
     prompts: Sequence[Sequence[int]],
-    unique: int,
+    read: int,
     loaded: LoadedModel,
     peak: float | None,
 ) -> dict[str, Any]:
     """Rates, utilisation and ratios.
 
-    Sharing is credited with the distinct tokens of each item only: what it saved is no work.
+    Sharing is credited with what it had to read only: what it saved is no work.
     """
     # Reading a token's embedding is a look-up, no product.
     embedding = loaded.model.get_input_embeddings().weight.numel()
     parameters = sum(p.numel() for p in loaded.model.parameters()) - embedding
     n_all = sum(map(len, prompts))
-    useful = {"sharing": unique, "plain": n_all, "transformers": n_all}
+    useful = {"sharing": read, "plain": n_all, "transformers": n_all}
     flops = {name: 2 * parameters * useful[name] / seconds[name] for name in seconds}
     found: dict[str, Any] = {}
     for name, spent in seconds.items():
