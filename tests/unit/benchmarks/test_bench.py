@@ -173,6 +173,65 @@ def test_the_page_names_machine_command_date_and_what_was_left_out(script: Scrip
     assert "## Wall time" not in page
 
 
+BASELINE = {
+    "dataset": "medqa",
+    "dtype": "float32",
+    "queries": 100,
+    "ours_per_bare": 1.2,
+    "ours_queries_per_second": 4.25,
+    "times_published": 20.5,
+    "times_full": 61.0,
+    "threads": 2,
+}
+
+
+def test_wall_time_is_held_against_each_baseline(script: Script) -> None:
+    found = script("bench_targets").targets({"baselines": part(BASELINE)})
+    assert [(one.asked, one.measured, one.met) for one in found] == [
+        ("≤ 1.15", "1.200", False),
+        ("≥ 60", "61", True),
+    ]
+    page = script("bench_page").render(result(baselines=part(BASELINE)))
+    assert "| MedQA | float32 | 100 | 1.2 | 4.25 | 20.5 | 61.0 | 2 |" in page
+
+
+def test_a_run_without_the_slow_baselines_promises_nothing_about_them(script: Script) -> None:
+    line = {key: value for key, value in BASELINE.items() if not key.startswith("times_")}
+    (found,) = script("bench_targets").targets({"baselines": part(line)})
+    assert "bare loop" in found.what
+    page = script("bench_page").render(result(baselines=part(line)))
+    assert "| MedQA | float32 | 100 | 1.2 | 4.25 | 2 |" in page
+
+
+def test_memory_is_flat_from_the_fewest_to_the_most_queries(script: Script) -> None:
+    lines = [
+        {"queries": n, "queries_per_process_second": rate, "largest_resident_mb": memory}
+        for n, rate, memory in ((1_000_000, 21_000, 130), (20_000, 9_000, 100))
+    ]
+    rate, memory = script("bench_targets").targets({"overhead": part(*lines)})
+    assert (rate.measured, rate.met) == ("21,000", True)
+    assert (memory.measured, memory.met) == ("1.30", False)
+    assert "1,000,000 queries per that at 20,000" in memory.what
+
+
+def test_a_gpu_measured_elsewhere_is_named(script: Script) -> None:
+    line = {
+        "device": "Accelerator 9",
+        "parameters": 6_738_415_616,
+        "dtype": "bfloat16",
+        "items": 64,
+        "queries": 576,
+        "sharing_queries_per_second": 400.0,
+        "sharing_tflops": 300,
+        "sharing_times_plain": 3.5,
+        "sharing_times_transformers": 3.25,
+    }
+    page = script("bench_page").render(result(gpu=part(line, status="elsewhere")))
+    assert "6.7 billion parameters in bfloat16 on Accelerator 9" in page
+    assert "| sharing | 400.0 | 300 | – |" in page
+    assert "on another machine" in page
+
+
 def test_growth_is_shown_with_its_plot(script: Script) -> None:
     fitted = script("growth").growth(points([1.0, 2.0, 4.0]))
     page = script("bench_page").render(result(growth=part(*points([1, 2, 4]), fitted)))
