@@ -78,8 +78,8 @@ def _best(values: Sequence[float]) -> int:
 
 
 @contextmanager
-def overheard() -> Iterator[dict[Score, tuple[float, ...]]]:
-    """Yield a table of what every back end answers meanwhile."""
+def overheard(order: list[Score] | None = None) -> Iterator[dict[Score, tuple[float, ...]]]:
+    """Yield a table of what every back end answers meanwhile; `order` gets repetitions too."""
     answer, heard = TransformersBackend.answer, {}
 
     def listen(backend: TransformersBackend, calls: Sequence[Call]) -> list[Reply]:
@@ -87,6 +87,8 @@ def overheard() -> Iterator[dict[Score, tuple[float, ...]]]:
         for call, reply in zip(calls, replies, strict=True):
             if isinstance(call, Score) and isinstance(reply, Scored):
                 heard[call] = reply.log_probs
+                if order is not None:
+                    order.append(call)
         return replies
 
     TransformersBackend.answer = listen  # type: ignore[method-assign]

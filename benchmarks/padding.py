@@ -46,23 +46,35 @@ def save_tiny_t5(tokenizer: Any, folder: Path) -> None:
 
 
 def n_needed(calls: Iterable[Score], tokenizer: Any) -> int:
-    """Tokens of the distinct prompts, and of what the decoder has to read for each."""
-    prompts, needed = {call.prompt for call in calls}, 0
-    for prompt in prompts:
-        needed += len(tokenizer(prompt)["input_ids"])
+    """Tokens of encoder and decoder that calls need, in the order they were answered.
+
+    A prompt that was encoded, and a text scored for it, are known; but a call that comes a second
+    time (flip checks) is computed anew on purpose.
+    """
+    needed, seen = 0, set()
+    known: dict[str, set[str]] = {}
     for call in calls:
-        outputs = [
-            tokenizer(text.lstrip(), add_special_tokens=False)["input_ids"]
-            for text in call.continuations
-        ]
+        again = call in seen
+        seen.add(call)
+        prompt = str(call.prompt)
+        if again or prompt not in known:
+            needed += len(tokenizer(prompt)["input_ids"])
+        scored = known.setdefault(prompt, set())
+        wanted = [text for text in call.continuations if again or text not in scored]
+        scored.update(wanted)
+        if call.first_token:
+            needed += 1
+            continue
         # The start token, and all but the last, which predicts nothing that is wanted.
-        needed += 1 if call.first_token else sum(map(len, outputs))
+        texts = [text.lstrip() for text in wanted]
+        needed += sum(len(tokenizer(text, add_special_tokens=False)["input_ids"]) for text in texts)
     return needed
 
 
 def measure(name: str, given: Namespace, tokenizer: Any) -> dict[str, Any]:
     """Run one data set and count."""
-    with tempfile.TemporaryDirectory() as folder, overheard() as heard:
+    heard: list[Score] = []
+    with tempfile.TemporaryDirectory() as folder, overheard(heard):
         _, counted = run_dataset(name, given, Path(folder))
     assert all(isinstance(call.prompt, str) for call in heard)
     needed = n_needed(heard, tokenizer)

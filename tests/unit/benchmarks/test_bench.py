@@ -14,6 +14,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from medstress.calls import Score
+
 Script = Callable[[str], ModuleType]
 
 EQUAL = {
@@ -118,6 +120,21 @@ def test_no_point_lies_outside_its_panel(script: Script) -> None:
 def test_letters_and_log_probabilities_are_compared_prompt_by_prompt(script: Script) -> None:
     found = script("equality").compare([((-1.0, -2.0), (-1.0, -2.5)), ((-1.0, -2.0), (-3.0, -2.0))])
     assert (found.prompts, found.letters, found.largest, found.margin) == (2, 1, 2.0, 1.0)
+
+
+def test_needed_tokens_leave_out_what_is_known_unless_a_call_comes_again(script: Script) -> None:
+    pytest.importorskip("transformers", reason="needs the extra transformers")
+    n_needed = script("padding").n_needed
+
+    def words(text: str, **_: Any) -> dict[str, list[str]]:
+        return {"input_ids": text.split()}
+
+    first, second = (Score("a b c", (" x y", last)) for last in (" z", " w"))
+    letters = Score("a b", (" A", " B"), first_token=True)
+    counts = [
+        n_needed(calls, words) for calls in ([first], [first, second], [first] * 2, [letters])
+    ]
+    assert counts == [6, 7, 12, 3]
 
 
 @pytest.mark.parametrize(
