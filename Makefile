@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Models are read from installed packages; nothing is fetched at run time.
 export HF_HUB_OFFLINE := 1
 
-.PHONY: demo test check docs clean wheel
+.PHONY: demo test check docs bench clean wheel
 
 demo: $(VENV)/.run
 	$(BIN)/medstress demo --out runs/demo
@@ -23,6 +23,10 @@ check: $(VENV)/.dev
 
 docs: $(VENV)/.dev
 	$(BIN)/python scripts/generate_docs.py
+
+# Under 20 minutes on 2 cores; writes benchmarks/results/bench.json and docs/performance.md.
+bench: $(VENV)/.run
+	$(BIN)/python benchmarks/bench.py
 
 wheel: $(VENV)/.dev
 	$(PIP) wheel --quiet --no-deps --constraint constraints.txt --wheel-dir dist .

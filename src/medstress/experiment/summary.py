@@ -41,6 +41,7 @@ def summarise_run(reader: RunReader) -> dict[str, Any]:
             "queries_per_second": asked / seconds if seconds else None,
             "calls": totals["calls"],
             "tokens_forwarded": performance.get("tokens_forwarded"),
+            # Needs a tokenizer and consumed calls: see benchmarks/prefix_sharing.py.
             "tokens_unique": None,
             "tokens_naive": performance.get("tokens_naive"),
         },

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import TypeAlias
@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from medstress.metrics import bootstrap, resampling
-from medstress.metrics.bootstrap import percentiles, resample
+from medstress.metrics import resampling
+from medstress.metrics.bootstrap import percentiles
 from medstress.metrics.counts import is_eligible, is_flipped, seed_order
 from medstress.metrics.diversity import gini_simpson
-from medstress.metrics.estimates import WILSON, Estimate, unknown, wilson_ends
+from medstress.metrics.estimates import Estimate, unknown
 from medstress.metrics.exponents import sign_flip_p
+from medstress.metrics.item_means import item_mean
 from medstress.metrics.resampling import item_weights, resampled_ratio
 from medstress.rows import TrialRow
 
@@ -88,27 +89,6 @@ def side_means(side: Side, score: Score) -> dict[str, float]:
         by_attack.append({item: fmean(values) for item, values in found.items()})
     shared = set.intersection(*(set(found) for found in by_attack)) if by_attack else set()
     return {item: fmean(found[item] for found in by_attack) for item in sorted(shared)}
-
-
-def item_mean(values: Mapping[str, float], lowest: float) -> Estimate:
-    """Mean over items of scores from `lowest` to 1, drawing items for its interval.
-
-    Where all items look alike the bootstrap has no width. With L the lower Wilson end for m of m,
-    at least a share L of all items looks like these, and nothing is known of the others.
-    """
-    m = len(values)
-    if not m:
-        return unknown("no item is eligible")
-    value = fmean(values.values())
-    # Rounded, so that sums in another order do not part items that look alike.
-    kinds, drawn = resample(Counter(round(score, 12) for score in values.values()))
-    low, high = percentiles(drawn @ np.array(kinds) / m)
-    method = f"bootstrap over {m} items, {bootstrap.RESAMPLES} resamples, percentile 95 %"
-    if len(kinds) == 1:
-        alike = wilson_ends(m, m)[0]
-        low, high = alike * value + (1 - alike) * lowest, alike * value + (1 - alike)
-        method = f"{WILSON} over {m} items that look alike (their bootstrap interval has no width)"
-    return Estimate(value=value, n=m, low=low, high=high, method=method)
 
 
 def diversity_difference(first: Side, second: Side, budget: int) -> Effect:

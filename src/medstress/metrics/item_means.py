@@ -19,13 +19,13 @@ Score: TypeAlias = Callable[[TrialRow], float]
 
 def mean_over_items(trials: Iterable[TrialRow], score: Score) -> Estimate:
     """Mean of a score over eligible items, each with the mean of its trials."""
-    return _mean(_by_item(trials, score), 0.0)
+    return item_mean(_by_item(trials, score), 0.0)
 
 
 def paired_change(before: Iterable[TrialRow], after: Iterable[TrialRow], score: Score) -> Estimate:
     """Mean difference of a score, after - before, over the items eligible in both."""
     old, new = _by_item(before, score), _by_item(after, score)
-    return _mean({item: new[item] - old[item] for item in old if item in new}, -1.0)
+    return item_mean({item: new[item] - old[item] for item in old if item in new}, -1.0)
 
 
 def _by_item(trials: Iterable[TrialRow], score: Score) -> dict[str, float]:
@@ -36,7 +36,7 @@ def _by_item(trials: Iterable[TrialRow], score: Score) -> dict[str, float]:
     return {item: fmean(values) for item, values in scores.items()}
 
 
-def _mean(values: Mapping[str, float], lowest: float) -> Estimate:
+def item_mean(values: Mapping[str, float], lowest: float) -> Estimate:
     """Mean over items of scores from `lowest` to 1, drawing items for its interval.
 
     Where all items look alike the bootstrap has no width. With L the lower Wilson end for m of m,

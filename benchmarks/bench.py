@@ -1,0 +1,281 @@
+"""All benchmarks, one JSON file and one page.
+
+Runs every script in a process of its own, within a time budget, and writes
+benchmarks/results/bench.json and docs/performance.md. What needs data or a GPU that is not there
+is skipped, and the page says why:
+
+    make bench
+    python benchmarks/bench.py --minutes 20
+    python benchmarks/bench.py --full --only equality baselines      # as many prompts as it takes
+    python benchmarks/bench.py --add gpu=measured-elsewhere.jsonl
+    python benchmarks/bench.py --page-only
+
+`--only` and `--add` replace these parts and keep the others; every part carries its own command,
+date and load.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from bench_page import render
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results" / "bench.json"
+PAGE = ROOT / "docs" / "performance.md"
+FORMAT = 1
+PACKAGES = ("medstress", "torch", "transformers", "numpy", "polars", "orjson", "tokenizers")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One script."""
+
+    name: str
+    """Of the file, and in the results."""
+    quick: str = ""
+    """Its arguments within the 20 minutes; a machine of 2 cores reads about 600 tokens a second."""
+    full: str = ""
+    """Its arguments where time is no object."""
+    missing: Callable[[Path], str | None] = lambda data: None
+    """Why it cannot run here, given the folder of the data."""
+
+
+def no_data(data: Path) -> str | None:
+    """Why benchmarks on the published data cannot run."""
+    if (data / "qa").is_dir():
+        return None
+    return "the published data are not here (--data, or MEDSTRESS_DATA; see docs/data.md)"
+
+
+def no_gpu(_: Path) -> str | None:
+    """Why the benchmark on a GPU cannot run."""
+    import torch
+
+    return None if torch.cuda.is_available() else "this machine has no CUDA device"
+
+
+PARTS = (
+    Part(name="start"),
+    Part(name="overhead", quick="--queries 20000 200000", full="--queries 20000 100000 1000000"),
+    Part(name="progress", quick="--repeats 3", full="--repeats 9"),
+    Part(name="sampling"),
+    Part(name="growth", full="--repeats 3"),
+    Part(name="prefix_sharing", quick="--items 40", full="--items 200", missing=no_data),
+    Part(name="padding", quick="--items 100", full="--items 1000", missing=no_data),
+    Part(
+        name="baselines",
+        quick="--items 16 --slow-queries 2",
+        full="--items 60 --slow-queries 6",
+        missing=no_data,
+    ),
+    Part(name="equality", quick="--prompts 100", full="--prompts 2000", missing=no_data),
+    Part(name="gpu", missing=no_gpu),
+)
+
+
+def run_part(part: Part, given: argparse.Namespace, seconds: float | None) -> dict[str, Any]:
+    """Run one script; what it printed until its time was over is kept."""
+    arguments = shlex.split(given.arguments.get(part.name, part.full if given.full else part.quick))
+    told = shlex.join(["python", f"benchmarks/{part.name}.py", *arguments])
+    found: dict[str, Any] = {"command": told, **now()}
+    if reason := part.missing(given.data):
+        return {**found, "status": "skipped", "reason": reason, "lines": []}
+    if seconds is not None and seconds < 1:
+        return {**found, "status": "skipped", "reason": "the time was used up", "lines": []}
+    command = [sys.executable, str(ROOT / "benchmarks" / f"{part.name}.py"), *arguments]
+    environment = {**os.environ, "MEDSTRESS_DATA": str(given.data)}
+    started = time.perf_counter()
+    with tempfile.TemporaryFile("w+") as printed:
+        # A group of its own: some scripts start processes, which have to end with them.
+        process = subprocess.Popen(
+            command, stdout=printed, env=environment, start_new_session=True, cwd=ROOT
+        )
+        try:
+            code: int | None = process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            code = None
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        printed.seek(0)
+        lines = whole_lines(printed.read())
+    found |= {"seconds": round(time.perf_counter() - started, 1), "exit_code": code}
+    if code is None:
+        return {**found, "status": "cut short", "reason": "the time was used up", "lines": lines}
+    if code and not lines:
+        return {**found, "status": "failed", "reason": f"exit code {code}", "lines": lines}
+    return {**found, "status": "done", "lines": lines}
+
+
+def whole_lines(printed: str) -> list[dict[str, Any]]:
+    """The JSON lines of an output, without one that was cut.
+
+    >>> whole_lines('{"a": 1}\\n{"a": ')
+    [{'a': 1}]
+    """
+    found = []
+    for line in printed.splitlines():
+        try:
+            found.append(json.loads(line))
+        except json.JSONDecodeError:
+            continue
+    return found
+
+
+def now() -> dict[str, Any]:
+    """When, and how busy the machine was before."""
+    date = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return {"date": date, "load_average": [round(load, 2) for load in os.getloadavg()]}
+
+
+def machine() -> dict[str, Any]:
+    """What the figures depend on; no names of hosts or people."""
+    try:
+        system = platform.freedesktop_os_release().get("PRETTY_NAME", platform.system())
+    except OSError:
+        system = platform.system()
+    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return {
+        "cpu": cpu_model(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gb": round(pages / 2**30, 1),
+        "os": f"{system}, {platform.machine()}",
+    }
+
+
+def cpu_model() -> str:
+    """As Linux calls it."""
+    try:
+        told = Path("/proc/cpuinfo").read_text("utf-8")
+    except OSError:
+        return platform.processor() or "unknown"
+    names = [line.partition(":")[2].strip() for line in told.splitlines() if "model name" in line]
+    return names[0] if names else platform.processor() or "unknown"
+
+
+def versions() -> dict[str, str]:
+    """Of Python and of the packages that cost or save time."""
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def measured(given: argparse.Namespace, before: Mapping[str, Any]) -> dict[str, Any]:
+    """Run the chosen parts, one after the other, and keep the others of an earlier result."""
+    parts = dict(before.get("parts", {}))
+    # No path of this machine.
+    words = ["DIR" if Path(word).is_absolute() else word for word in sys.argv[1:]]
+    told = shlex.join(["python", "benchmarks/bench.py", *words])
+    result: dict[str, Any] = {
+        "format": FORMAT,
+        "command": "make bench" if os.environ.get("MAKELEVEL") else told,
+        **now(),
+        "machine": machine(),
+        "versions": versions(),
+        "parts": parts,
+    }
+    started = time.perf_counter()
+    for part in PARTS:
+        if part.name not in given.only or stands(parts.get(part.name), part, given.data):
+            continue
+        left = given.minutes * 60 - (time.perf_counter() - started)
+        print(f"{part.name} ...", file=sys.stderr, flush=True)
+        found = run_part(part, given, None if given.full else left)
+        parts[part.name] = found
+        print(f"{part.name}: {found['status']}, {found.get('seconds', 0)} s", file=sys.stderr)
+        result["seconds"] = round(time.perf_counter() - started, 1)
+        write(result)
+    return result
+
+
+def stands(known: Mapping[str, Any] | None, part: Part, data: Path) -> bool:
+    """Whether a part was measured on another machine and cannot be measured on this one."""
+    elsewhere = known is not None and known["status"] == "elsewhere"
+    return elsewhere and part.missing(data) is not None
+
+
+def added(before: Mapping[str, Any], files: Sequence[str]) -> dict[str, Any]:
+    """Put lines that were measured elsewhere into a result."""
+    parts = dict(before.get("parts", {}))
+    for one in files:
+        name, _, file = one.partition("=")
+        lines = whole_lines(Path(file).read_text("utf-8"))
+        parts[name] = {
+            "command": f"python benchmarks/{name}.py",
+            "date": now()["date"],
+            "status": "elsewhere",
+            "lines": lines,
+        }
+    return {**before, "parts": parts}
+
+
+def write(result: Mapping[str, Any]) -> None:
+    """The JSON file and the page."""
+    RESULTS.parent.mkdir(parents=True, exist_ok=True)
+    RESULTS.write_text(json.dumps(result, indent=1) + "\n", "utf-8")
+    PAGE.write_text(render(result), "utf-8")
+
+
+def parse() -> argparse.Namespace:
+    """What to run."""
+    names = [part.name for part in PARTS]
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=20, help="of all parts together")
+    parser.add_argument("--full", action="store_true", help="full sizes, no limit of time")
+    parser.add_argument("--only", nargs="+", choices=names, metavar="PART", default=names)
+    parser.add_argument("--add", nargs="+", metavar="PART=FILE.jsonl", default=[])
+    parser.add_argument("--page-only", action="store_true", help="write the page anew")
+    parser.add_argument(
+        "--arguments", type=json.loads, default={}, metavar='{"PART": "..."}', help="in their place"
+    )
+    data = os.environ.get("MEDSTRESS_DATA", ROOT.parent / "shared" / "data")
+    parser.add_argument("--data", type=Path, default=data, help="folder with qa/ and vocab/")
+    given = parser.parse_args()
+    given.data = Path(given.data).resolve()
+    return given
+
+
+def main() -> int:
+    """Write results and page; 1 where a part failed."""
+    given = parse()
+    before = json.loads(RESULTS.read_text("utf-8")) if RESULTS.is_file() else {}
+    if given.page_only or given.add:
+        if not before:
+            print(f"{RESULTS.relative_to(ROOT)} is not there yet: run make bench", file=sys.stderr)
+            return 2
+        write(added(before, given.add))
+        return 0
+    kept = before if len(given.only) < len(PARTS) else elsewhere_of(before)
+    result = measured(given, kept)
+    return int(any(part["status"] == "failed" for part in result["parts"].values()))
+
+
+def elsewhere_of(before: Mapping[str, Any]) -> dict[str, Any]:
+    """Only what was measured on another machine: running everything here leaves it true."""
+    parts = before.get("parts", {})
+    return {"parts": {k: part for k, part in parts.items() if part["status"] == "elsewhere"}}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

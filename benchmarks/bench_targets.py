@@ -1,0 +1,201 @@
+"""The targets, beside what bench.py measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Line = Mapping[str, Any]
+
+NAMES = {"medqa": "MedQA", "medmcqa": "MedMCQA"}
+FASTER = {"medqa": 60, "medmcqa": 30}
+"""At least so many times faster than the full baseline."""
+FLAT = 1.15
+"""Largest ratio still called flat, or linear: what two runs of the same differ by, about."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """One thing that was promised."""
+
+    what: str
+    """In words."""
+    asked: str
+    """The target."""
+    measured: str
+    """The value."""
+    met: bool
+    """Whether it holds."""
+
+
+def targets(parts: Mapping[str, Any]) -> list[Target]:
+    """Every promise of which there is a measurement, in the order of the page."""
+    makers: Mapping[str, Callable[[Sequence[Line]], Iterator[Target]]] = {
+        "prefix_sharing": _prefix_sharing,
+        "padding": _padding,
+        "equality": _equality,
+        "baselines": _baselines,
+        "sampling": _sampling,
+        "overhead": _overhead,
+        "progress": _progress,
+        "start": _start,
+        "growth": _growth,
+    }
+    return [
+        target
+        for name, make in makers.items()
+        if lines_of(parts, name)
+        for target in make(lines_of(parts, name))
+    ]
+
+
+def _prefix_sharing(lines: Sequence[Line]) -> Iterator[Target]:
+    for line in lines:
+        ratio = line["forwarded_per_unique"]
+        yield Target(
+            what=f"tokens forwarded per token needed, {_data(line)}",
+            asked="≤ 1.10",
+            measured=f"{ratio:.3f} ({line['queries']:,} queries)",
+            met=ratio <= 1.10,
+        )
+
+
+def _padding(lines: Sequence[Line]) -> Iterator[Target]:
+    for line in lines:
+        waste = line["forwarded_per_needed"] - 1
+        yield Target(
+            what=f"padding, encoder-decoder, {_data(line)} by {line['answer_by']}",
+            asked="< 5 %",
+            measured=f"{waste:.1%}".replace("%", " %"),
+            met=waste < 0.05,
+        )
+
+
+def _equality(lines: Sequence[Line]) -> Iterator[Target]:
+    for line in lines:
+        if line["dtype"] != "float32":
+            continue
+        way, n = line["answer_by"], line["prompts"]
+        yield Target(
+            what=f"other letters than on the plain path, answering by {way}, float32",
+            asked="0 of 2,000",
+            measured=f"{line['different_letters']} of {n:,}",
+            met=not line["different_letters"] and n >= 2000,
+        )
+        yield Target(
+            what=f"largest difference of a log probability, answering by {way}, float32",
+            asked="≤ 1e-4",
+            measured=f"{line['largest_difference']:.1e}",
+            met=line["largest_difference"] <= 1e-4,
+        )
+
+
+def _baselines(lines: Sequence[Line]) -> Iterator[Target]:
+    for line in lines:
+        yield Target(
+            what=f"wall time per that of a bare loop, {_data(line)}",
+            asked="≤ 1.15",
+            measured=f"{line['ours_per_bare']:.3f}",
+            met=line["ours_per_bare"] <= 1.15,
+        )
+    for line in lines:
+        if (times := line.get("times_full")) and (least := FASTER.get(line["dataset"])):
+            yield Target(
+                what=f"times faster a query than the full baseline, {_data(line)}",
+                asked=f"≥ {least}",
+                measured=f"{times:.0f}",
+                met=times >= least,
+            )
+
+
+def _sampling(lines: Sequence[Line]) -> Iterator[Target]:
+    line = lines[-1]
+    size = f"{line['items']:,} x {line['names']:,} x {line['exponents']} x {line['draws']}"
+    whole = (line["items"], line["names"]) == (10_000, 9_848)
+    spent, memory = line["seconds"], line["largest_resident_mb"]
+    times = line["times_faster_than_the_loop"]
+    seconds = f"{spent} s"
+    yield Target(
+        what=f"proposals for {size}", asked="< 60 s", measured=seconds, met=spent < 60 and whole
+    )
+    yield Target(
+        what="memory of that", asked="≤ 1.5 GB", measured=f"{memory:,} MB", met=memory <= 1500
+    )
+    yield Target(
+        what="times faster than a loop over pairs",
+        asked="≥ 500",
+        measured=f"{times:,}",
+        met=times >= 500,
+    )
+
+
+def _overhead(lines: Sequence[Line]) -> Iterator[Target]:
+    ordered = sorted(lines, key=lambda line: line["queries"])
+    first, last = ordered[0], ordered[-1]
+    rate = last["queries_per_process_second"]
+    yield Target(
+        what="queries a second of CPU time, instant victim, all recorded",
+        asked="≥ 20,000 (10,000 at the least)",
+        measured=f"{rate:,}",
+        met=rate >= 20_000,
+    )
+    if last is not first:
+        memory = last["largest_resident_mb"] / first["largest_resident_mb"]
+        yield Target(
+            what=f"memory at {last['queries']:,} queries per that at {first['queries']:,}",
+            asked=f"≤ {FLAT}",
+            measured=f"{memory:.2f}",
+            met=memory <= FLAT,
+        )
+
+
+def _progress(lines: Sequence[Line]) -> Iterator[Target]:
+    ratio = lines[-1]["shown_per_quiet"]
+    yield Target(
+        what="CPU time with the display per that with --quiet",
+        asked="< 1.02",
+        measured=f"{ratio:.3f}",
+        met=ratio < 1.02,
+    )
+
+
+def _start(lines: Sequence[Line]) -> Iterator[Target]:
+    line = lines[-1]
+    for key, what, most in (
+        ("help_seconds", "`medstress --help`", 0.25),
+        ("import_seconds", "`import medstress`", 0.25),
+        ("second_demo_seconds", "a second `medstress demo`, fresh folder", 60),
+    ):
+        if key in line:
+            value = line[key]
+            yield Target(what=what, asked=f"< {most} s", measured=f"{value} s", met=value < most)
+
+
+def _growth(lines: Sequence[Line]) -> Iterator[Target]:
+    for line in lines:
+        if "per_unit_ratio" not in line:
+            continue
+        span = f"{line['axis']}, {line['largest']:,} against {line['smallest']:,}"
+        time, memory = line["per_unit_ratio"], line["memory_ratio"]
+        yield Target(
+            what=f"CPU time per unit: {span}",
+            asked=f"≤ {FLAT} (linear)",
+            measured=f"{time:.2f}",
+            met=time <= FLAT,
+        )
+        yield Target(
+            what=f"memory: {span}",
+            asked=f"≤ {FLAT} (flat)",
+            measured=f"{memory:.2f}",
+            met=memory <= FLAT,
+        )
+
+
+def lines_of(parts: Mapping[str, Any], name: str) -> list[Line]:
+    """What a part printed."""
+    return list(parts.get(name, {}).get("lines", []))
+
+
+def _data(line: Line) -> str:
+    return NAMES.get(line["dataset"], line["dataset"])

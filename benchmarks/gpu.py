@@ -1,0 +1,232 @@
+"""A model of Llama-7B shape on a GPU: queries a second, utilisation, the gain by sharing.
+
+The weights are random, since speed does not depend on them, and nothing is fetched. Every
+synthetic item has a clean prompt and 8 candidates that depart from it at the changed name; all
+are answered by letter. Three ways: *sharing* (`TransformersBackend`), *plain* (the same without
+sharing), and *transformers* (its own padded batches, prompts sorted by length, scores of the
+last position). Utilisation is model FLOPs of prefill (2 x parameters x tokens / seconds) per peak
+of the device; tokens are those that are needed, without padding, so that waste shows:
+
+    python benchmarks/gpu.py --peak-tflops 989          # bfloat16, dense, of an H100 or H200
+    python benchmarks/gpu.py --tiny                     # smoke test: a tiny model on the CPU
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import transformers
+from consumed import n_trie_nodes
+
+from medstress.backends.loaded_model import LoadedModel
+from medstress.backends.transformers import TransformersBackend
+from medstress.calls import ModelIdentity, Score
+
+SEVEN_B = {
+    "vocab_size": 32_000,
+    "hidden_size": 4096,
+    "intermediate_size": 11_008,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 32,
+    "max_position_embeddings": 4096,
+}
+TINY = {
+    **SEVEN_B,
+    "vocab_size": 512,
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+}
+LETTERS = (" A", " B", " C", " D")
+
+
+def word_tokenizer(n_words: int) -> Any:
+    """One token a word: `w17` is token 17; so lengths are exactly what is asked for."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    words = {f"w{i}": i for i in range(n_words - 5)}
+    for special in ("A", "B", "C", "D", "?"):
+        words[special] = len(words)
+    made = Tokenizer(models.WordLevel(words, unk_token="?"))
+    made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=made, eos_token="?")
+
+
+def random_model(shape: dict[str, Any], device: str, dtype: torch.dtype) -> LoadedModel:
+    """A Llama of one shape with random weights, made on the device itself."""
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(**shape, bos_token_id=0, eos_token_id=1, pad_token_id=1)
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        with torch.device(device):
+            model = transformers.LlamaForCausalLM(config)
+    finally:
+        torch.set_default_dtype(before)
+    return LoadedModel(
+        model=model.eval(),
+        tokenizer=word_tokenizer(shape["vocab_size"]),
+        identity=ModelIdentity(name="random", hash="random"),
+        encoder_decoder=False,
+        max_positions=shape["max_position_embeddings"],
+    )
+
+
+def item_calls(seed: int, given: argparse.Namespace, n_words: int) -> list[Score]:
+    """The clean prompt of an item and its candidates: instruction, question, options, changed name.
+
+    A quarter of the question, on average, comes after the name.
+    """
+    rng, common = random.Random(seed), random.Random(-1)
+
+    def words(n: int, source: random.Random = rng) -> list[str]:
+        return [f"w{source.randrange(n_words)}" for _ in range(n)]
+
+    instruction = words(given.instruction, common)
+    n_after = max(rng.randrange(given.question // 2), 1)
+    before, after = words(given.question - n_after), words(n_after)
+    names = [words(rng.randint(2, 6)) for _ in range(given.candidates + 1)]
+    texts = [" ".join([*instruction, *before, *name, *after]) for name in names]
+    return [Score(text, LETTERS, first_token=True) for text in texts]
+
+
+def by_backend(backend: TransformersBackend, items: Sequence[Sequence[Score]]) -> None:
+    """Clean prompts of some items, then their candidates, as a run hands them over."""
+    for start in range(0, len(items), 8):
+        some = items[start : start + 8]
+        backend.answer([calls[0] for calls in some])
+        candidates = [call for calls in some for call in calls[1:]]
+        for first in range(0, len(candidates), backend.batch_size):
+            backend.answer(candidates[first : first + backend.batch_size])
+
+
+def by_transformers(loaded: LoadedModel, prompts: Sequence[Sequence[int]], size: int) -> None:
+    """Padded batches of prompts sorted by length; the log probabilities of the last position."""
+    ordered = sorted(prompts, key=len)
+    for start in range(0, len(ordered), size):
+        batch = ordered[start : start + size]
+        longest = max(map(len, batch))
+        tokens = [[1] * (longest - len(prompt)) + list(prompt) for prompt in batch]
+        mask = [[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in batch]
+        with torch.inference_mode():
+            loaded.model(
+                input_ids=torch.tensor(tokens, device=loaded.device),
+                attention_mask=torch.tensor(mask, device=loaded.device),
+                use_cache=False,
+                logits_to_keep=1,
+            ).logits.float().log_softmax(-1).cpu()
+
+
+def seconds_of(run: Callable[[], None], device: str) -> float:
+    """Wall seconds, all of the device's work included."""
+    if device == "cuda":
+        torch.cuda.synchronize()
+    started = time.perf_counter()
+    run()
+    if device == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter() - started
+
+
+def measure(given: argparse.Namespace, device: str) -> dict[str, Any]:
+    """All three ways on the same items, each warmed up on other ones."""
+    shape = TINY if given.tiny else SEVEN_B
+    loaded = random_model(shape, device, torch.float32 if given.tiny else torch.bfloat16)
+    n_words = shape["vocab_size"] - 5
+    items = [item_calls(seed, given, n_words) for seed in range(given.items)]
+    warm = [item_calls(-2 - seed, given, n_words) for seed in range(8)]
+
+    def tokens(of: Sequence[Sequence[Score]]) -> list[list[int]]:
+        return [loaded.tokenizer(call.prompt)["input_ids"] for calls in of for call in calls]
+
+    # Opened here: each checks itself when first asked, which is no part of the work.
+    sharing = TransformersBackend(loaded, batch_size=given.batch)
+    plain = TransformersBackend(loaded, batch_size=given.batch, sharing=False)
+    ways: dict[str, Callable[[Sequence[Sequence[Score]]], None]] = {
+        "sharing": lambda of: by_backend(sharing, of),
+        "plain": lambda of: by_backend(plain, of),
+        "transformers": lambda of: by_transformers(loaded, tokens(of), given.batch),
+    }
+    seconds = {}
+    before = 0
+    for name, way in ways.items():
+        way(warm)
+        before = before or sharing.counters["tokens_forwarded"]
+        seconds[name] = seconds_of(lambda way=way: way(items), device)  # type: ignore[misc]
+    prompts = tokens(items)
+    forwarded = sharing.counters["tokens_forwarded"] - before
+    unique = sum(n_trie_nodes([tuple(t) for t in tokens([calls])]) for calls in items)
+    return {
+        "device": torch.cuda.get_device_name() if device == "cuda" else "cpu",
+        "parameters": sum(p.numel() for p in loaded.model.parameters()),
+        "dtype": str(loaded.model.dtype).removeprefix("torch."),
+        "sharing_path": sharing.path,
+        "items": given.items,
+        "queries": len(prompts),
+        "tokens_of_all_prompts": sum(map(len, prompts)),
+        "tokens_unique": unique,
+        "tokens_forwarded": forwarded,
+        # Fewer than the items' own where they share the instruction; never more than needed.
+        **results(seconds, prompts, min(unique, forwarded), loaded, given.peak_tflops),
+    }
+
+
+def results(
+    seconds: dict[str, float],
+    prompts: Sequence[Sequence[int]],
+    read: int,
+    loaded: LoadedModel,
+    peak: float | None,
+) -> dict[str, Any]:
+    """Rates, utilisation and ratios.
+
+    Sharing is credited with what it had to read only: what it saved is no work.
+    """
+    # Reading a token's embedding is a look-up, no product.
+    embedding = loaded.model.get_input_embeddings().weight.numel()
+    parameters = sum(p.numel() for p in loaded.model.parameters()) - embedding
+    n_all = sum(map(len, prompts))
+    useful = {"sharing": read, "plain": n_all, "transformers": n_all}
+    flops = {name: 2 * parameters * useful[name] / seconds[name] for name in seconds}
+    found: dict[str, Any] = {}
+    for name, spent in seconds.items():
+        found[f"{name}_seconds"] = round(spent, 3)
+        found[f"{name}_queries_per_second"] = round(len(prompts) / spent, 2)
+        found[f"{name}_tflops"] = float(f"{flops[name] / 1e12:.3g}")
+        if peak:
+            found[f"{name}_utilisation"] = round(flops[name] / 1e12 / peak, 3)
+    found["sharing_times_plain"] = round(seconds["plain"] / seconds["sharing"], 2)
+    found["sharing_times_transformers"] = round(seconds["transformers"] / seconds["sharing"], 2)
+    return found
+
+
+def main() -> int:
+    """Print one JSON line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--items", type=int, default=64)
+    parser.add_argument("--candidates", type=int, default=8)
+    parser.add_argument("--instruction", type=int, default=60, help="tokens all prompts begin with")
+    parser.add_argument("--question", type=int, default=200, help="tokens of question and options")
+    parser.add_argument("--batch", type=int, default=64, help="prompts of a batch")
+    parser.add_argument("--peak-tflops", type=float, help="of the device, for the utilisation")
+    parser.add_argument("--tiny", action="store_true", help="a tiny model on the CPU")
+    given = parser.parse_args()
+    if not given.tiny and not torch.cuda.is_available():
+        print("no CUDA device is visible to torch; --tiny runs a smoke test", file=sys.stderr)
+        return 2
+    print(json.dumps(measure(given, "cpu" if given.tiny else "cuda")), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

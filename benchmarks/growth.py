@@ -1,0 +1,217 @@
+"""How time and memory grow with items, budget, vocabulary and victims.
+
+Runs with an instant victim that is never wrong, so that every attack uses its whole budget; each
+in a process of its own, whose CPU time (all threads) and largest resident size are taken. All
+but one of the four numbers stay as they are:
+
+    python benchmarks/growth.py
+    python benchmarks/growth.py --repeats 3            # the fastest of three at each point
+
+Prints one JSON line a point, writes all of it with the fits into benchmarks/results/growth.json
+and draws docs/images/growth.svg. Where growth is linear, time per unit at the largest point is at
+most that at the smallest: the ratio is near 1, and below it by what a run costs anyway.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from resource import RUSAGE_SELF, getrusage
+from typing import Any
+
+import numpy as np
+from overhead import experiment, write_inputs
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results" / "growth.json"
+IMAGE = ROOT / "docs" / "images" / "growth.svg"
+
+USUAL = {"items": 500, "budget": 16, "vocabulary": 2000, "victims": 1}
+POINTS = {
+    "items": (500, 1000, 2000, 4000),
+    "budget": (8, 16, 32, 64),
+    "vocabulary": (1000, 2000, 4000, 8000, 16_000),
+    "victims": (1, 2, 4),
+}
+_INK, _FAINT, _TIME, _MEMORY = "#1c2226", "#d3d8db", "#0072b2", "#c84c00"
+"""As on the report's page, light."""
+
+
+def one_run(items: int, budget: int, vocabulary: int, victims: int) -> dict[str, Any]:
+    """One run in this process, after a tiny one that pays for what is imported late."""
+    made_run(5, 2, 10, 1)
+    return made_run(items, budget, vocabulary, victims)
+
+
+def made_run(items: int, budget: int, vocabulary: int, victims: int) -> dict[str, Any]:
+    """Make the inputs, run, and count."""
+    from medstress.experiment.run import run
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_inputs(folder, items)
+        names = "".join(f"substance number {i}\n" for i in range(vocabulary))
+        (folder / "names.txt").write_text(names, "utf-8")
+        given = experiment(folder)
+        given["attack"][0]["budget"] = budget
+        (victim,) = given["victim"]
+        # Versions of their own, or one victim's answers would serve all.
+        given["victim"] = [
+            {**victim, "name": f"victim {i}", "version": str(i)} for i in range(victims)
+        ]
+        wall, spent = time.perf_counter(), time.process_time()
+        done = run(given, folder / "run")
+        wall, spent = time.perf_counter() - wall, time.process_time() - spent
+        # Before the rows are read back, which is no part of the run.
+        resident = getrusage(RUSAGE_SELF).ru_maxrss / 1024
+        queries = sum(row.n_asked for row in done.rows())
+    return {
+        "queries": queries,
+        "process_seconds": round(spent, 3),
+        "wall_seconds": round(wall, 3),
+        "largest_resident_mb": round(resident, 1),
+    }
+
+
+def measure(axis: str, x: int, repeats: int) -> dict[str, Any]:
+    """One point: the fastest of some runs, each in a process of its own."""
+    numbers = {**USUAL, axis: x}
+    command = [sys.executable, __file__, "--here", json.dumps(numbers)]
+    runs = [
+        json.loads(subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE).stdout)
+        for _ in range(repeats)
+    ]
+    return {"axis": axis, "x": x, **min(runs, key=lambda found: found["process_seconds"])}
+
+
+def fit(xs: Sequence[float], ys: Sequence[float]) -> dict[str, float]:
+    """The line through points by least squares.
+
+    >>> fit([1, 2, 4], [3.0, 5.0, 9.0])
+    {'slope': 2.0, 'intercept': 1.0, 'r_squared': 1.0}
+    """
+    slope, intercept = np.polyfit(np.asarray(xs, float), np.asarray(ys, float), 1)
+    rest = np.asarray(ys) - (slope * np.asarray(xs) + intercept)
+    spread = np.asarray(ys) - np.mean(ys)
+    total = float(spread @ spread)
+    return {
+        "slope": float(f"{slope:.4g}"),
+        "intercept": float(f"{intercept:.4g}"),
+        "r_squared": round(1 - float(rest @ rest) / total, 4) if total else 1.0,
+    }
+
+
+def growth(points: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """How one axis grows: a line, and the largest point beside the smallest."""
+    ordered = sorted(points, key=lambda point: point["x"])
+    first, last = ordered[0], ordered[-1]
+    xs = [point["x"] for point in ordered]
+    times = last["process_seconds"] / first["process_seconds"]
+    return {
+        "axis": first["axis"],
+        "smallest": first["x"],
+        "largest": last["x"],
+        "seconds_fit": fit(xs, [point["process_seconds"] for point in ordered]),
+        "memory_fit": fit(xs, [point["largest_resident_mb"] for point in ordered]),
+        "per_unit_ratio": round(times * first["x"] / last["x"], 3),
+        "memory_ratio": round(last["largest_resident_mb"] / first["largest_resident_mb"], 3),
+    }
+
+
+def draw(points: Sequence[Mapping[str, Any]], to: Path) -> None:
+    """Write the plot, as text that stays text and is the same each time."""
+    import matplotlib
+
+    matplotlib.rcdefaults()
+    look = {"svg.fonttype": "none", "svg.hashsalt": "medstress", "font.family": "sans-serif"}
+    matplotlib.rcParams.update(look)
+    to.parent.mkdir(parents=True, exist_ok=True)
+    plotted(points).savefig(to, format="svg", metadata=dict.fromkeys(("Date", "Creator")))
+    text = "\n".join(line.rstrip() for line in to.read_text("utf-8").splitlines())
+    to.write_text(text + "\n", "utf-8")
+
+
+def plotted(points: Sequence[Mapping[str, Any]]) -> Any:
+    """A figure of small multiples: an axis a column, time above memory."""
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    names = list(dict.fromkeys(point["axis"] for point in points))
+    figure = Figure(figsize=(9.4, 4.4), facecolor="white", layout="constrained")
+    FigureCanvasSVG(figure)
+    grid = figure.subplots(2, len(names), squeeze=False, sharey="row", sharex="col")
+    for column, axis in enumerate(names):
+        mine = sorted((p for p in points if p["axis"] == axis), key=lambda p: p["x"])
+        xs = [point["x"] for point in mine]
+        _panel(grid[0][column], xs, [point["process_seconds"] for point in mine], _TIME, line=True)
+        _panel(grid[1][column], xs, [p["largest_resident_mb"] for p in mine], _MEMORY, line=False)
+        grid[0][column].set_title(axis, fontsize=10, loc="left", color=_INK)
+    told = {"process_seconds": "process CPU, seconds", "largest_resident_mb": "peak memory, MB"}
+    for row, (key, label) in zip(grid, told.items(), strict=True):
+        row[0].set_ylabel(label, fontsize=9, color=_INK)
+        # One scale for the whole row.
+        row[0].set_ylim(0, 1.08 * max(point[key] for point in points))
+    return figure
+
+
+def _panel(axes: Any, xs: Sequence[int], ys: Sequence[float], colour: str, *, line: bool) -> None:
+    if line:
+        found = fit(xs, ys)
+        ends = [0, xs[-1]]
+        values = [found["intercept"] + found["slope"] * x for x in ends]
+        axes.plot(ends, values, color=colour, linewidth=1, alpha=0.45)
+        axes.plot(xs, ys, "o", color=colour, markersize=5)
+    else:
+        axes.plot(xs, ys, "-s", color=colour, markersize=4.5, linewidth=1.7)
+    axes.set_xlim(0, xs[-1] * 1.06)
+    axes.locator_params(axis="x", nbins=4, integer=True)
+    for side, spine in axes.spines.items():
+        spine.set_visible(side == "bottom")
+        spine.set_color(_FAINT)
+    axes.grid(axis="y", color=_FAINT, linewidth=0.7)
+    axes.set_axisbelow(True)
+    axes.tick_params(color=_FAINT, labelcolor=_INK, labelsize=9, left=False)
+
+
+def parse() -> argparse.Namespace:
+    """Which points, and where the results go."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    for axis, points in POINTS.items():
+        parser.add_argument(f"--{axis}", nargs="*", type=int, default=list(points))
+    parser.add_argument("--repeats", type=int, default=1)
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--image", type=Path, default=IMAGE)
+    parser.add_argument("--here", type=json.loads, help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Print one JSON line a point and an axis; write and draw all."""
+    given = parse()
+    if given.here:
+        print(json.dumps(one_run(**given.here)))
+        return
+    points, fits = [], []
+    for axis in POINTS:
+        mine = []
+        for x in getattr(given, axis):
+            mine.append(measure(axis, x, given.repeats))
+            print(json.dumps(mine[-1]), flush=True)
+        if len(mine) > 1:
+            fits.append(growth(mine))
+            print(json.dumps(fits[-1]), flush=True)
+        points += mine
+    given.results.parent.mkdir(parents=True, exist_ok=True)
+    made = {"usual": USUAL, "points": points, "growth": fits}
+    given.results.write_text(json.dumps(made, indent=1) + "\n", "utf-8")
+    draw(points, given.image)
+
+
+if __name__ == "__main__":
+    main()

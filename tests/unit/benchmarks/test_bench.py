@@ -1,0 +1,298 @@
+"""What the benchmarks make of their numbers."""
+
+from __future__ import annotations
+
+import argparse
+import doctest
+import json
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from medstress.calls import Score
+
+Script = Callable[[str], ModuleType]
+
+EQUAL = {
+    "dtype": "float32",
+    "answer_by": "letter",
+    "prompts": 2000,
+    "different_letters": 0,
+    "largest_difference": 2e-5,
+    "smallest_margin": 0.01,
+}
+
+
+def part(*lines: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {
+        "command": "python benchmarks/x.py",
+        "date": "2026-01-02 03:04 UTC",
+        "load_average": [0.5, 0.4, 0.3],
+        "status": "done",
+        "lines": list(lines),
+        **more,
+    }
+
+
+def result(**parts: Any) -> dict[str, Any]:
+    return {
+        "format": 1,
+        "command": "make bench",
+        "date": "2026-01-02 03:04 UTC",
+        "load_average": [0.5, 0.4, 0.3],
+        "machine": {"cpu": "Abacus 9", "cores": 2, "memory_gb": 15.6, "os": "Linux"},
+        "versions": {"python": "3.11.7"},
+        "parts": parts,
+    }
+
+
+def points(seconds: list[float], axis: str = "items") -> list[dict[str, Any]]:
+    return [
+        {
+            "axis": axis,
+            "x": 100 * 2**i,
+            "process_seconds": spent,
+            "largest_resident_mb": 100.0 + i,
+        }
+        for i, spent in enumerate(seconds)
+    ]
+
+
+@pytest.mark.parametrize(
+    "name", ["growth", "equality", "progress", "bench", "bench_page", "consumed"]
+)
+def test_examples_in_the_scripts_hold(script: Script, name: str) -> None:
+    found = doctest.testmod(script(name))
+    assert found.attempted > 0
+    assert found.failed == 0
+
+
+def test_linear_time_has_the_ratio_one_and_a_fixed_cost_makes_it_smaller(script: Script) -> None:
+    growth = script("growth").growth
+    assert growth(points([1.0, 2.0, 4.0]))["per_unit_ratio"] == 1.0
+    assert growth(points([2.0, 3.0, 5.0]))["per_unit_ratio"] == 0.625
+    assert growth(points([1.0, 4.0, 16.0]))["per_unit_ratio"] == 4.0
+
+
+def test_points_may_come_in_any_order(script: Script) -> None:
+    growth = script("growth").growth
+    forward = points([1.0, 2.1, 3.9])
+    assert growth(forward[::-1]) == growth(forward)
+    assert growth(forward)["memory_ratio"] == 1.02
+
+
+def test_a_line_is_found_with_its_slope_and_how_well_it_fits(script: Script) -> None:
+    fit = script("growth").fit
+    assert fit([0, 1, 2], [1, 3, 5]) == {"slope": 2.0, "intercept": 1.0, "r_squared": 1.0}
+    assert fit([1, 2, 3], [1, 0, 1])["r_squared"] == 0.0
+    assert fit([1, 2], [3, 3])["r_squared"] == 1.0
+
+
+def test_the_plot_has_a_panel_of_time_and_one_of_memory_for_each_axis(
+    script: Script, tmp_path: Path
+) -> None:
+    file = tmp_path / "images" / "growth.svg"
+    script("growth").draw(points([1, 2, 4]) + points([1, 2], axis="victims"), file)
+    root = ElementTree.parse(file).getroot()
+    names = [element.attrib.get("id", "") for element in root.iter()]
+    assert {"axes_1", "axes_4"} <= set(names)
+    assert "axes_5" not in names
+    text = file.read_text("utf-8")
+    assert "victims" in text
+    assert "#0072b2" in text
+
+
+def test_no_point_lies_outside_its_panel(script: Script) -> None:
+    figure = script("growth").plotted(points([1, 2, 4]) + points([9, 90], axis="victims"))
+    assert len(figure.axes) == 4
+    for axes in figure.axes:
+        low, high = axes.get_ylim()
+        shown = [value for line in axes.lines for value in line.get_ydata()]
+        assert low == 0.0
+        assert max(shown) <= high
+
+
+def test_letters_and_log_probabilities_are_compared_prompt_by_prompt(script: Script) -> None:
+    found = script("equality").compare([((-1.0, -2.0), (-1.0, -2.5)), ((-1.0, -2.0), (-3.0, -2.0))])
+    assert (found.prompts, found.letters, found.largest, found.margin) == (2, 1, 2.0, 1.0)
+
+
+def test_needed_tokens_leave_out_what_is_known_unless_a_call_comes_again(script: Script) -> None:
+    pytest.importorskip("transformers", reason="needs the extra transformers")
+    n_needed = script("padding").n_needed
+
+    def words(text: str, **_: Any) -> dict[str, list[str]]:
+        return {"input_ids": text.split()}
+
+    first, second = (Score("a b c", (" x y", last)) for last in (" z", " w"))
+    letters = Score("a b", (" A", " B"), first_token=True)
+    counts = [
+        n_needed(calls, words) for calls in ([first], [first, second], [first] * 2, [letters])
+    ]
+    assert counts == [6, 7, 12, 3]
+
+
+@pytest.mark.parametrize(
+    ("change", "fine"),
+    [
+        ({}, True),
+        ({"different_letters": 1}, False),
+        ({"largest_difference": 2e-4}, False),
+        ({"dtype": "bfloat16", "different_letters": 5, "largest_difference": 0.2}, True),
+    ],
+)
+def test_only_float32_has_to_be_equal(script: Script, change: dict[str, Any], fine: bool) -> None:
+    assert script("equality").equal({**EQUAL, **change}) is fine
+
+
+def test_the_experiment_survives_toml(script: Script, tmp_path: Path) -> None:
+    given = script("overhead").experiment(tmp_path)
+    assert tomllib.loads(script("progress").as_toml(given)) == given
+
+
+def test_a_target_is_met_only_on_as_many_prompts_as_it_names(script: Script) -> None:
+    targets = script("bench_targets").targets
+    few, many = (targets({"equality": part({**EQUAL, "prompts": n})}) for n in (1999, 2000))
+    assert [one.met for one in few] == [False, True]
+    assert [one.met for one in many] == [True, True]
+
+
+def test_every_part_has_a_title_and_every_table_a_part(script: Script) -> None:
+    page, names = script("bench_page"), {one.name for one in script("bench").PARTS}
+    assert set(page.TITLES) == names
+    assert set(page.COLUMNS) == set(page.PROSE) == set(page.ORDER) == names - {"growth", "gpu"}
+
+
+def test_a_missed_target_is_said_on_the_page(script: Script) -> None:
+    line = {"queries": 40, "shown_per_quiet": 1.031, "repeats": 3}
+    page = script("bench_page").render(result(progress=part(line)))
+    assert "0 of 1 are met." in page
+    assert "| CPU time with the display per that with --quiet | < 1.02 | 1.031 | **no** |" in page
+
+
+def test_the_page_names_machine_command_date_and_what_was_left_out(script: Script) -> None:
+    page = script("bench_page").render(
+        result(
+            start=part({"help_seconds": 0.2, "import_seconds": 0.1}),
+            gpu=part(status="skipped", reason="this machine has no CUDA device"),
+        )
+    )
+    for told in ("Abacus 9, 2 cores, 15.6 GB", "`make bench`", "2026-01-02 03:04 UTC", "3.11.7"):
+        assert told in page
+    assert "* GPU: skipped, this machine has no CUDA device." in page
+    assert "Not measured: this machine has no CUDA device." in page
+    assert "## What dominated before and after" in page
+    assert "## Wall time" not in page
+
+
+BASELINE = {
+    "dataset": "medqa",
+    "dtype": "float32",
+    "queries": 100,
+    "ours_per_bare": 1.2,
+    "ours_queries_per_second": 4.25,
+    "times_published": 20.5,
+    "times_full": 61.0,
+    "threads": 2,
+}
+
+
+def test_wall_time_is_held_against_each_baseline(script: Script) -> None:
+    found = script("bench_targets").targets({"baselines": part(BASELINE)})
+    assert [(one.asked, one.measured, one.met) for one in found] == [
+        ("≤ 1.15", "1.200", False),
+        ("≥ 60", "61", True),
+    ]
+    page = script("bench_page").render(result(baselines=part(BASELINE)))
+    assert "| MedQA | float32 | 100 | 1.2 | 4.25 | 20.5 | 61.0 | 2 |" in page
+
+
+def test_a_run_without_the_slow_baselines_promises_nothing_about_them(script: Script) -> None:
+    line = {key: value for key, value in BASELINE.items() if not key.startswith("times_")}
+    (found,) = script("bench_targets").targets({"baselines": part(line)})
+    assert "bare loop" in found.what
+    page = script("bench_page").render(result(baselines=part(line)))
+    assert "| MedQA | float32 | 100 | 1.2 | 4.25 | 2 |" in page
+
+
+def test_memory_is_flat_from_the_fewest_to_the_most_queries(script: Script) -> None:
+    lines = [
+        {"queries": n, "queries_per_process_second": rate, "largest_resident_mb": memory}
+        for n, rate, memory in ((1_000_000, 21_000, 130), (20_000, 9_000, 100))
+    ]
+    rate, memory = script("bench_targets").targets({"overhead": part(*lines)})
+    assert (rate.measured, rate.met) == ("21,000", True)
+    assert (memory.measured, memory.met) == ("1.30", False)
+    assert "1,000,000 queries per that at 20,000" in memory.what
+
+
+def test_a_gpu_measured_elsewhere_is_named(script: Script) -> None:
+    line = {
+        "device": "Accelerator 9",
+        "parameters": 6_738_415_616,
+        "dtype": "bfloat16",
+        "items": 64,
+        "queries": 576,
+        "sharing_queries_per_second": 400.0,
+        "sharing_tflops": 300,
+        "sharing_times_plain": 3.5,
+        "sharing_times_transformers": 3.25,
+    }
+    page = script("bench_page").render(result(gpu=part(line, status="elsewhere")))
+    assert "6.7 billion parameters in bfloat16 on Accelerator 9" in page
+    assert "| sharing | 400.0 | 300 | – |" in page
+    assert "on another machine" in page
+
+
+def test_growth_is_shown_with_its_plot(script: Script) -> None:
+    fitted = script("growth").growth(points([1.0, 2.0, 4.0]))
+    page = script("bench_page").render(result(growth=part(*points([1, 2, 4]), fitted)))
+    assert "](images/growth.svg)" in page
+    assert "| items | 100 to 400 | 10 | 1.0 | 1.0 | 6.58 | 1.02 |" in page
+
+
+def test_a_part_without_its_data_is_skipped_with_a_reason(script: Script, tmp_path: Path) -> None:
+    bench = script("bench")
+    chosen = next(one for one in bench.PARTS if one.name == "equality")
+    given = argparse.Namespace(data=tmp_path, arguments={}, full=False)
+    found = bench.run_part(chosen, given, 60.0)
+    assert (found["status"], found["lines"]) == ("skipped", [])
+    assert "published data are not here" in found["reason"]
+
+
+def test_a_part_is_skipped_when_no_time_is_left(script: Script, tmp_path: Path) -> None:
+    bench = script("bench")
+    given = argparse.Namespace(data=tmp_path, arguments={}, full=False)
+    found = bench.run_part(bench.Part(name="start"), given, 0.0)
+    assert (found["status"], found["reason"]) == ("skipped", "the time was used up")
+
+
+def test_a_part_that_takes_too_long_keeps_what_it_printed(
+    script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = script("bench")
+    folder = tmp_path / "benchmarks"
+    folder.mkdir()
+    code = "import time\nprint('{\"a\": 1}', flush=True)\ntime.sleep(120)\n"
+    (folder / "slow.py").write_text(code)
+    monkeypatch.setattr(bench, "ROOT", tmp_path)
+    given = argparse.Namespace(data=tmp_path, arguments={}, full=False)
+    found = bench.run_part(bench.Part(name="slow"), given, 10.0)
+    assert (found["status"], found["lines"], found["exit_code"]) == ("cut short", [{"a": 1}], None)
+
+
+def test_what_was_measured_elsewhere_is_put_in_and_stays(script: Script, tmp_path: Path) -> None:
+    bench = script("bench")
+    file = tmp_path / "gpu.jsonl"
+    file.write_text(json.dumps({"device": "X"}) + "\n")
+    after = bench.added(result(start=part()), [f"gpu={file}"])
+    assert after["parts"]["gpu"]["lines"] == [{"device": "X"}]
+    assert set(bench.elsewhere_of(after)["parts"]) == {"gpu"}
+    no_gpu = bench.Part(name="gpu", missing=lambda data: "none here")
+    assert bench.stands(after["parts"]["gpu"], no_gpu, tmp_path)
+    assert not bench.stands(after["parts"]["gpu"], bench.Part(name="gpu"), tmp_path)
