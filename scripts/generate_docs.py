@@ -111,11 +111,21 @@ def fields_of(path: Path, name: str) -> Iterator[tuple[str, str, str]]:
     """(field, default, docstring) of a class, read from its source."""
     tree = ast.parse(path.read_text("utf-8"))
     (node,) = (n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == name)
+    constants = {
+        target.id: ast.unparse(n.value)
+        for n in tree.body
+        if isinstance(n, ast.Assign)
+        for target in n.targets
+        if isinstance(target, ast.Name) and target.id != "BY_CHOICES"
+    }
     for field, told in zip(node.body, node.body[1:], strict=False):
         if not isinstance(field, ast.AnnAssign) or not isinstance(field.target, ast.Name):
             continue
         default = "" if field.value is None else f"`{ast.unparse(field.value)}`"
-        default = "by `choices`" if default == "`BY_CHOICES`" else default
+        if default == "`BY_CHOICES`" or default.startswith("`by_choices("):
+            default = "by `choices`"
+        if isinstance(field.value, ast.Name) and field.value.id in constants:
+            default = f"`{constants[field.value.id]}`"
         assert isinstance(told, ast.Expr)
         meaning = ast.literal_eval(told.value)
         yield field.target.id, default, " ".join(str(meaning).split())

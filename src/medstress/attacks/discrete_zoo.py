@@ -36,7 +36,6 @@ from medstress.attacks.zeroth_order import (
 )
 from medstress.attacks.zoo_places import Place, Purse, spans_with_vectors
 from medstress.attacks.zoo_settings import (
-    LEAST_STEP,
     NAME,
     by_choices,
     check,
@@ -289,15 +288,16 @@ class DiscreteZoo:
         if self.word_ranking == "given":
             return spans
         spans = [spans[i] for i in rng.permutation(len(spans))]
-        # Ranking leaves enough for one step; what it cannot reach comes last, at random.
-        n_probed = min(len(spans), purse.left - LEAST_STEP)
-        if self.word_ranking == "random" or n_probed < 2:
+        if self.word_ranking == "random" or len(spans) < 2:
             return spans
-        purse.left -= n_probed
-        kept = yield from key_kept(item, spans[:n_probed], "word_ranking = 'importance'")
+        # All or none: what is asked first must not depend on the budget, or a smaller one would
+        # not ask a prefix. Where the probes would use it up, nothing is asked.
+        if len(spans) >= purse.left:
+            return []
+        purse.left -= len(spans)
+        kept = yield from key_kept(item, spans, "word_ranking = 'importance'")
         # The drop is the clean log probability, which all share, minus what is kept.
-        order = sorted(range(n_probed), key=kept.__getitem__)
-        return [*(spans[i] for i in order), *spans[n_probed:]]
+        return [spans[i] for i in sorted(range(len(spans)), key=kept.__getitem__)]
 
     def _score(self, answer: Prediction, item: Question) -> float | None:
         """What the search wants to grow; None where the answer does not tell."""

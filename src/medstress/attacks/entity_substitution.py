@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import islice
-from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from medstress.attacks.choices import (
@@ -161,7 +160,7 @@ class EntitySubstitution:
         if self.sampler != "pdws" and self.n is not None:
             raise UsageError(f"{NAME}: sampler {self.sampler!r} takes no n")
         if self.n is not None and not (
-            type(self.n) in (int, float) and isfinite(self.n) and abs(self.n) <= MAX_EXPONENT
+            type(self.n) in (int, float) and -MAX_EXPONENT <= self.n <= MAX_EXPONENT
         ):
             raise UsageError(
                 f"{NAME}: n must be a number from -{MAX_EXPONENT} to {MAX_EXPONENT}, got {self.n!r}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import field, fields
-from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from medstress.attacks.constraints import parse_edit_limit
@@ -19,6 +18,7 @@ LEAST_STEP = 3
 MAX_BUDGET = 1000
 MAX_RATE = 1_000_000
 MAX_KAPPA = 100
+_LARGEST = 1e300
 
 _WORDS = {
     "choices": ("default", "as_published", "as_released"),
@@ -123,4 +123,5 @@ def _check_numbers(attack: DiscreteZoo) -> None:
 
 
 def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and isfinite(value)
+    # Not isfinite: a whole number may be too large for it.
+    return type(value) in (int, float) and -_LARGEST <= value <= _LARGEST

@@ -249,12 +249,12 @@ def _repeated(item: Question) -> list[str]:
     """Texts that no replacement may equal: options, entities in them, and what would turn one
     option of several parts into another."""
     found = [text for letter in item.letters for text in _texts(item, letter)]
-    options = {letter: item.option(letter).casefold() for letter in item.letters}
+    options = {letter: normalise(item.option(letter)) for letter in item.letters}
     for mention in item.mentions:
         if mention.field not in item.letters or mention.field == item.key:
             continue
         text = item.option(mention.field)
-        before, after = text[: mention.start].casefold(), text[mention.end :].casefold()
+        before, after = normalise(text[: mention.start]), normalise(text[mention.end :])
         if not before and not after:
             continue
         for letter, other in options.items():
