@@ -26,6 +26,7 @@ from medstress.items import Question
 from medstress.resources import Resources
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, TextScore
 from medstress.tasks.templates import load_template
+from medstress.tasks.wrapping import gives_scores, wrapped
 from medstress.victim import Victim
 
 if TYPE_CHECKING:
@@ -140,16 +141,14 @@ def open_victims(tables: Sequence[VictimTable], base: Path, note: Note) -> list[
     Raises:
         UsageError: a combination the back end cannot do, or a missing extra, model or function.
     """
-    labels = unique_labels(
-        "victim", [(t.name, _victim_name(t), t.model_dump(exclude={"use"})) for t in tables]
-    )
+    labels = unique_labels("victim", [(t.name, _victim_name(t), _victim_keys(t)) for t in tables])
     victims = []
     for table, label in zip(tables, labels, strict=True):
         note(f"victim {label} ({table.backend})")
         names = {field.name for field in fields(BackendOptions)} - {"base"}
         options = BackendOptions(base=base, **table.model_dump(include=names))
         backend: Backend = registry.load("backends", table.backend)(options)
-        task = task_of(table, base, backend.kinds, label)
+        task = wrapped(task_of(table, base, backend.kinds, label), table.wrap, base, label)
         victims.append(Victim(label=label, task=task, backend=backend))
     return victims
 
@@ -237,7 +236,7 @@ def check_scores(attacks: Sequence[AttackPart], victims: Sequence[VictimTable]) 
     Raises:
         UsageError: naming both.
     """
-    silent = [table for table in victims if table.answer_by == "generate"]
+    silent = [t for t in victims if t.answer_by == "generate" and not gives_scores(t.wrap)]
     for part in attacks:
         why = getattr(part.attack, "needs_scores", None)
         if silent and why:
@@ -311,3 +310,9 @@ def _type_label(table: EntitiesTable) -> str:
 
 def _victim_name(table: VictimTable) -> str:
     return table.model or table.target or table.backend
+
+
+def _victim_keys(table: VictimTable) -> dict[str, Any]:
+    """What tells victims of one name apart, as labels show it."""
+    wraps = "+".join(entry["name"] for entry in table.wrap)
+    return {**table.model_dump(exclude={"use", "wrap"}), "wrap": wraps or None}

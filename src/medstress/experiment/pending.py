@@ -12,7 +12,6 @@ ONLY: dict[tuple[str, str], tuple[Any, ...]] = {
     ("entities", "distance"): ("cosine",),
     ("entities", "choices"): ("default",),
     ("victim", "answer_by"): ("letter", "text", "generate"),
-    ("victim", "wrap"): ([],),
 }
 """Keys of which only some values work so far. Values outside are looked up in `WORDS`."""
 
@@ -82,9 +81,9 @@ TABLES = ("role", "test", "require", "train")
 def not_built(table: str, key: str, value: Any) -> str | None:
     """Why this key or value cannot be used yet; None where it can, or is unknown to us.
 
-    >>> not_built("victim", "wrap", ["instructed"])
-    "wrap = ['instructed'] is not built yet; this version has only wrap = []"
-    >>> not_built("victim", "wrap", []) is None
+    >>> not_built("entities", "choices", "as_published")
+    "choices = 'as_published' is not built yet; this version has only choices = 'default'"
+    >>> not_built("entities", "choices", "default") is None
     True
     """
     if key in KEYS.get(table, ()):
