@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from itertools import product
 
 from medstress.attacks.protocol import Attack, Bounded, SearchOn, search_on
-from medstress.experiment.parts import GroupPart
+from medstress.experiment.parts import GroupPart, victim_labels
 from medstress.experiment.prepared import Prepared
 from medstress.items import Candidate, Question
 from medstress.tasks.multiple_choice import listing
 from medstress.tasks.templates import load_template
+from medstress.tasks.wrapping import calls_per_query
 
 CHARACTERS_PER_TOKEN = 4
 
@@ -52,7 +53,8 @@ def estimate(prepared: Prepared) -> Iterator[str]:
     carried = trials * (n_victims - 1) if analysis.transfer else 0
     universal = searches * max(analysis.universality, default=0)
     total = n_victims * (baseline + perturbed + checks + carried + universal)
-    tokens = n_victims * characters // CHARACTERS_PER_TOKEN
+    calls = _calls_per_query(prepared)
+    tokens = sum(calls.values()) * characters // CHARACTERS_PER_TOKEN
     yield f"queries: at most {total:,} (exact bound)"
     yield (
         f"  baseline {n_victims * baseline:,}, perturbed {n_victims * perturbed:,}, "
@@ -63,11 +65,25 @@ def estimate(prepared: Prepared) -> Iterator[str]:
             f"  [analysis]: transfer {n_victims * carried:,}, "
             f"universality {n_victims * universal:,}"
         )
+    if set(calls.values()) != {1}:
+        told = ", ".join(f"{label} {n} a query" for label, n in calls.items())
+        yield f"calls: at most {total // n_victims * sum(calls.values()):,} ({told})"
     yield (
         f"tokens: about {tokens:,} (estimate: {CHARACTERS_PER_TOKEN} characters a token, "
         "options listed, nothing shared)"
     )
     yield "money and time: unknown (no price or measured speed of these victims)"
+
+
+def _calls_per_query(prepared: Prepared) -> dict[str, int]:
+    """The most calls that a query of each victim takes, on the item with the most options."""
+    most = max(len(item.options) for part in prepared.datasets for item in part.questions)
+    tables = prepared.experiment.victim
+    return {
+        label: (2 if table.answer_by == "text" and table.text_score == "unconditional" else 1)
+        * calls_per_query(table.wrap, most)
+        for label, table in zip(victim_labels(tables), tables, strict=True)
+    }
 
 
 def _most_queries(attack: Attack, item: Question, group: GroupPart) -> int:

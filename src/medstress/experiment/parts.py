@@ -141,9 +141,8 @@ def open_victims(tables: Sequence[VictimTable], base: Path, note: Note) -> list[
     Raises:
         UsageError: a combination the back end cannot do, or a missing extra, model or function.
     """
-    labels = unique_labels("victim", [(t.name, _victim_name(t), _victim_keys(t)) for t in tables])
     victims = []
-    for table, label in zip(tables, labels, strict=True):
+    for table, label in zip(tables, victim_labels(tables), strict=True):
         note(f"victim {label} ({table.backend})")
         names = {field.name for field in fields(BackendOptions)} - {"base"}
         options = BackendOptions(base=base, **table.model_dump(include=names))
@@ -151,6 +150,15 @@ def open_victims(tables: Sequence[VictimTable], base: Path, note: Note) -> list[
         task = wrapped(task_of(table, base, backend.kinds, label), table.wrap, base, label)
         victims.append(Victim(label=label, task=task, backend=backend))
     return victims
+
+
+def victim_labels(tables: Sequence[VictimTable]) -> list[str]:
+    """Names of victims in results.
+
+    Raises:
+        UsageError: two would have the same.
+    """
+    return unique_labels("victim", [(t.name, _victim_name(t), _victim_keys(t)) for t in tables])
 
 
 def task_of(table: VictimTable, base: Path, kinds: frozenset[str], label: str) -> MultipleChoice:
