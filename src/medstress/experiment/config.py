@@ -139,6 +139,13 @@ class VictimTable(Table):
     """python: `module:function` or `file.py:function`."""
     version: str | None = None
     """python: stands for the function's source in the fingerprint."""
+    shots: Annotated[int, Field(ge=0, le=100)] = 0
+    """Answered examples before each prompt."""
+    shots_from: str | None = None
+    """Where they come from: `sample`, a .jsonl or .parquet file of questions, or a data set and
+    its file such as `medqa:train.jsonl`."""
+    shots_seed: Seed = 0
+    """Which of them are drawn; the item itself is never shown."""
     wrap: tuple[dict[str, Any], ...] = ()
     """Defences, each around all that stand before it: `shuffled_options`, `majority`,
     `instructed`, or tables such as `{name = "majority", k = 5}`."""

@@ -54,7 +54,8 @@ def estimate(prepared: Prepared) -> Iterator[str]:
     universal = searches * max(analysis.universality, default=0)
     total = n_victims * (baseline + perturbed + checks + carried + universal)
     calls = _calls_per_query(prepared)
-    tokens = sum(calls.values()) * characters // CHARACTERS_PER_TOKEN
+    prompts = zip(calls.values(), prepared.experiment.victim, strict=True)
+    tokens = sum(n * (1 + v.shots) for n, v in prompts) * characters // CHARACTERS_PER_TOKEN
     yield f"queries: at most {total:,} (exact bound)"
     yield (
         f"  baseline {n_victims * baseline:,}, perturbed {n_victims * perturbed:,}, "

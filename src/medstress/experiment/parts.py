@@ -21,6 +21,7 @@ from medstress.experiment.config import (
     Experiment,
     VictimTable,
 )
+from medstress.experiment.examples import draw_examples
 from medstress.experiment.labels import unique_labels
 from medstress.items import Question
 from medstress.resources import Resources
@@ -147,7 +148,8 @@ def open_victims(tables: Sequence[VictimTable], base: Path, note: Note) -> list[
         names = {field.name for field in fields(BackendOptions)} - {"base"}
         options = BackendOptions(base=base, **table.model_dump(include=names))
         backend: Backend = registry.load("backends", table.backend)(options)
-        task = wrapped(task_of(table, base, backend.kinds, label), table.wrap, base, label)
+        own = task_of(table, base, backend.kinds, label)
+        task = wrapped(own, table.wrap, base, label, draw_examples(table, base, label))
         victims.append(Victim(label=label, task=task, backend=backend))
     return victims
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from medstress.errors import UsageError, did_you_mean
-from medstress.items import LETTERS
+from medstress.items import LETTERS, Question
+from medstress.tasks.few_shot import SPARE, FewShot
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.task import Task
 from medstress.tasks.templates import Template
@@ -46,7 +47,11 @@ def read_wraps(entries: Any) -> tuple[dict[str, Any], ...]:
 
 
 def wrapped(
-    task: MultipleChoice, entries: Sequence[Mapping[str, Any]], base: Path, label: str
+    task: MultipleChoice,
+    entries: Sequence[Mapping[str, Any]],
+    base: Path,
+    label: str,
+    examples: Sequence[Question] = (),
 ) -> Task:
     """Put wrappers around a task, each around all that stand before it in the list.
 
@@ -55,11 +60,15 @@ def wrapped(
         entries: as `read_wraps` returns them.
         base: folder that relative paths start from.
         label: the victim's, for messages.
+        examples: answered before each prompt, `SPARE` more than are shown; innermost.
 
     Raises:
         UsageError: a wrapper that makes no sense around what it wraps, or a missing file.
     """
     found: Task = task
+    if examples:
+        shots = len(examples) - SPARE
+        found = FewShot(inner=task, shots=shots, examples=tuple(examples))
     for entry in entries:
         match entry["name"]:
             case "majority":
@@ -114,6 +123,9 @@ def task_from_spec(spec: Mapping[str, Any], template: Template) -> Task:
     kind = spec.get("wrap")
     if kind is None:
         return MultipleChoice.from_spec(spec, template)
+    if kind == "few_shot":
+        own = MultipleChoice.from_spec(spec["task"], template)
+        return FewShot.from_spec(spec, own)
     inner = task_from_spec(spec["task"], template)
     match kind:
         case "majority":
