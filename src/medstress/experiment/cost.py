@@ -53,9 +53,6 @@ def estimate(prepared: Prepared) -> Iterator[str]:
     carried = trials * (n_victims - 1) if analysis.transfer else 0
     universal = searches * max(analysis.universality, default=0)
     total = n_victims * (baseline + perturbed + checks + carried + universal)
-    calls = _calls_per_query(prepared)
-    prompts = zip(calls.values(), prepared.experiment.victim, strict=True)
-    tokens = sum(n * (1 + v.shots) for n, v in prompts) * characters // CHARACTERS_PER_TOKEN
     yield f"queries: at most {total:,} (exact bound)"
     yield (
         f"  baseline {n_victims * baseline:,}, perturbed {n_victims * perturbed:,}, "
@@ -66,19 +63,28 @@ def estimate(prepared: Prepared) -> Iterator[str]:
             f"  [analysis]: transfer {n_victims * carried:,}, "
             f"universality {n_victims * universal:,}"
         )
+    yield from _calls_and_tokens(prepared, total // n_victims, characters)
+    yield "money and time: unknown (no price or measured speed of these victims)"
+
+
+def _calls_and_tokens(prepared: Prepared, queries: int, characters: int) -> Iterator[str]:
+    """Lines, from the most queries of one victim and the characters of their prompts."""
+    calls = _calls_per_query(prepared)
+    prompts = zip(calls.values(), prepared.experiment.victim, strict=True)
+    tokens = sum(n * (1 + v.shots) for n, v in prompts) * characters // CHARACTERS_PER_TOKEN
     if set(calls.values()) != {1}:
         told = ", ".join(f"{label} {n} a query" for label, n in calls.items())
-        yield f"calls: at most {total // n_victims * sum(calls.values()):,} ({told})"
+        yield f"calls: at most {queries * sum(calls.values()):,} ({told})"
     yield (
         f"tokens: about {tokens:,} (estimate: {CHARACTERS_PER_TOKEN} characters a token, "
         "options listed, nothing shared)"
     )
-    yield "money and time: unknown (no price or measured speed of these victims)"
 
 
 def _calls_per_query(prepared: Prepared) -> dict[str, int]:
     """The most calls that a query of each victim takes, on the item with the most options."""
-    most = max(len(item.options) for part in prepared.datasets for item in part.questions)
+    questions = (item for part in prepared.datasets for item in part.questions)
+    most = max((len(item.options) for item in questions), default=2)
     tables = prepared.experiment.victim
     return {
         label: (2 if table.answer_by == "text" and table.text_score == "unconditional" else 1)
