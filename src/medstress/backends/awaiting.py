@@ -26,7 +26,7 @@ class Awaiter:
         """
         if inspect.isawaitable(value):
             value = self._run(_awaited(value))
-        if isinstance(value, list | tuple) and any(map(inspect.isawaitable, value)):
+        if _has_awaitables(value):
             value = self._run(_gathered(value))
         return value
 
@@ -42,6 +42,13 @@ class Awaiter:
             self._runner = asyncio.Runner()
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="medstress-coroutines")
         return self._thread.submit(self._runner.run, coroutine).result()
+
+
+def _has_awaitables(value: Any) -> bool:
+    try:
+        return isinstance(value, list | tuple) and any(map(inspect.isawaitable, value))
+    except Exception:  # noqa: BLE001 - a list of the user's class, refused by whoever reads it
+        return False
 
 
 async def _awaited(value: Awaitable[Any]) -> Any:
