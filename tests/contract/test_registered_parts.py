@@ -138,7 +138,7 @@ def test_every_registered_back_end_is_checked() -> None:
 
 
 TASKS = [
-    *((AnswerBy.LETTER, prompt, {}) for prompt in ("qstab", "medmcqa", "chat")),
+    *((AnswerBy.LETTER, prompt, {}) for prompt in ("qstab", "medmcqa", "chat", "untagged")),
     *(
         (AnswerBy.TEXT, prompt, {"text_score": score})
         for prompt in ("cloze", "qstab", "chat")

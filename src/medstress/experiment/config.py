@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from medstress.tasks.wrapping import read_wraps
+
 NonEmpty = Annotated[str, Field(min_length=1)]
 Count = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
@@ -165,8 +167,23 @@ class VictimTable(Table):
     """python: `module:function` or `file.py:function`."""
     version: str | None = None
     """python: stands for the function's source in the fingerprint."""
+    shots: Annotated[int, Field(ge=0, le=100)] = 0
+    """Answered examples before each prompt."""
+    shots_from: str | None = None
+    """Where they come from: `sample`, a .jsonl or .parquet file of questions, or a data set and
+    its file such as `medqa:train.jsonl`."""
+    shots_seed: Seed = 0
+    """Which of them are drawn; the item itself is never shown."""
+    wrap: tuple[dict[str, Any], ...] = ()
+    """Defences, each around all that stand before it: `shuffled_options`, `majority`,
+    `instructed`, or tables such as `{name = "majority", k = 5}`."""
     use: bool = True
     """False switches the entry off."""
+
+    @field_validator("wrap", mode="before")
+    @classmethod
+    def _wrap(cls, value: Any) -> Any:
+        return read_wraps(value)
 
 
 class AttackTable(Table):
