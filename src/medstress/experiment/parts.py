@@ -170,6 +170,11 @@ def task_of(table: VictimTable, base: Path, kinds: frozenset[str], label: str) -
         raise UsageError(
             f"victim {label!r}: backend {table.backend!r} cannot answer by {answer_by.value}"
         )
+    if answer_by is AnswerBy.TEXT and template.chat and table.backend == "openai":
+        raise UsageError(
+            f"victim {label!r}: servers give no log probabilities of a conversation, which prompt "
+            f'{table.prompt!r} is, so answer_by = "text" needs a prompt that is plain text'
+        )
     if answer_by is not AnswerBy.TEXT and not template.lists_options:
         raise UsageError(
             f"victim {label!r}: prompt {table.prompt!r} does not list the options, so only "
