@@ -8,8 +8,8 @@ from typing import Any
 
 from medstress.calls import Prompt
 
-_TEMPLATE_TOKENS = 64
-"""More than a chat template adds to the tokens of a conversation."""
+_ADDED_TOKENS = 64
+"""More than a chat template, or a mark of the beginning, adds to the tokens of a prompt."""
 _CHARACTERS_PER_TOKEN = 4
 _VERSION = re.compile(r"(-\d{4}(-?\d\d){0,2}|:latest|@.+)", re.I)
 """What a server may add to the name it was asked for: a date, a tag, a revision."""
@@ -42,8 +42,8 @@ def plain(prompt: Prompt) -> str:
 
 
 def most_tokens(texts: Sequence[str]) -> int:
-    """No tokenizer makes more tokens of a text than it has bytes."""
-    return sum(len(text.encode()) + _TEMPLATE_TOKENS for text in texts)
+    """An upper bound: no tokenizer makes more tokens of a text than it has bytes."""
+    return sum(len(text.encode()) + _ADDED_TOKENS for text in texts)
 
 
 def usage_of(found: dict[str, Any], sent: Sequence[str], text: str) -> tuple[int, int]:

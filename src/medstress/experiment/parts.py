@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -143,14 +144,17 @@ def open_victims(tables: Sequence[VictimTable], base: Path, note: Note) -> list[
     labels = unique_labels(
         "victim", [(t.name, _victim_name(t), t.model_dump(exclude={"use"})) for t in tables]
     )
-    victims = []
-    for table, label in zip(tables, labels, strict=True):
-        note(f"victim {label} ({table.backend})")
-        names = {field.name for field in fields(BackendOptions)} - {"base"}
-        options = BackendOptions(base=base, **table.model_dump(include=names))
-        backend: Backend = registry.load("backends", table.backend)(options)
-        task = task_of(table, base, backend.kinds, label)
-        victims.append(Victim(label=label, task=task, backend=backend))
+    victims: list[Victim] = []
+    names = {field.name for field in fields(BackendOptions)} - {"base"}
+    with ExitStack() as opened:
+        for table, label in zip(tables, labels, strict=True):
+            note(f"victim {label} ({table.backend})")
+            options = BackendOptions(base=base, **table.model_dump(include=names))
+            backend: Backend = registry.load("backends", table.backend)(options)
+            opened.callback(backend.close)
+            task = task_of(table, base, backend.kinds, label)
+            victims.append(Victim(label=label, task=task, backend=backend))
+        opened.pop_all()  # all of them can be used: they stay open
     return victims
 
 
