@@ -2,7 +2,8 @@
 
 Three rates over the same prompts, each from so many threads: a bare loop with the official client
 (its own parsing, no limits, no checks, no repetitions), the back end, and a whole run with its
-ledger. The server is a process of its own, but shares the processor. The ideal is in-flight / latency.
+ledger, its start included. The server is a process of its own, but shares the processor. The ideal
+is the number in flight over the latency.
 """
 
 from __future__ import annotations
