@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sqlite3
 import threading
@@ -22,6 +23,8 @@ from medstress.testing import FAULTS, FaultServer, random_faults
 
 pytest.importorskip("openai", reason="needs the extra medstress[openai]")
 
+N_ITEMS = int(os.environ.get("MEDSTRESS_FAULT_ITEMS", "27"))
+"""82 queries each; 123 make the 10,000 that are asked for now and then."""
 KEY = "sk-test-0123456789abcdef"
 PASSING = [fault for fault in FAULTS if fault not in ("refusal", "wrong_model", "huge")]
 
@@ -46,7 +49,7 @@ def servers_victim(server: FaultServer, **keys: object) -> dict[str, object]:
 def test_two_thousand_queries_with_a_fifth_of_faults(bench, workbench, monkeypatch):
     quickly(monkeypatch)
     monkeypatch.setenv("THE_KEY", KEY)
-    bench.write_items(workbench.questions(27))
+    bench.write_items(workbench.questions(N_ITEMS))
     bench.tables["experiment"].update(seeds=[0], max_failed=1000)
     bench.tables["attack"] = [{"name": "entity_substitution", "sampler": "exhaustive"}]
     faults = random_faults(0.2, [*PASSING * 3, "refusal", "huge"], seed=5)
@@ -62,7 +65,7 @@ def test_two_thousand_queries_with_a_fifth_of_faults(bench, workbench, monkeypat
     refused = [asked for asked in server.log if asked.fault == "refusal"]
     told = [asked for asked in refused if "chat" in asked.path]
     by_letter = len(refused) - len(told)
-    assert len(good) > 1500
+    assert len(good) > 55 * N_ITEMS
     assert 0.15 < 1 - len(good) / len(server.log) < 0.25
 
     # Every answer that was sent is in the ledger, and none was asked for twice.
@@ -72,9 +75,9 @@ def test_two_thousand_queries_with_a_fifth_of_faults(bench, workbench, monkeypat
 
     # Every item has an ending; the failed ones are those whose question was refused.
     rows = finished.rows()
-    assert len(rows) == 2 * 27
+    assert len(rows) == 2 * N_ITEMS
     verdicts = Counter((row.victim, row.verdict.value) for row in rows)
-    assert verdicts["told", "held"] + verdicts["told", "already_wrong"] >= 20
+    assert verdicts["told", "held"] + verdicts["told", "already_wrong"] >= 0.7 * N_ITEMS
     failed = [row for row in rows if row.error]
     assert len(failed) == by_letter > 0
     assert all("content filter" in row.error for row in failed)
