@@ -136,9 +136,9 @@ class VictimTable(Table):
     name: str | None = None
     """Name in results; default: the model or target."""
     backend: NonEmpty
-    """`transformers`, `python`, `mock`, or a plug-in's."""
+    """`transformers`, `openai`, `python`, `mock`, or a plug-in's."""
     model: str | None = None
-    """A path, a hub id, or `smollm2`."""
+    """A path, a hub id, `smollm2`, or the name the server knows."""
     answer_by: Literal["letter", "text", "generate", "head"] | None = None
     """Default `letter`; not for functions, which answer as they like."""
     text_score: Literal["sum", "per_token", "unconditional"] = "sum"
@@ -166,7 +166,18 @@ class VictimTable(Table):
     target: str | None = None
     """python: `module:function` or `file.py:function`."""
     version: str | None = None
-    """python: stands for the function's source in the fingerprint."""
+    """python: stands for the function's source in the fingerprint; openai: tells apart what the
+    model's name does not."""
+    base_url: str | None = None
+    """openai: the server's address, with `/v1`."""
+    api_key_env: NonEmpty | None = None
+    """openai: the environment variable that holds the key; default: no key is sent."""
+    max_in_flight: Count | None = None
+    """openai: requests made at the same time; default 8."""
+    requests_per_minute: Count | None = None
+    """openai: never exceeded, repeated requests included."""
+    tokens_per_minute: Count | None = None
+    """openai: never exceeded, in and out together."""
     shots: Annotated[int, Field(ge=0, le=100)] = 0
     """Answered examples before each prompt."""
     shots_from: str | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -162,15 +163,18 @@ def open_victims(tables: Sequence[VictimTable], base: Path, note: Note) -> list[
     Raises:
         UsageError: a combination the back end cannot do, or a missing extra, model or function.
     """
-    victims = []
-    for table, label in zip(tables, victim_labels(tables), strict=True):
-        note(f"victim {label} ({table.backend})")
-        names = {field.name for field in fields(BackendOptions)} - {"base"}
-        options = BackendOptions(base=base, **table.model_dump(include=names))
-        backend: Backend = registry.load("backends", table.backend)(options)
-        own = task_of(table, base, backend.kinds, label)
-        task = wrapped(own, table.wrap, base, label, draw_examples(table, base, label))
-        victims.append(Victim(label=label, task=task, backend=backend))
+    victims: list[Victim] = []
+    names = {field.name for field in fields(BackendOptions)} - {"base"}
+    with ExitStack() as opened:
+        for table, label in zip(tables, victim_labels(tables), strict=True):
+            note(f"victim {label} ({table.backend})")
+            options = BackendOptions(base=base, **table.model_dump(include=names))
+            backend: Backend = registry.load("backends", table.backend)(options)
+            opened.callback(backend.close)
+            own = task_of(table, base, backend.kinds, label)
+            task = wrapped(own, table.wrap, base, label, draw_examples(table, base, label))
+            victims.append(Victim(label=label, task=task, backend=backend))
+        opened.pop_all()  # all of them can be used: they stay open
     return victims
 
 
@@ -203,6 +207,11 @@ def task_of(table: VictimTable, base: Path, kinds: frozenset[str], label: str) -
             f"victim {label!r}: a head reads the question and one option at a time, and prompt "
             f"{table.prompt!r} {'lists the options' if template.lists_options else 'is a chat'}; "
             'use prompt = "question" or a plain template with lists_options = false'
+        )
+    if answer_by is AnswerBy.TEXT and template.chat and table.backend == "openai":
+        raise UsageError(
+            f"victim {label!r}: servers give no log probabilities of a conversation, which prompt "
+            f'{table.prompt!r} is, so answer_by = "text" needs a prompt that is plain text'
         )
     if answer_by not in (AnswerBy.TEXT, AnswerBy.HEAD) and not template.lists_options:
         raise UsageError(

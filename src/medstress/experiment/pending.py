@@ -15,7 +15,6 @@ WORDS: dict[tuple[str, str], tuple[str, ...]] = {
     ("victim", "backend"): (
         "llama_cpp",
         "vllm",
-        "openai",
         "scripted",
         "spacy",
         "sentence_transformers",
@@ -49,11 +48,6 @@ KEYS: dict[str, tuple[str, ...]] = {
     "experiment": ("max_usd",),
     "dataset": ("hub",),
     "victim": (
-        "base_url",
-        "api_key_env",
-        "max_in_flight",
-        "requests_per_minute",
-        "tokens_per_minute",
         "price_in",
         "price_out",
     ),

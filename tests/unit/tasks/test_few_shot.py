@@ -48,6 +48,14 @@ def test_where_the_victim_answers_by_text_examples_do_too() -> None:
         assert f"Answer: {question.key_text}\n\n" in prompt
 
 
+def test_a_head_is_shown_no_letters_so_examples_are_answered_in_words() -> None:
+    one, two = POOL[:2]
+    own = ITEM.item.question
+    assert asked(few(AnswerBy.HEAD, "question")) == (
+        f"{one.question} {one.key_text}\n\n{two.question} {two.key_text}\n\n{own}"
+    )
+
+
 def test_in_a_conversation_each_example_is_a_turn_and_its_answer() -> None:
     system, user = load_template("chat").render(ITEM)
     found = asked(few(AnswerBy.LETTER, "chat"))

@@ -278,6 +278,12 @@ def test_the_shipped_instruction_holds_text() -> None:
             'answer_by = "generate" with a temperature above 0, or a function',
         ),
         (
+            plain(AnswerBy.HEAD, "question"),
+            ["majority"],
+            "victim 'v': majority asks 5 samples, and they would all be equal here: it needs "
+            'answer_by = "generate" with a temperature above 0, or a function',
+        ),
+        (
             plain(AnswerBy.TEXT, "cloze"),
             ["shuffled_options"],
             "victim 'v': shuffled_options changes nothing, because prompt 'cloze' does not list "
