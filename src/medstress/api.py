@@ -95,7 +95,11 @@ def attack_one(
         resources=group.resources,
         seed=None if attack.deterministic else seed,
     )
-    return _run_one(trial)
+    try:
+        return _run_one(trial)
+    finally:
+        if opened is not victim:
+            opened.backend.close()
 
 
 def _run_one(trial: Trial) -> dict[str, Any]:

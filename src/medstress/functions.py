@@ -28,28 +28,54 @@ def load_function(target: str, base: Path, what: str) -> tuple[Callable[..., Any
     Raises:
         UsageError: no such file, module or function, or importing it raised.
     """
+    module, path = load_module(target, base, what)
     where, _, name = target.rpartition(":")
-    path = base / where if where.endswith(".py") else None
-    module = _load_module(where, what) if path is None else _load_file(path, what)
     function = getattr(module, name, None)
     if not callable(function):
         raise UsageError(f"{what} {target!r}: {where} has no function {name!r}")
-    source = getattr(module, "__file__", None)
-    return function, path or (Path(source) if source else None)
+    return function, path
 
 
-def source_hashes(function: Any, path: Path | None) -> list[str]:
-    """Hashes of the file a target names and, where it is another, of the one that defines it.
+def load_module(target: str, base: Path, what: str) -> tuple[Any, Path | None]:
+    """Import what stands before the colon of a target, as `load_function` does.
 
-    Empty for a function without a source file.
+    Returns:
+        The module, and its file, where there is one.
+
+    Raises:
+        UsageError: no such file or module, or importing it raised.
     """
-    try:
-        source = inspect.getsourcefile(function)
-    except TypeError:
-        source = None
-    if source is None or not Path(source).is_file():
+    where = target.rpartition(":")[0]
+    path = base / where if where.endswith(".py") else None
+    module = _load_module(where, what) if path is None else _load_file(path, what)
+    source = getattr(module, "__file__", None)
+    return module, path or (Path(source) if source else None)
+
+
+def source_hashes(function: Any, path: Path | None, kind: type[Any] | None = None) -> list[str]:
+    """Hashes of the file a target names and, where they are others, of those that define it.
+
+    Args:
+        function: what is called.
+        path: the file that the target names.
+        kind: the class of the object that is called, or whose method is.
+
+    Returns:
+        Sorted hashes; none for a function without a source file.
+    """
+    of_kind = None if kind is None else _source(kind)
+    source = _source(function) or of_kind
+    if source is None or not source.is_file():
         return []
-    return sorted({file_hash(p) for p in (path, Path(source)) if p is not None and p.is_file()})
+    return sorted({file_hash(p) for p in (path, source, of_kind) if p is not None and p.is_file()})
+
+
+def _source(thing: Any) -> Path | None:
+    try:
+        found = inspect.getsourcefile(thing)
+    except TypeError:
+        return None
+    return None if found is None else Path(found)
 
 
 def told(error: BaseException) -> str:

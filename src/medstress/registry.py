@@ -35,6 +35,10 @@ BACKENDS = {
         "medstress.backends.transformers:open_backend",
         "local models read by Hugging Face transformers, decoder-only and encoder-decoder",
     ),
+    "openai": Entry(
+        "medstress.backends.openai_http:open_backend",
+        "any OpenAI-compatible server (OpenAI, vLLM, llama.cpp, Ollama, TGI); extra: openai",
+    ),
     "python": Entry(
         "medstress.backends.python:open_backend", "a function of yours: module:function or file.py"
     ),

@@ -7,7 +7,8 @@ from typing import Any
 
 from medstress.calls import Backend
 from medstress.items import Candidate
-from medstress.tasks.multiple_choice import Flow, MultipleChoice, listing
+from medstress.tasks.multiple_choice import Flow
+from medstress.tasks.task import Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,7 +17,7 @@ class Victim:
 
     label: str
     """How it is called in rows and tables."""
-    task: MultipleChoice
+    task: Task
     """What it is asked and how its answers are read."""
     backend: Backend
     """Who answers."""
@@ -27,7 +28,7 @@ class Victim:
 
     def listing(self, candidate: Candidate) -> str:
         """The prompt with the options listed, for people."""
-        return listing(self.task.template, candidate)
+        return self.task.listing(candidate)
 
     def spec(self) -> dict[str, Any]:
         """What defines the victim, for fingerprints: task and model, no paths, no devices."""

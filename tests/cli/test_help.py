@@ -104,7 +104,7 @@ def test_every_kind_is_listed_with_one_line_each(medstress, kind):
     ("kind", "names"),
     [
         ("samplers", {"random", "pdws", "nearest", "farthest", "exhaustive"}),
-        ("backends", {"transformers", "python", "mock"}),
+        ("backends", {"transformers", "openai", "python", "mock"}),
         ("datasets", {"sample", "jsonl", "parquet", "medqa", "medmcqa"}),
         ("prompts", {"qstab", "medmcqa", "chat", "cloze"}),
         ("attacks", {"entity_substitution"}),

@@ -19,6 +19,7 @@ from medstress.tasks.parsers import PARSERS
 from medstress.tasks.templates import load_template, shipped_prompts
 from medstress.testing import (
     REPLACEMENTS,
+    FaultServer,
     PerturbationTable,
     ScriptedBackend,
     check_attack,
@@ -133,12 +134,30 @@ def test_the_scripted_back_end_keeps_its_contract() -> None:
     check_backend(ScriptedBackend(batch_size=4), CALLS)
 
 
+def test_a_server_keeps_its_contract() -> None:
+    pytest.importorskip("openai", reason="needs the extra medstress[openai]")
+    told = {"p": "B", "r": "C", "s": "B"}
+    calls: list[Call] = [
+        *(Score(prompt, (" A", " B", " C"), first_token=True) for prompt in told),
+        Score((Message("user", "p"),), ("A", "B", "C"), first_token=True),
+        *(Score(f"Question {i}?", (" aspirin", " warfarin sodium")) for i in range(3)),
+        Generate("p"),
+        Generate((Message("user", "r"),), Decoding(temperature=1.0)),
+    ]
+    with FaultServer(answer=lambda prompt: told.get(prompt, "A")) as server:
+        options = BackendOptions(model=server.model, base_url=server.url, max_in_flight=2)
+        backend = registry.load("backends", "openai")(options)
+        check_backend(backend, calls)
+        backend.close()
+    assert len(server.log) == 5 * len(calls)
+
+
 def test_every_registered_back_end_is_checked() -> None:
-    assert {"mock", "python"} | NEED_MODELS == registry.BACKENDS.keys()
+    assert {"mock", "openai", "python"} | NEED_MODELS == registry.BACKENDS.keys()
 
 
 TASKS = [
-    *((AnswerBy.LETTER, prompt, {}) for prompt in ("qstab", "medmcqa", "chat")),
+    *((AnswerBy.LETTER, prompt, {}) for prompt in ("qstab", "medmcqa", "chat", "untagged")),
     *(
         (AnswerBy.TEXT, prompt, {"text_score": score})
         for prompt in ("cloze", "qstab", "chat")

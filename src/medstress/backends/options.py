@@ -25,6 +25,16 @@ class BackendOptions:
     target: str | None = None
     """python: `module:function` or `file.py:function`."""
     version: str | None = None
-    """python: overrides the hash of the source file in the fingerprint."""
+    """python: overrides the hash of the source file in the fingerprint; openai: adds to it."""
+    base_url: str | None = None
+    """openai: the address of the server."""
+    api_key_env: str | None = None
+    """openai: the environment variable that holds the key; None sends none."""
+    max_in_flight: int | None = None
+    """openai: requests made at the same time; None lets the back end choose."""
+    requests_per_minute: int | None = None
+    """openai: the most requests a minute."""
+    tokens_per_minute: int | None = None
+    """openai: the most tokens a minute, in and out."""
     base: Path = field(default_factory=Path.cwd)
     """Relative paths are relative to this folder."""

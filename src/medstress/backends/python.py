@@ -1,32 +1,46 @@
-"""A function of the user's as a victim."""
+"""A function or class of the user's as a victim, sync or async."""
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
+from medstress.backends.awaiting import Awaiter
 from medstress.backends.options import BackendOptions
-from medstress.calls import Call, Choose, Chosen, ModelIdentity, Reply
+from medstress.calls import Call, Choose, Chosen, Failure, ModelIdentity, Reply
 from medstress.errors import PermanentBackendError, UsageError
-from medstress.functions import load_function, source_hashes, told
+from medstress.functions import load_module, source_hashes, told
 from medstress.hashing import content_hash
 
 DEFAULT_BATCH_SIZE = 32
+WHAT = "python victim"
+"""What a target is, in messages."""
 
-PythonVictim = Callable[[list[str]], Sequence[str | Mapping[str, Any]]]
+PythonVictim = Callable[[list[str]], Any]
 """Receives prompts with the options listed; returns one answer a prompt, in order: a text, or
-exactly ``{"answer": "A"}`` or ``{"scores": {"A": 0.7, ...}}``."""
+exactly ``{"answer": "A"}`` or ``{"scores": {"A": 0.7, ...}}``. It may be a coroutine function, and
+answers may be awaitables, which are awaited together."""
+METHOD = "answer"
+"""The method of a class that is asked; else the class is called."""
 
 
 class PythonBackend:
     """Answers `Choose` calls with a function."""
 
     def __init__(
-        self, function: PythonVictim, identity: ModelIdentity, batch_size: int | None = None
+        self,
+        function: PythonVictim,
+        identity: ModelIdentity,
+        batch_size: int | None = None,
+        owner: Any = None,
     ) -> None:
         self._function = function
+        self._owner = owner
+        self._awaiter = Awaiter()
         self.identity = identity
         self.kinds = frozenset({"choose"})
         self.batch_size = batch_size or DEFAULT_BATCH_SIZE
@@ -37,6 +51,9 @@ class PythonBackend:
     def answer(self, calls: Sequence[Call]) -> list[Reply]:
         """Answer every call with one call of the function.
 
+        Returns:
+            One reply a call; where the function returned awaitables, one that raises fails alone.
+
         Raises:
             PermanentBackendError: the function raised.
             UsageError: it returned too few answers, or nonsense.
@@ -44,7 +61,7 @@ class PythonBackend:
         prompts = [call.prompt for call in calls if isinstance(call, Choose)]
         n = len(prompts)
         try:
-            answers = self._function(prompts)
+            answers = self._awaiter.settle(self._function(prompts))
         except KeyboardInterrupt:
             raise
         except BaseException as error:
@@ -69,9 +86,18 @@ class PythonBackend:
         return [self._read(answer, known) for answer, known in zip(answers, letters, strict=True)]
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Close the instance made of a class, where it can be, and what coroutines ran on."""
+        closing = getattr(self._owner, "close", None)
+        if callable(closing):
+            # All answers are stored by now: an error here would only hide how the run ended.
+            with suppress(Exception):
+                self._awaiter.settle(closing())
+        self._awaiter.close()
 
-    def _read(self, answer: Any, letters: str) -> Chosen:
+    def _read(self, answer: Any, letters: str) -> Reply:
+        if isinstance(answer, BaseException):
+            raised = f"python victim {self.identity.name!r} raised {told(answer)}"
+            return Failure(error=raised)
         if isinstance(answer, str):
             try:
                 answer.encode()
@@ -127,8 +153,44 @@ def open_backend(options: BackendOptions) -> PythonBackend:
             f'backend \'python\' needs target = "module:function" or "file.py:function", '
             f"got {target!r}"
         )
-    function, path = load_function(target, options.base, "python victim")
-    return PythonBackend(function, _identity(function, target, options, path), options.batch_size)
+    module, path = load_module(target, options.base, WHAT)
+    function, owner = _resolve(module, target)
+    identity = _identity(function, target, options, path)
+    return PythonBackend(function, identity, options.batch_size, owner)
+
+
+def _resolve(module: Any, target: str) -> tuple[PythonVictim, Any]:
+    """What is asked, and the instance that was made for it where the target names a class."""
+    where, _, name = target.rpartition(":")
+    found, owner = module, None
+    for part in name.split("."):
+        try:
+            found = getattr(found, part)
+        except AttributeError:
+            raise UsageError(
+                f"python victim {target!r}: {where} has no function {name!r}"
+            ) from None
+        if inspect.isclass(found):
+            owner = found = _instance(found, target)
+    method = getattr(found, METHOD, None)
+    if callable(method) and not inspect.isroutine(found):
+        found = method
+    if not callable(found):
+        what = f"{name} has neither a method {METHOD!r} nor __call__"
+        if owner is None:
+            what = f"{where} has no function {name!r}"
+        raise UsageError(f"python victim {target!r}: {what}")
+    return found, owner
+
+
+def _instance(kind: type[Any], target: str) -> Any:
+    try:
+        return kind()
+    except (Exception, SystemExit) as error:
+        raise UsageError(
+            f"python victim {target!r}: making a {kind.__name__} without arguments raised "
+            f"{told(error)}"
+        ) from error
 
 
 def wrap_function(function: PythonVictim, version: str | None = None) -> PythonBackend:
@@ -144,7 +206,10 @@ def _identity(
     if options.version is not None:
         state = ["version", options.version]
     else:
-        files = source_hashes(function, path)
+        owner = getattr(function, "__self__", function)
+        # A method may come from a file other than that of the object's class. An object that is
+        # handed over may hold anything, so there the class is not enough.
+        files = source_hashes(function, path, type(owner) if path is not None else None)
         if not files:
             raise UsageError(
                 f"python victim {target!r} has no source file to hash; give it a version, e.g. "

@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from medstress.tasks.wrapping import read_wraps
+
 NonEmpty = Annotated[str, Field(min_length=1)]
 Count = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
@@ -134,9 +136,9 @@ class VictimTable(Table):
     name: str | None = None
     """Name in results; default: the model or target."""
     backend: NonEmpty
-    """`transformers`, `python`, `mock`, or a plug-in's."""
+    """`transformers`, `openai`, `python`, `mock`, or a plug-in's."""
     model: str | None = None
-    """A path, a hub id, or `smollm2`."""
+    """A path, a hub id, `smollm2`, or the name the server knows."""
     answer_by: Literal["letter", "text", "generate", "head"] | None = None
     """Default `letter`; not for functions, which answer as they like."""
     text_score: Literal["sum", "per_token", "unconditional"] = "sum"
@@ -164,9 +166,35 @@ class VictimTable(Table):
     target: str | None = None
     """python: `module:function` or `file.py:function`."""
     version: str | None = None
-    """python: stands for the function's source in the fingerprint."""
+    """python: stands for the function's source in the fingerprint; openai: tells apart what the
+    model's name does not."""
+    base_url: str | None = None
+    """openai: the server's address, with `/v1`."""
+    api_key_env: NonEmpty | None = None
+    """openai: the environment variable that holds the key; default: no key is sent."""
+    max_in_flight: Count | None = None
+    """openai: requests made at the same time; default 8."""
+    requests_per_minute: Count | None = None
+    """openai: never exceeded, repeated requests included."""
+    tokens_per_minute: Count | None = None
+    """openai: never exceeded, in and out together."""
+    shots: Annotated[int, Field(ge=0, le=100)] = 0
+    """Answered examples before each prompt."""
+    shots_from: str | None = None
+    """Where they come from: `sample`, a .jsonl or .parquet file of questions, or a data set and
+    its file such as `medqa:train.jsonl`."""
+    shots_seed: Seed = 0
+    """Which of them are drawn; the item itself is never shown."""
+    wrap: tuple[dict[str, Any], ...] = ()
+    """Defences, each around all that stand before it: `shuffled_options`, `majority`,
+    `instructed`, or tables such as `{name = "majority", k = 5}`."""
     use: bool = True
     """False switches the entry off."""
+
+    @field_validator("wrap", mode="before")
+    @classmethod
+    def _wrap(cls, value: Any) -> Any:
+        return read_wraps(value)
 
 
 class AttackTable(Table):

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping
 from itertools import product
 
 from medstress.attacks.protocol import Attack, Bounded, SearchOn, search_on
-from medstress.experiment.parts import GroupPart, undefined_names
+from medstress.experiment.parts import GroupPart, undefined_names, victim_labels
 from medstress.experiment.prepared import Prepared
 from medstress.items import Candidate, Question
 from medstress.tasks.multiple_choice import listing
 from medstress.tasks.templates import load_template
+from medstress.tasks.wrapping import calls_per_query
 
 CHARACTERS_PER_TOKEN = 4
 
@@ -52,20 +53,42 @@ def estimate(prepared: Prepared) -> Iterator[str]:
     carried = trials * (n_victims - 1) if analysis.transfer else 0
     universal = searches * max(analysis.universality, default=0)
     total = n_victims * (baseline + perturbed + checks + carried + universal)
-    tokens = n_victims * characters // CHARACTERS_PER_TOKEN
     yield f"queries: at most {total:,} (exact bound)"
     yield _counts(
         "", n_victims, {"baseline": baseline, "perturbed": perturbed, "flip checks": checks}
     )
     if carried or universal:
         yield _counts("[analysis]: ", n_victims, {"transfer": carried, "universality": universal})
+    yield from _calls_and_tokens(prepared, total // n_victims, characters)
+    told = (undefined_names(group.label, group.perturbations) for group in prepared.groups)
+    yield from filter(None, told)
+    yield "money and time: unknown (no price or measured speed of these victims)"
+
+
+def _calls_and_tokens(prepared: Prepared, queries: int, characters: int) -> Iterator[str]:
+    """Lines, from the most queries of one victim and the characters of their prompts."""
+    calls = _calls_per_query(prepared)
+    prompts = zip(calls.values(), prepared.experiment.victim, strict=True)
+    tokens = sum(n * (1 + v.shots) for n, v in prompts) * characters // CHARACTERS_PER_TOKEN
+    if set(calls.values()) != {1}:
+        told = ", ".join(f"{label} {n} a query" for label, n in calls.items())
+        yield f"calls: at most {queries * sum(calls.values()):,} ({told})"
     yield (
         f"tokens: about {tokens:,} (estimate: {CHARACTERS_PER_TOKEN} characters a token, "
         "options listed, nothing shared)"
     )
-    told = (undefined_names(group.label, group.perturbations) for group in prepared.groups)
-    yield from filter(None, told)
-    yield "money and time: unknown (no price or measured speed of these victims)"
+
+
+def _calls_per_query(prepared: Prepared) -> dict[str, int]:
+    """The most calls that a query of each victim takes, on the item with the most options."""
+    questions = (item for part in prepared.datasets for item in part.questions)
+    most = max((len(item.options) for item in questions), default=2)
+    tables = prepared.experiment.victim
+    return {
+        label: (2 if table.answer_by == "text" and table.text_score == "unconditional" else 1)
+        * calls_per_query(table.wrap, most)
+        for label, table in zip(victim_labels(tables), tables, strict=True)
+    }
 
 
 def _counts(head: str, n_victims: int, counts: Mapping[str, int]) -> str:

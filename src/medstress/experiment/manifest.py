@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -113,9 +113,23 @@ def describe(prepared: Prepared, parts: Mapping[str, Any]) -> dict[str, Any]:
             for victim, table in zip(prepared.victims, prepared.experiment.victim, strict=True)
         },
         "attacks": {part.label: part.attack.spec() for part in prepared.attacks},
-        "endpoints": [],
+        "endpoints": endpoints(prepared.victims),
         **prepared.portion.notes,
     }
+
+
+def endpoints(victims: Sequence[Victim]) -> list[dict[str, Any]]:
+    """What is asked over a network, and as which model it has answered so far."""
+    found = [(victim.label, getattr(victim.backend, "endpoint", None)) for victim in victims]
+    return [{"victim": label, **endpoint} for label, endpoint in found if endpoint]
+
+
+def expect_same_models(victims: Sequence[Victim], known: Mapping[str, Any]) -> None:
+    """Tell each server's back end as which model it answered when the run began."""
+    answered = {each["victim"]: each["answered_as"] for each in known.get("endpoints") or ()}
+    for victim in victims:
+        if answered.get(victim.label) and hasattr(victim.backend, "expect"):
+            victim.backend.expect(answered[victim.label])
 
 
 def _dataset(part: DatasetPart) -> dict[str, Any]:

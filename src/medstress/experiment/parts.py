@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,12 +23,14 @@ from medstress.experiment.config import (
     Experiment,
     VictimTable,
 )
+from medstress.experiment.examples import draw_examples
 from medstress.experiment.labels import unique_labels
 from medstress.experiment.recognising import group_labels
 from medstress.items import Question
 from medstress.resources import Resources
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, TextScore
 from medstress.tasks.templates import load_template
+from medstress.tasks.wrapping import gives_scores, wrapped
 from medstress.victim import Victim
 
 if TYPE_CHECKING:
@@ -160,18 +163,28 @@ def open_victims(tables: Sequence[VictimTable], base: Path, note: Note) -> list[
     Raises:
         UsageError: a combination the back end cannot do, or a missing extra, model or function.
     """
-    labels = unique_labels(
-        "victim", [(t.name, _victim_name(t), t.model_dump(exclude={"use"})) for t in tables]
-    )
-    victims = []
-    for table, label in zip(tables, labels, strict=True):
-        note(f"victim {label} ({table.backend})")
-        names = {field.name for field in fields(BackendOptions)} - {"base"}
-        options = BackendOptions(base=base, **table.model_dump(include=names))
-        backend: Backend = registry.load("backends", table.backend)(options)
-        task = task_of(table, base, backend.kinds, label)
-        victims.append(Victim(label=label, task=task, backend=backend))
+    victims: list[Victim] = []
+    names = {field.name for field in fields(BackendOptions)} - {"base"}
+    with ExitStack() as opened:
+        for table, label in zip(tables, victim_labels(tables), strict=True):
+            note(f"victim {label} ({table.backend})")
+            options = BackendOptions(base=base, **table.model_dump(include=names))
+            backend: Backend = registry.load("backends", table.backend)(options)
+            opened.callback(backend.close)
+            own = task_of(table, base, backend.kinds, label)
+            task = wrapped(own, table.wrap, base, label, draw_examples(table, base, label))
+            victims.append(Victim(label=label, task=task, backend=backend))
+        opened.pop_all()  # all of them can be used: they stay open
     return victims
+
+
+def victim_labels(tables: Sequence[VictimTable]) -> list[str]:
+    """Names of victims in results.
+
+    Raises:
+        UsageError: two would have the same.
+    """
+    return unique_labels("victim", [(t.name, _victim_name(t), _victim_keys(t)) for t in tables])
 
 
 def task_of(table: VictimTable, base: Path, kinds: frozenset[str], label: str) -> MultipleChoice:
@@ -194,6 +207,11 @@ def task_of(table: VictimTable, base: Path, kinds: frozenset[str], label: str) -
             f"victim {label!r}: a head reads the question and one option at a time, and prompt "
             f"{table.prompt!r} {'lists the options' if template.lists_options else 'is a chat'}; "
             'use prompt = "question" or a plain template with lists_options = false'
+        )
+    if answer_by is AnswerBy.TEXT and template.chat and table.backend == "openai":
+        raise UsageError(
+            f"victim {label!r}: servers give no log probabilities of a conversation, which prompt "
+            f'{table.prompt!r} is, so answer_by = "text" needs a prompt that is plain text'
         )
     if answer_by not in (AnswerBy.TEXT, AnswerBy.HEAD) and not template.lists_options:
         raise UsageError(
@@ -267,7 +285,7 @@ def check_scores(attacks: Sequence[AttackPart], victims: Sequence[VictimTable]) 
     Raises:
         UsageError: naming both.
     """
-    silent = [table for table in victims if table.answer_by == "generate"]
+    silent = [t for t in victims if t.answer_by == "generate" and not gives_scores(t.wrap)]
     for part in attacks:
         why = getattr(part.attack, "needs_scores", None)
         if silent and why:
@@ -346,3 +364,9 @@ def _path(base: Path, given: str | None) -> Path | None:
 
 def _victim_name(table: VictimTable) -> str:
     return table.model or table.target or table.backend
+
+
+def _victim_keys(table: VictimTable) -> dict[str, Any]:
+    """What tells victims of one name apart, as labels show it."""
+    wraps = "+".join(entry["name"] for entry in table.wrap)
+    return {**table.model_dump(exclude={"use", "wrap"}), "wrap": wraps or None}

@@ -8,7 +8,6 @@ from medstress.errors import did_you_mean
 
 ONLY: dict[tuple[str, str], tuple[Any, ...]] = {
     ("experiment", "controls"): (False,),
-    ("victim", "wrap"): ([],),
 }
 """Keys of which only some values work so far. Values outside are looked up in `WORDS`."""
 
@@ -16,7 +15,6 @@ WORDS: dict[tuple[str, str], tuple[str, ...]] = {
     ("victim", "backend"): (
         "llama_cpp",
         "vllm",
-        "openai",
         "scripted",
         "spacy",
         "sentence_transformers",
@@ -50,11 +48,6 @@ KEYS: dict[str, tuple[str, ...]] = {
     "experiment": ("max_usd",),
     "dataset": ("hub",),
     "victim": (
-        "base_url",
-        "api_key_env",
-        "max_in_flight",
-        "requests_per_minute",
-        "tokens_per_minute",
         "price_in",
         "price_out",
     ),
@@ -74,9 +67,9 @@ TABLES = ("role", "test", "require", "train")
 def not_built(table: str, key: str, value: Any) -> str | None:
     """Why this key or value cannot be used yet; None where it can, or is unknown to us.
 
-    >>> not_built("victim", "wrap", ["instructed"])
-    "wrap = ['instructed'] is not built yet; this version has only wrap = []"
-    >>> not_built("victim", "wrap", []) is None
+    >>> not_built("experiment", "controls", True)
+    'controls = True is not built yet; this version has only controls = False'
+    >>> not_built("experiment", "controls", False) is None
     True
     """
     if key in KEYS.get(table, ()):

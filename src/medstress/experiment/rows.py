@@ -16,18 +16,19 @@ from medstress.outcomes import Outcome, Verdict
 from medstress.rows import TrialRow
 from medstress.store.codec import decode_edits
 from medstress.store.reader import RunReader, StoredTrial
-from medstress.tasks.multiple_choice import MultipleChoice, listing
+from medstress.tasks.task import Task
 from medstress.tasks.templates import compile_template
+from medstress.tasks.wrapping import task_from_spec
 
 
 class Prompts:
     """The tasks of a run's victims, rebuilt from the manifest."""
 
     def __init__(self, manifest: Mapping[str, Any]) -> None:
-        self._tasks: dict[str, MultipleChoice] = {}
+        self._tasks: dict[str, Task] = {}
         for label, victim in manifest["victims"].items():
             template = compile_template(victim["prompt"]["name"], victim["prompt"]["source"])
-            self._tasks[label] = MultipleChoice.from_spec(victim["task"], template)
+            self._tasks[label] = task_from_spec(victim["task"], template)
 
     def call(self, victim: str, candidate: Candidate, number: int) -> Call:
         """The number-th call of a query about a candidate."""
@@ -47,7 +48,7 @@ class Prompts:
 
     def listing(self, victim: str, candidate: Candidate) -> str:
         """The prompt with the options listed."""
-        return listing(self._tasks[victim].template, candidate)
+        return self._tasks[victim].listing(candidate)
 
 
 def trial_rows(reader: RunReader) -> list[TrialRow]:

@@ -286,6 +286,7 @@ def _start(store: RunStore, prepared: Prepared) -> None:
     parts = manifests.fingerprint_parts(prepared)
     if known:
         manifests.check_same_run(store.folder, known["parts"], parts)
+        manifests.expect_same_models(prepared.victims, known)
     store.write_manifest(
         {
             **manifests.describe(prepared, parts),
@@ -347,4 +348,5 @@ def _account(
     for victim, known in zip(prepared.victims, before, strict=True):
         for name, count in getattr(victim.backend, "counters", {}).items():
             performance[name] = performance.get(name, 0) + count - known.get(name, 0)
-    store.write_manifest({"performance": performance})
+    endpoints = manifests.endpoints(prepared.victims)
+    store.write_manifest({"performance": performance, "endpoints": endpoints})

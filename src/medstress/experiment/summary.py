@@ -40,6 +40,7 @@ def summarise_run(reader: RunReader) -> dict[str, Any]:
             "wall_seconds": seconds,
             "queries_per_second": asked / seconds if seconds else None,
             "calls": totals["calls"],
+            "calls_per_query": reader.calls_per_query(),
             "tokens_forwarded": performance.get("tokens_forwarded"),
             # Needs a tokenizer and consumed calls: see benchmarks/prefix_sharing.py.
             "tokens_unique": None,

@@ -89,7 +89,8 @@ class Scheduler:
 
     # -- admission and stepping --------------------------------------------------------------
     def _admit(self, plan: Iterator[Trial | Inquiry]) -> None:
-        window = max([WINDOW, *(2 * lane.backend.batch_size for lane in self._lanes.values())])
+        backends = [lane.backend for lane in self._lanes.values()]
+        window = max([WINDOW, *(2 * one.batch_size * one.workers for one in backends)])
         while self._n_live < window and not self.progress.stopped:
             trial = next(plan, None)
             if trial is None:

@@ -250,6 +250,16 @@ class RunReader:
             "ORDER BY e.trial, e.seq"
         )
 
+    def calls_per_query(self) -> dict[str, float]:
+        """Mean number of calls that a query took, cached ones included, by victim."""
+        rows = self._db.execute(
+            "SELECT a.victim, COUNT(*) * 1.0 / SUM(e.call = 0) FROM exchanges e "
+            "JOIN trials t ON t.id = e.trial JOIN arms a ON a.id = t.arm "
+            "WHERE e.role = 'victim' AND e.purpose IN ('baseline', 'attack') "
+            "GROUP BY a.victim ORDER BY a.victim"
+        )
+        return {victim: mean for victim, mean in rows if mean is not None}
+
     def totals(self) -> dict[str, int]:
         """Computed calls and their tokens."""
         calls, tokens_in, tokens_out = self._db.execute(

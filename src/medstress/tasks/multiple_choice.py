@@ -27,7 +27,10 @@ from medstress.tasks.templates import Template, load_template
 
 Flow: TypeAlias = Generator[tuple[Request, ...], tuple[Answer, ...], Prediction]
 
-_FLOOR = 1e-12
+UNCONDITIONED = "Answer:"
+"""The prompt after which `unconditional` scores take the likelihood of an option alone."""
+FLOOR = 1e-12
+"""Least probability whose logarithm is taken."""
 
 
 class AnswerBy(StrEnum):
@@ -75,6 +78,27 @@ class MultipleChoice:
             "parser": self.parser,
             "decoding": [self.decoding.max_new_tokens, self.decoding.temperature],
         }
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether asking again may bring another answer; of a function nobody knows."""
+        if self.answer_by is AnswerBy.GENERATE:
+            return self.decoding.temperature > 0
+        return self.answer_by is AnswerBy.CHOICE
+
+    @property
+    def n_samples(self) -> int:
+        """Sample indices that one query uses."""
+        return 1
+
+    def n_calls(self, n_options: int) -> int:
+        """Calls of one query, whatever the number of options."""
+        both = self.answer_by is AnswerBy.TEXT and self.text_score is TextScore.UNCONDITIONAL
+        return 2 if both else 1
+
+    def listing(self, candidate: Candidate) -> str:
+        """The prompt with the options listed."""
+        return listing(self.template, candidate)
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any], template: Template) -> MultipleChoice:
@@ -141,7 +165,7 @@ class MultipleChoice:
         texts = tuple(lead + option for option in candidate.options)
         calls = [Request(Score(prompt, texts))]
         if self.text_score is TextScore.UNCONDITIONAL:
-            calls.append(Request(Score("Answer:", tuple(" " + text.strip() for text in texts))))
+            calls.append(Request(Score(UNCONDITIONED, tuple(" " + text.strip() for text in texts))))
         replies = yield tuple(calls)
         conditional = replies[0]
         assert isinstance(conditional, Scored)
@@ -159,16 +183,16 @@ class MultipleChoice:
 
     def _from_text(self, candidate: Candidate, text: str) -> Prediction:
         letter = PARSERS[self.parser](text, candidate.item.letters)
-        return Prediction(outcome=_mark(candidate, letter), answer=letter, text=text)
+        return Prediction(outcome=mark(candidate, letter), answer=letter, text=text)
 
     def _from_choice(self, candidate: Candidate, reply: Chosen) -> Prediction:
         if reply.scores is not None:
             top = max(reply.scores)
             shares = [value / top for value in reply.scores]  # a plain sum may overflow
-            logs = [math.log(max(share / sum(shares), _FLOOR)) for share in shares]
+            logs = [math.log(max(share / sum(shares), FLOOR)) for share in shares]
             return _from_scores(candidate, logs)
         if reply.answer is not None:
-            return Prediction(outcome=_mark(candidate, reply.answer), answer=reply.answer)
+            return Prediction(outcome=mark(candidate, reply.answer), answer=reply.answer)
         # Functions that return prompt and answer in one are understood.
         text = (reply.text or "").removeprefix(listing(self.template, candidate))
         return self._from_text(candidate, text)
@@ -193,14 +217,15 @@ def _from_scores(
     total = top + math.log(sum(math.exp(value - top) for value in scores))
     letter = candidate.item.letters[scores.index(top)]
     return Prediction(
-        outcome=_mark(candidate, letter),
+        outcome=mark(candidate, letter),
         answer=letter,
         scores=tuple(value - total for value in scores),
         mass=mass,
     )
 
 
-def _mark(candidate: Candidate, letter: str | None) -> Outcome:
+def mark(candidate: Candidate, letter: str | None) -> Outcome:
+    """What a letter is worth as the answer; None is unreadable."""
     if letter is None:
         return Outcome.UNREADABLE
     return Outcome.RIGHT if letter == candidate.item.key else Outcome.WRONG

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from medstress.testing.attacks import check_attack
 from medstress.testing.backends import check_backend
+from medstress.testing.fault_server import FAULTS, FaultServer, random_faults
 from medstress.testing.perturbations import PerturbationTable, tiny_resources
 from medstress.testing.questions import REPLACEMENTS, TINY_TYPE, tiny_questions
 from medstress.testing.scripted import ScriptedBackend, scripted_reply
@@ -22,8 +23,10 @@ from medstress.testing.victims import (
 )
 
 __all__ = [
+    "FAULTS",
     "REPLACEMENTS",
     "TINY_TYPE",
+    "FaultServer",
     "PerturbationTable",
     "PromptVictim",
     "ScriptedBackend",
@@ -35,6 +38,7 @@ __all__ = [
     "errs_on_names",
     "never_errs",
     "planted",
+    "random_faults",
     "scripted_reply",
     "tiny_questions",
     "tiny_resources",

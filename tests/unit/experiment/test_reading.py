@@ -166,11 +166,6 @@ def test_a_wrong_type_or_value_is_named_with_its_line(
         ),
         ("victim", "price_in = 1.0", "line 11: price_in is not built yet"),
         (
-            "victim",
-            'wrap = ["instructed"]',
-            "line 11: wrap = ['instructed'] is not built yet; this version has only wrap = []",
-        ),
-        (
             "attack",
             "attempts = 5",
             "line 14: attempts is not built yet",
@@ -187,7 +182,7 @@ def test_what_is_not_built_yet_is_refused(
     ("old", "new", "sentence"),
     [
         ('"sample"', '"biosses"', "line 5: name = 'biosses' is not built yet"),
-        ('"mock"', '"openai"', "line 10: backend = 'openai' is not built yet"),
+        ('"mock"', '"vllm"', "line 10: backend = 'vllm' is not built yet"),
         (
             '"random"',
             '"exhaustive"\nbudget = 8',
@@ -261,8 +256,23 @@ def test_keys_of_an_attack_are_handed_on_as_written(
 
 
 def test_the_only_value_that_is_built_may_be_written(tmp_path: Path) -> None:
-    experiment = read(tmp_path, with_line("victim", "wrap = []"))
-    assert "wrap" not in experiment.victim[0].model_dump()
+    experiment = read(tmp_path, with_line("experiment", "controls = false"))
+    assert "controls" not in experiment.experiment.model_dump()
+
+
+def test_wrappers_are_read_with_what_they_leave_out(tmp_path: Path) -> None:
+    line = 'wrap = ["shuffled_options", {name = "majority", k = 3}]'
+    (victim,) = read(tmp_path, with_line("victim", line)).victim
+    assert [entry["name"] for entry in victim.wrap] == ["shuffled_options", "majority"]
+    assert victim.wrap[0] == {"name": "shuffled_options", "n": None, "aggregate": "mean"}
+    assert read(tmp_path, with_line("victim", "wrap = []")).victim[0].wrap == ()
+
+
+def test_a_wrapper_that_cannot_be_read_is_refused_with_its_line(tmp_path: Path) -> None:
+    assert refusal(tmp_path, with_line("victim", 'wrap = ["majorty"]')) == (
+        "e.toml, line 11: wrap = ['majorty']: value error, unknown wrapper 'majorty'; did you "
+        "mean 'majority'?"
+    )
 
 
 @pytest.mark.parametrize("table", ["role.judge", "test", "[require]", "train"])

@@ -12,6 +12,9 @@ from medstress.cli.app import medstress_cli
 from medstress.experiment.reading import read_experiment
 from medstress.experiment.run import prepare
 from medstress.experiment.sources import find_source
+from medstress.items import Candidate
+from medstress.tasks.templates import load_template
+from medstress.testing import tiny_questions
 
 INTERFACE = {
     "xian2024-table1",
@@ -28,6 +31,7 @@ INTERFACE = {
 }
 
 FILLS = {
+    "prompt-ablation": {"table2.tex"},
     "xian2024-table1": {"rcap.tex"},
     "xian2024-table2": {"rcap.tex"},
     "xian2025-ablation": {"figure4.svg"},
@@ -80,10 +84,11 @@ def test_a_recipe_is_complete(name):
     assert raw["experiment"]["name"] == name
     assert len(raw["experiment"]["seeds"]) >= 5
     assert len(recipes.summary_of(name)) > 20
-    (victim,) = [v for v in raw["victim"] if v.get("use", True)]
-    assert victim["model"] == "smollm2"
-    assert len(raw["victim"]) > 1
-    assert all("/" in v["model"] for v in raw["victim"] if v is not victim)
+    used = [v for v in raw["victim"] if v.get("use", True)]
+    assert {v["model"] for v in used} == {"smollm2"}
+    assert len(used) == (3 if name == "prompt-ablation" else 1)
+    assert len(raw["victim"]) > len(used)
+    assert all("/" in v["model"] for v in raw["victim"] if v not in used)
     assert [d["name"] for d in raw["dataset"] if d.get("use", True)] == ["sample"]
     checked = read_experiment(Path(name))
     assert checked.experiment.name == name
@@ -110,6 +115,22 @@ def test_a_recipe_runs_and_its_figures_are_made(small, name, capsys):
     assert all(file in out for file in FILLS[name])
     assert out.rstrip().endswith("index.md")
     assert all(line.startswith("not made: ") for line in err.splitlines())
+
+
+def test_the_prompts_of_the_ablation_differ_in_their_tags_alone():
+    question = tiny_questions(1)[0]
+    shown = {}
+    for victim in read_experiment(Path("prompt-ablation")).victim:
+        name = victim.name.removeprefix("smollm2 ")
+        shown[name] = load_template(victim.prompt).render(Candidate(item=question))
+    tagged, head = shown["tagged"], shown["tagged"].splitlines()[0]
+    options = "".join(f"{x}: {o}\n" for x, o in zip("ABCD", question.options, strict=True))
+    assert tagged == (
+        f"{head}\n[Context]: {question.context}\n[Question]: {question.stem}\n{options}[Answer]:"
+    )
+    whole = f"{question.context} {question.stem}"
+    assert shown["untagged"] == f"{head}\n{whole}\n{options}Answer:"
+    assert shown["context"] == f"{head}\n[Context]: {whole}\n{options}[Answer]:"
 
 
 def test_victims_and_data_are_exchanged_by_set():

@@ -51,7 +51,7 @@ C: Heparin"""
 
 
 def test_these_templates_are_shipped() -> None:
-    assert shipped_prompts() == ["chat", "cloze", "medmcqa", "qstab", "question"]
+    assert shipped_prompts() == ["chat", "cloze", "medmcqa", "qstab", "question", "untagged"]
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_the_chat_template_is_a_conversation() -> None:
     assert system.content == system.content.strip()
 
 
-@pytest.mark.parametrize("name", ["qstab", "medmcqa", "chat"])
+@pytest.mark.parametrize("name", ["qstab", "medmcqa", "chat", "untagged"])
 def test_an_edited_option_context_and_stem_reach_the_prompt(name: str) -> None:
     edits = (
         Edit(field="A", start=0, end=7, replacement="<Digoxin & co>"),
@@ -90,7 +90,7 @@ def test_an_edited_option_context_and_stem_reach_the_prompt(name: str) -> None:
     assert "Aspirin" not in text
 
 
-@pytest.mark.parametrize("name", ["qstab", "medmcqa", "chat", "cloze"])
+@pytest.mark.parametrize("name", ["qstab", "medmcqa", "chat", "cloze", "untagged"])
 def test_the_listing_always_shows_the_options(name: str) -> None:
     text = listing(load_template(name), Candidate(item=ITEM))
     assert "A: Aspirin\nB: Warfarin\nC: Heparin" in text
@@ -118,8 +118,8 @@ def test_an_unknown_template_is_refused_with_a_suggestion(tmp_path: Path) -> Non
     with pytest.raises(UsageError) as caught:
         load_template("qstb", tmp_path)
     assert str(caught.value) == (
-        "prompt 'qstb' is neither a shipped template (chat, cloze, medmcqa, qstab, question) "
-        "nor a file; did you mean 'qstab'?"
+        "prompt 'qstb' is neither a shipped template (chat, cloze, medmcqa, qstab, question, "
+        "untagged) nor a file; did you mean 'qstab'?"
     )
 
 

@@ -1,0 +1,63 @@
+"""Flows made of flows: several side by side, or one with its requests changed on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from itertools import chain, islice
+from typing import TypeAlias
+
+from medstress.calls import Answer, Request
+from medstress.outcomes import Prediction
+from medstress.tasks.multiple_choice import Flow
+
+Rounds: TypeAlias = Generator[tuple[Request, ...], tuple[Answer, ...], list[Prediction]]
+
+
+def together(flows: Sequence[Flow]) -> Rounds:
+    """Run flows side by side.
+
+    Yields:
+        Rounds that hold the requests of every flow that goes on, flow by flow.
+
+    Returns:
+        Their predictions, same order.
+    """
+    found: dict[int, Prediction] = {}
+    live = {i: next(flow) for i, flow in enumerate(flows)}
+    try:
+        while live:
+            answers = iter((yield tuple(chain.from_iterable(live.values()))))
+            for i, requests in list(live.items()):
+                part = tuple(islice(answers, len(requests)))
+                try:
+                    live[i] = flows[i].send(part)
+                except StopIteration as stop:
+                    found[i] = stop.value
+                    del live[i]
+    finally:
+        for flow in flows:
+            flow.close()
+    return [found[i] for i in range(len(flows))]
+
+
+def changed(
+    flow: Flow,
+    ask: Callable[[Request], Request],
+    read: Callable[[Answer], Answer] = lambda answer: answer,
+) -> Flow:
+    """Run a flow with its requests changed before they are asked, and answers before they are read.
+
+    Returns:
+        The flow's prediction.
+    """
+    requests = next(flow)
+    try:
+        while True:
+            answers = yield tuple(map(ask, requests))
+            try:
+                requests = flow.send(tuple(map(read, answers)))
+            except StopIteration as stop:
+                prediction: Prediction = stop.value
+                return prediction
+    finally:
+        flow.close()

@@ -1,0 +1,274 @@
+"""Defended victims: tasks around a task, whose flows are made of its flows.
+
+A wrapped victim is asked like any other. One query stays one query of the budget, whatever it
+costs; its calls are recorded one by one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import count
+from typing import Any
+
+from medstress.calls import Answer, Chosen, Message, Prompt, Request
+from medstress.hashing import digest
+from medstress.items import LETTERS, Candidate, Question
+from medstress.outcomes import Outcome, Prediction
+from medstress.tasks.flows import changed, together
+from medstress.tasks.multiple_choice import FLOOR, UNCONDITIONED, Flow, mark
+from medstress.tasks.task import Task
+from medstress.tasks.templates import Template
+
+_TIE = 1e-9
+"""Mean probabilities that differ by less are tied: sums of the same shares in another order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wrapper:
+    """What wrappers share: everything is the inner task's unless they change it."""
+
+    inner: Task
+    """The task that is wrapped."""
+
+    @property
+    def template(self) -> Template:
+        """The inner task's."""
+        return self.inner.template
+
+    @property
+    def is_sampled(self) -> bool:
+        """As the inner task."""
+        return self.inner.is_sampled
+
+    @property
+    def n_samples(self) -> int:
+        """As the inner task."""
+        return self.inner.n_samples
+
+    def n_calls(self, n_options: int) -> int:
+        """As the inner task."""
+        return self.inner.n_calls(n_options)
+
+    def listing(self, candidate: Candidate) -> str:
+        """As the inner task."""
+        return self.inner.listing(candidate)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Majority(Wrapper):
+    """The answer given most often in k samples (self-consistency, Wang et al. 2022).
+
+    A tie goes to the tied option that came first, in the order of the samples; an unreadable
+    sample has no vote. Scores are the shares of the votes.
+    """
+
+    k: int = 5
+    """Samples a query; each has a sample index of its own."""
+
+    @property
+    def n_samples(self) -> int:
+        """k times the inner task's."""
+        return self.k * self.inner.n_samples
+
+    def n_calls(self, n_options: int) -> int:
+        """k times the inner task's."""
+        return self.k * self.inner.n_calls(n_options)
+
+    def flow(self, candidate: Candidate) -> Flow:
+        """Ask k inner flows at once, and let them vote."""
+        step = self.inner.n_samples
+        flows = [_resampled(self.inner.flow(candidate), number * step) for number in range(self.k)]
+        return elected(candidate, (yield from together(flows)))
+
+    def spec(self) -> dict[str, Any]:
+        """What defines it."""
+        return {"wrap": "majority", "k": self.k, "task": self.inner.spec()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShuffledOptions(Wrapper):
+    """Answers over several orders of the options, each letter read as the option it stood for.
+
+    The first order is the item's own. The mean probability of each option decides where every
+    readable answer has scores, else (or with `votes`) the answer given most often; a tie goes to
+    the tied option that was answered first. An unreadable answer is left out.
+    """
+
+    n: int | None = None
+    """Orders a query. None: all cyclic shifts, so that each option stands in each place once. A
+    smaller number takes the first shifts, a larger one adds orders drawn once and for all."""
+    aggregate: str = "mean"
+    """`mean` or `votes`."""
+
+    def n_calls(self, n_options: int) -> int:
+        """Once the inner task's for each order."""
+        return len(orders(n_options, self.n)) * self.inner.n_calls(n_options)
+
+    def flow(self, candidate: Candidate) -> Flow:
+        """Ask the inner task about every order at once."""
+        item = candidate.item
+        chosen = orders(len(item.options), self.n)
+        flows = [self.inner.flow(_reordered(candidate, order)) for order in chosen]
+        shown = yield from together(flows)
+        predictions = [
+            _put_back(item, prediction, order)
+            for prediction, order in zip(shown, chosen, strict=True)
+        ]
+        readable = [p for p in predictions if p.outcome is not Outcome.UNREADABLE]
+        is_scored = readable and all(p.scores is not None for p in readable)
+        if self.aggregate == "votes" or not is_scored:
+            return elected(candidate, predictions)
+        return _averaged(candidate, readable)
+
+    def spec(self) -> dict[str, Any]:
+        """What defines it."""
+        own = {"wrap": "shuffled_options", "n": self.n, "aggregate": self.aggregate}
+        return {**own, "task": self.inner.spec()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instructed(Wrapper):
+    """An instruction in front of every prompt; in a conversation, of its system turn."""
+
+    text: str
+    """The instruction."""
+
+    def flow(self, candidate: Candidate) -> Flow:
+        """Run the inner flow with the instruction in front of what it asks."""
+        return (yield from changed(self.inner.flow(candidate), self._instruct, self._read))
+
+    def listing(self, candidate: Candidate) -> str:
+        """The instruction and the prompt."""
+        return self._lead + self.inner.listing(candidate)
+
+    def spec(self) -> dict[str, Any]:
+        """What defines it: the text, not where it came from."""
+        return {"wrap": "instructed", "text": self.text, "task": self.inner.spec()}
+
+    @property
+    def _lead(self) -> str:
+        return f"{self.text}\n\n"
+
+    def _instruct(self, request: Request) -> Request:
+        return put_before(request, self._before)
+
+    def _before(self, prompt: Prompt) -> Prompt:
+        if isinstance(prompt, str):
+            return self._lead + prompt
+        first, *others = prompt
+        if first.role != "system":
+            return (Message("system", self.text), *prompt)
+        return (Message("system", (self._lead + first.content).strip()), *others)
+
+    def _read(self, answer: Answer) -> Answer:
+        return without_lead(answer, self._lead)
+
+
+def put_before(request: Request, change: Any) -> Request:
+    """A request with its prompt changed, but not one that asks about an option alone."""
+    call = request.call
+    if call.prompt == UNCONDITIONED:
+        return request
+    return replace(request, call=replace(call, prompt=change(call.prompt)))
+
+
+def without_lead(answer: Answer, lead: str) -> Answer:
+    """A function's text without what was put before the prompt, where it repeats its prompt."""
+    if isinstance(answer, Chosen) and answer.text is not None:
+        return replace(answer, text=answer.text.removeprefix(lead))
+    return answer
+
+
+def elected(candidate: Candidate, predictions: Sequence[Prediction]) -> Prediction:
+    """The answer given most often; of tied ones the first that was given."""
+    given = [p.answer for p in predictions if p.answer is not None]
+    votes = Counter(given)
+    if not votes:
+        return Prediction(outcome=Outcome.UNREADABLE, answer=None, text=predictions[0].text)
+    most = max(votes.values())
+    letter = next(answer for answer in given if votes[answer] == most)
+    shares = [votes[option] / votes.total() for option in candidate.item.letters]
+    return Prediction(
+        outcome=mark(candidate, letter),
+        answer=letter,
+        scores=tuple(math.log(max(share, FLOOR)) for share in shares),
+    )
+
+
+@lru_cache(maxsize=64)
+def orders(n_options: int, n: int | None = None) -> tuple[tuple[int, ...], ...]:
+    """The orders of options that are asked; each gives the original place of what it shows.
+
+    >>> orders(3)
+    ((0, 1, 2), (1, 2, 0), (2, 0, 1))
+    >>> len(orders(3, 2)), len(orders(3, 5)), len(orders(2, 5))
+    (2, 5, 2)
+    """
+    wanted = n_options if n is None else min(n, math.factorial(n_options))
+    shifts = (tuple((i + s) % n_options for i in range(n_options)) for s in range(n_options))
+    found = dict.fromkeys(shifts)
+    for number in count():
+        if len(found) >= wanted:
+            break
+        # Drawn by hash, so that every machine draws the same.
+        drawn = sorted(range(n_options), key=lambda i: digest([n_options, number, i]))
+        found[tuple(drawn)] = None
+    return tuple(found)[:wanted]
+
+
+def _resampled(flow: Flow, offset: int) -> Flow:
+    return changed(flow, lambda request: replace(request, sample=request.sample + offset))
+
+
+@lru_cache(maxsize=4096)
+def _shown(item: Question, order: tuple[int, ...]) -> Question:
+    letters = _letters(order)
+    mentions = (replace(m, field=letters.get(m.field, m.field)) for m in item.mentions)
+    return replace(
+        item,
+        options=tuple(item.options[i] for i in order),
+        key=letters[item.key],
+        mentions=tuple(mentions),
+    )
+
+
+def _reordered(candidate: Candidate, order: tuple[int, ...]) -> Candidate:
+    letters = _letters(order)
+    edits = (replace(e, field=letters.get(e.field, e.field)) for e in candidate.edits)
+    return Candidate(item=_shown(candidate.item, order), edits=tuple(edits))
+
+
+def _letters(order: tuple[int, ...]) -> dict[str, str]:
+    """Under which letter each original letter's option is shown."""
+    return {LETTERS[original]: LETTERS[shown] for shown, original in enumerate(order)}
+
+
+def _put_back(item: Question, prediction: Prediction, order: tuple[int, ...]) -> Prediction:
+    """A prediction about an order in terms of the original letters."""
+    places = range(len(order))
+    scores, answer = prediction.scores, prediction.answer
+    return replace(
+        prediction,
+        answer=None if answer is None else item.letters[order[LETTERS.index(answer)]],
+        scores=None if scores is None else tuple(scores[order.index(i)] for i in places),
+    )
+
+
+def _averaged(candidate: Candidate, predictions: Sequence[Prediction]) -> Prediction:
+    letters = candidate.item.letters
+    rows = [[math.exp(value) for value in p.scores or ()] for p in predictions]
+    means = [sum(column) / len(rows) for column in zip(*rows, strict=True)]
+    best = max(means) - _TIE
+    tied = [letter for letter, mean in zip(letters, means, strict=True) if mean >= best]
+    letter = next((p.answer for p in predictions if p.answer in tied), tied[0])
+    masses = [p.mass for p in predictions if p.mass is not None]
+    return Prediction(
+        outcome=mark(candidate, letter),
+        answer=letter,
+        scores=tuple(math.log(max(mean, FLOOR)) for mean in means),
+        mass=sum(masses) / len(masses) if masses else None,
+    )

@@ -1,0 +1,61 @@
+"""Victims behind a server, from the command line."""
+
+from __future__ import annotations
+
+import pytest
+
+from medstress.testing import FaultServer
+
+pytest.importorskip("openai", reason="needs the extra medstress[openai]")
+
+KEY = "sk-test-0123456789abcdef"
+
+
+def with_server(bench, server: FaultServer, **keys: object) -> None:
+    bench.tables["victim"] = [
+        {"backend": "openai", "base_url": server.url, "model": server.model, **keys}
+    ]
+
+
+def test_a_wrong_key_is_one_sentence_without_the_key(medstress, bench, monkeypatch):
+    monkeypatch.setenv("THE_KEY", KEY)
+    with FaultServer(key="another") as server:
+        with_server(bench, server, api_key_env="THE_KEY")
+        told = medstress("run", bench.write(), "--out", bench.out)
+    assert (told.code, told.out) == (2, "")
+    assert "the key is wrong or missing; check the environment variable THE_KEY" in told.err
+    assert "Traceback" not in told.err
+    assert KEY not in told.err
+    assert not server.log
+
+
+def test_the_key_is_in_nothing_that_a_run_writes(medstress, bench, monkeypatch):
+    monkeypatch.setenv("THE_KEY", KEY)
+    with FaultServer(key=KEY) as server:
+        with_server(bench, server, api_key_env="THE_KEY")
+        told = medstress("run", bench.write(), "--out", bench.out)
+    assert told.code == 0
+    assert server.log
+    assert KEY not in told.out + told.err
+    written = [path for path in bench.out.rglob("*") if path.is_file()]
+    assert written
+    assert not [path for path in written if KEY.encode() in path.read_bytes()]
+    told = medstress("report", bench.out)
+    assert server.url in (bench.out / "report.html").read_text("utf-8")
+
+
+def test_a_dry_run_asks_the_server_for_nothing(medstress, bench):
+    with FaultServer() as server:
+        with_server(bench, server)
+        told = medstress("run", bench.write(), "--out", bench.out, "--dry-run")
+    assert told.code == 0
+    assert "queries: at most" in told.out
+    assert not server.log
+
+
+def test_texts_of_a_conversation_are_refused_before_the_run(medstress, bench):
+    with FaultServer() as server:
+        with_server(bench, server, answer_by="text", prompt="chat")
+        told = medstress("run", bench.write(), "--out", bench.out, "--dry-run")
+    assert told.code == 2
+    assert "servers give no log probabilities of a conversation" in told.err

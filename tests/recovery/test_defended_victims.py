@@ -1,0 +1,170 @@
+"""Victims with a known defect, wrapped: what the wrapper must cure, and what a query then costs."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medstress.experiment.run import Run, run
+from medstress.testing import REPLACEMENTS, tiny_questions
+
+WEAK = REPLACEMENTS[1::2]
+
+LIKES_A_PLACE = """
+import re
+from medstress.testing import REPLACEMENTS, tiny_questions
+
+KEYS = {item.stem: item.key_text for item in tiny_questions(8)}
+WEAK = set(REPLACEMENTS[1::2])
+
+def answer(prompts):
+    return [dict(scores=one(prompt)) for prompt in prompts]
+
+def one(prompt):
+    key = next(key for stem, key in KEYS.items() if stem in prompt)
+    shown = re.findall(r"^([A-D]): (.*)$", prompt, re.MULTILINE)[-4:]
+    known = {key: 0.4, **{name: 0.8 for name in WEAK}}
+    places = dict(zip("ABCD", (0.7, 0.1, 0.1, 0.1)))
+    # The case of a name follows the option it replaces.
+    return {x: places[x] * known.get(text, known.get(text.lower(), 0.2)) for x, text in shown}
+"""
+
+IS_NOISY = """
+import hashlib
+import re
+from collections import Counter
+from medstress.testing import tiny_questions
+
+KEYS = {{item.stem: item.key for item in tiny_questions({n})}}
+asked = Counter()
+
+def answer(prompts):
+    return [dict(answer=one(prompt)) for prompt in prompts]
+
+def one(prompt):
+    key = KEYS[re.search(r"Which drug is right for case [0-9]+[?]", prompt)[0]]
+    asked[prompt] += 1
+    luck = hashlib.sha256(f"{{asked[prompt]}} {{prompt}}".encode()).digest()
+    errs = int.from_bytes(luck[:4], "big") < 0.3 * 2**32
+    return "BADC"["ABCD".index(key)] if errs else key
+"""
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
+
+
+def attack(folder: Path, source: str, n: int, budget: int, wraps: dict[str, list[Any]]) -> Run:
+    """Attack one function under several wrappers, each under its name."""
+    (folder / "victim.py").write_text(source, "utf-8")
+    (folder / "names.txt").write_text("\n".join(REPLACEMENTS), "utf-8")
+    rows = [
+        {
+            "id": item.id,
+            "context": item.context,
+            "stem": item.stem,
+            "options": list(item.options),
+            "answer_idx": item.key,
+            "mentions": [
+                {"field": m.field, "start": m.start, "end": m.end, "type": m.type}
+                for m in item.mentions
+            ],
+        }
+        for item in tiny_questions(n)
+    ]
+    (folder / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    victim = {"backend": "python", "target": f"{folder}/victim.py:answer"}
+    return run(
+        {
+            "experiment": {"name": "defended", "seeds": [0]},
+            "dataset": [{"name": "jsonl", "path": str(folder / "rows.jsonl")}],
+            "entities": [
+                {"type": "drugs", "vocabulary": str(folder / "names.txt"), "embedding": "ngram"}
+            ],
+            # Versions of their own: else they would share the answers of samples they share.
+            "victim": [
+                {"name": name, "version": name, "wrap": wrap, **victim}
+                for name, wrap in wraps.items()
+            ],
+            "attack": [{"name": "entity_substitution", "sampler": "random", "budget": budget}],
+        },
+        out=folder / "run",
+    )
+
+
+def test_the_liking_of_a_place_is_cured_by_shuffled_options(tmp_path: Path) -> None:
+    """Alone it says A: right where the key is A, a quarter of the items. P(place) cancels."""
+    wraps: dict[str, list[Any]] = {
+        "bare": [],
+        "shuffled": ["shuffled_options"],
+        "half": [{"name": "shuffled_options", "n": 2}],
+        "votes": [{"name": "shuffled_options", "aggregate": "votes"}],
+    }
+    found = attack(tmp_path, LIKES_A_PLACE, 8, 7, wraps)
+    summary = found.summary()
+    results = {row["victim"]: row for row in summary["results"]}
+    assert {name: row["accuracy"]["value"] for name, row in results.items()} == {
+        "bare": 2 / 8,
+        "shuffled": 1,
+        # Of two orders, A and B stand first: the key wins where it is one of them.
+        "half": 4 / 8,
+        # Every option has its vote: the tie goes to the first, which is A.
+        "votes": 2 / 8,
+    }
+    # Seven draws of twelve names hit one of the six that it takes for the answer.
+    assert results["shuffled"]["asr"]["value"] == 1
+    asked = Counter[str]()
+    for row in found.rows():
+        asked[row.victim] += row.n_asked
+        if row.victim == "shuffled":
+            assert str(row.replacement).lower() in WEAK
+            assert (row.n_asked, row.n_paid, row.repeats) == (row.first_success, row.n_asked, True)
+            assert row.score_before == pytest.approx(sum(s[0] for s in _shares(0.4)) / 4, rel=1e-6)
+    assert results["shuffled"]["queries"]["asked"] == asked["shuffled"]
+    assert results["shuffled"]["queries"]["baseline"] == 8
+    assert summary["performance"]["calls_per_query"] == {
+        "bare": 1,
+        "half": 2,
+        "shuffled": 4,
+        "votes": 4,
+    }
+
+
+def _shares(known: float) -> list[list[float]]:
+    """Probabilities of the key, and of the others, with the key in each place."""
+    found = []
+    for place in range(4):
+        raw = [0.7 if i == 0 else 0.1 for i in range(4)]
+        raw = [p * (known if i == place else 0.2) for i, p in enumerate(raw)]
+        found.append([raw[place] / sum(raw), *(r / sum(raw) for r in raw)])
+    return found
+
+
+def test_noise_is_cured_by_a_majority_as_far_as_the_binomial_says(tmp_path: Path) -> None:
+    """An error of 0.3 a sample leaves 0.163 with five samples and 0.099 with nine."""
+    n = 600
+    wraps: dict[str, list[Any]] = {
+        "bare": [],
+        "five": ["majority"],
+        "nine": [{"name": "majority", "k": 9}],
+    }
+    found = attack(tmp_path, IS_NOISY.format(n=n), n, 1, wraps)
+    summary = found.summary()
+    for row in summary["results"]:
+        k = {"bare": 1, "five": 5, "nine": 9}[row["victim"]]
+        right = sum(math.comb(k, i) * 0.7**i * 0.3 ** (k - i) for i in range(k // 2 + 1, k + 1))
+        spread = math.sqrt(right * (1 - right) / n)
+        assert row["n_items"] == n
+        assert abs(row["accuracy"]["value"] - right) < 3.5 * spread
+        # Noise is no weakness of the names: it errs on perturbed items as often as on clean ones.
+        eligible = row["n_eligible"]
+        spread = math.sqrt(right * (1 - right) / eligible)
+        assert abs(row["asr"]["value"] - (1 - right)) < 3.5 * spread
+        assert row["queries"]["asked"] == eligible
+    assert summary["performance"]["calls_per_query"] == {"bare": 1, "five": 5, "nine": 9}

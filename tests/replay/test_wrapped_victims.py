@@ -1,0 +1,121 @@
+"""Wrapped victims: stopped, killed and taken up again, read back call by call."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections import Counter
+
+import pytest
+
+from medstress.experiment.run import Run
+
+CALLS = 6
+
+
+@pytest.fixture
+def wrapped(bench, workbench):
+    """The bench with its victim wrapped: two orders of three samples, instructed."""
+    bench.tables["experiment"]["seeds"] = [0]
+    bench.tables["attack"] = bench.tables["attack"][:2]
+    bench.tables["victim"][0] |= {"batch_size": 4}
+    bench.write_items(workbench.questions(6))
+    path = bench.write()
+    table = '[[victim]]\nwrap = ["x"]'.replace(
+        '"x"', '{name = "shuffled_options", n = 2}, {name = "majority", k = 3}, "instructed"'
+    )
+    path.write_text(path.read_text("utf-8").replace("[[victim]]", table), "utf-8")
+    bench.write = lambda: path
+    return bench
+
+
+def told(out):
+    """Everything about the trials but who paid for a shared call."""
+    return [
+        (r.trial_id, r.verdict, r.n_asked, r.edits, r.answer_after, r.score_after, r.repeats)
+        for r in Run(out).rows()
+    ]
+
+
+def test_a_query_is_one_query_and_six_calls_that_are_read_back(wrapped, tmp_path):
+    assert wrapped.run() == 0
+    summary = wrapped.summary()
+    rows = wrapped.rows()
+    assert sum(r["queries"]["asked"] for r in summary["results"]) == sum(r.n_asked for r in rows)
+    assert all(r.n_asked <= 5 for r in rows)
+    assert any(r.n_asked for r in rows)
+    assert summary["performance"]["calls_per_query"] == {"careful": CALLS}
+    to = tmp_path / "exchanges.jsonl"
+    n = Run(wrapped.out).export("exchanges", to)
+    calls = [json.loads(line) for line in to.read_text("utf-8").splitlines()]
+    assert len(calls) == n
+    by_query = Counter((c["trial_id"], c["purpose"], c["query"]) for c in calls)
+    assert set(by_query.values()) == {CALLS}
+    assert {c["call"] for c in calls} == set(range(CALLS))
+    # What is rebuilt from item, edits, template and wrappers is what the victim was asked.
+    received = Counter(prompt for _, prompt in wrapped.received())
+    rebuilt = Counter(c["prompt"] for c in calls if not c["cached"])
+    assert rebuilt == received
+    assert sum(received.values()) == summary["performance"]["calls"]
+    flipped = [r for r in rows if r.verdict == "flipped"]
+    assert flipped
+    for row in flipped:
+        assert row.prompt_before in received
+        assert row.prompt_after in received
+
+
+def test_the_dry_run_bounds_its_calls(wrapped, capsys):
+    assert wrapped.run("--dry-run") == 0
+    lines = capsys.readouterr().out.splitlines()
+    queries = int(lines[0].split("at most ")[1].split()[0].replace(",", ""))
+    (calls,) = [line for line in lines if line.startswith("calls: ")]
+    assert calls == f"calls: at most {queries * CALLS:,} (careful {CALLS} a query)"
+    assert wrapped.run() == 0
+    assert wrapped.summary()["performance"]["calls"] <= queries * CALLS
+
+
+def test_stopped_again_and_again_it_ends_as_if_it_never_was(wrapped):
+    assert wrapped.run(out=wrapped.root / "whole") == 0
+    made = len(wrapped.received())
+    for most in range(31, made + 31, 31):
+        assert wrapped.run("--set", f"experiment.max_queries={most}") == 0
+    assert wrapped.summary()["experiment"]["complete"]
+    assert told(wrapped.out) == told(wrapped.root / "whole")
+    assert len(wrapped.received()) == 2 * made
+
+
+def test_killed_it_goes_on_where_it_was(wrapped):
+    assert wrapped.run(out=wrapped.root / "whole") == 0
+    made = len(wrapped.received())
+    log = wrapped.root / "killed.jsonl"
+    process = wrapped.start(delay=0.05, log=log)
+    while len(wrapped.received(log)) < made // 3 and process.poll() is None:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    before = len(wrapped.received(log))
+    assert before < made
+    wrapped.log.unlink()
+    assert wrapped.run() == 0
+    assert told(wrapped.out) == told(wrapped.root / "whole")
+    # Only what was in flight, four calls at most, is asked again.
+    assert made <= before + len(wrapped.received()) <= made + 4
+
+
+@pytest.mark.parametrize("change", ["k = 4", "n = 3", "instruct"])
+def test_a_folder_of_another_wrapper_is_refused(wrapped, capsys, change):
+    assert wrapped.run() == 0
+    path = wrapped.write()
+    text = path.read_text("utf-8")
+    (wrapped.root / "mine.txt").write_text("Beware.", "utf-8")
+    changed = {
+        "k = 4": text.replace("k = 3", change),
+        "n = 3": text.replace("n = 2", change),
+        "instruct": text.replace('"instructed"', '{name = "instructed", instruction = "mine.txt"}'),
+    }[change]
+    assert changed != text
+    path.write_text(changed, "utf-8")
+    assert wrapped.run() == 2
+    assert "victim 'careful' is another one" in capsys.readouterr().err

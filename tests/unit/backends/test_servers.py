@@ -1,0 +1,447 @@
+"""The openai back end against a server of ours: what it sends, reads and says."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import ssl
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medstress.backends.options import BackendOptions
+from medstress.backends.rate_limits import RateLimits
+from medstress.backends.server_address import address_of, key_of
+from medstress.backends.server_connection import Connection, Patience
+from medstress.backends.server_errors import Server
+from medstress.calls import (
+    Call,
+    Choose,
+    Decoding,
+    Failure,
+    Generate,
+    Generated,
+    Message,
+    Score,
+    Scored,
+)
+from medstress.errors import UsageError
+from medstress.testing import FAULTS, FaultServer
+from medstress.testing.fault_server import Asked
+
+pytest.importorskip("openai", reason="needs the extra medstress[openai]")
+
+from medstress.backends.openai_http import OpenAiBackend, open_backend
+
+LETTER = Score("Which?\nAnswer:", (" A", " B", " C", " D"), first_token=True)
+CHAT = Score((Message("user", "Which?"),), ("A", "B", "C", "D"), first_token=True)
+TEXT = Score("Which?\nAnswer:", (" aspirin", " warfarin sodium"))
+KEY = "sk-test-0123456789abcdef"
+
+
+@contextmanager
+def backend_of(
+    server: FaultServer, *, key: str | None = None, answer: float = 20.0, attempts: int = 8
+) -> Iterator[OpenAiBackend]:
+    """A back end that does not wait long between attempts."""
+    connection = Connection(
+        Server(url=server.url, model=server.model, key=key, key_env="THE_KEY"),
+        RateLimits(),
+        max_in_flight=4,
+        patience=Patience(first=0.001, longest=0.01, answer=answer, attempts=attempts),
+    )
+    backend = OpenAiBackend(connection, max_in_flight=4)
+    try:
+        yield backend
+    finally:
+        backend.close()
+
+
+def first(fault: str, n: int = 1) -> Callable[[Asked], str | None]:
+    """Only the first n requests go wrong."""
+    return lambda asked: fault if asked.number < n else None
+
+
+def stop(server: FaultServer, call: Call = LETTER, **how: Any) -> str:
+    """The sentence that stops a run."""
+    with backend_of(server, **how) as backend, pytest.raises(UsageError) as caught:
+        backend.answer([call])
+    return str(caught.value)
+
+
+def failure(server: FaultServer, call: Call = LETTER, **how: Any) -> str:
+    """The sentence that one item fails with."""
+    with backend_of(server, **how) as backend:
+        (reply,) = backend.answer([call])
+    assert isinstance(reply, Failure)
+    return reply.error
+
+
+# -- what is sent ----------------------------------------------------------------------------
+def test_a_text_goes_to_completions_and_a_conversation_to_chat() -> None:
+    calls = [LETTER, CHAT, TEXT, Generate("Q", Decoding(max_new_tokens=7, temperature=0.5))]
+    with FaultServer() as server, backend_of(server) as backend:
+        backend.answer(calls)
+        letter, chat, text, generated = (asked.body for asked in server.log)
+    paths = [asked.path.removeprefix("/v1/") for asked in server.log]
+    assert paths == ["completions", "chat/completions", "completions", "completions"]
+    same = {"model": "fault-model", "temperature": 0.0}
+    assert letter == {**same, "prompt": LETTER.prompt, "max_tokens": 1, "logprobs": 20}
+    asked = {"max_tokens": 1, "logprobs": True, "top_logprobs": 20}
+    assert chat == {**same, **asked, "messages": [{"role": "user", "content": "Which?"}]}
+    sent = ["Which?\nAnswer:", "Which?\nAnswer: aspirin", "Which?\nAnswer: warfarin sodium"]
+    assert text == {**same, "prompt": sent, "max_tokens": 0, "echo": True, "logprobs": 1}
+    assert generated["max_tokens"] == 7
+    assert generated["temperature"] == 0.5
+
+
+def test_the_seed_is_the_call_s_own_and_each_sample_has_another() -> None:
+    warm = Decoding(temperature=1.0)
+    with FaultServer() as server, backend_of(server) as backend:
+        backend.answer([Generate("Q", warm), Generate("Q", warm, 1), Generate("Q", warm)])
+        seeds = [asked.body["seed"] for asked in server.log]
+    assert seeds[0] == seeds[2] != seeds[1]
+    assert all(0 <= seed < 2**31 for seed in seeds)
+
+
+def test_nothing_but_the_request_leaves_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"):
+        monkeypatch.setenv(name, "a-secret-of-another-server")
+    seen: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
+        connection = Connection(
+            Server(url=url, model="m"), RateLimits(), max_in_flight=1, patience=Patience(attempts=1)
+        )
+        listening.settimeout(20)
+
+        def serve() -> None:
+            sock, _ = listening.accept()
+            seen.append(sock.recv(65536))
+            sock.sendall(b"HTTP/1.1 500 No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+            sock.close()
+
+        import threading
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        OpenAiBackend(connection).answer([LETTER])
+        thread.join()
+        connection.close()
+    names = {
+        line.partition(b":")[0].lower() for line in seen[0].partition(b"\r\n\r\n")[0].split(b"\r\n")
+    }
+    assert names >= {b"host", b"content-type", b"content-length"}
+    assert not {name for name in names if b"stainless" in name or b"openai" in name}
+    assert b"authorization" not in names
+    assert b"a-secret-of-another-server" not in seen[0]
+
+
+# -- what is read ----------------------------------------------------------------------------
+def test_letters_texts_and_generated_answers_are_read() -> None:
+    with FaultServer(answer=lambda prompt: "C") as server, backend_of(server) as backend:
+        letter, chat, text, generated = backend.answer([LETTER, CHAT, TEXT, Generate("Q")])
+    assert isinstance(letter, Scored)
+    assert isinstance(chat, Scored)
+    assert isinstance(text, Scored)
+    assert max(letter.log_probs) == letter.log_probs[2] == pytest.approx(-0.5108, abs=1e-4)
+    assert chat.log_probs == letter.log_probs
+    assert text.n_tokens == (1, 2)
+    assert generated == Generated(text="C", tokens_in=1, tokens_out=1)
+
+
+def test_fewer_alternatives_are_asked_for_where_the_server_gives_fewer() -> None:
+    with FaultServer(top=5) as server, backend_of(server) as backend:
+        replies = backend.answer([LETTER, CHAT])
+    assert all(isinstance(reply, Scored) for reply in replies)
+    asked = [asked.body.get("top_logprobs", asked.body["logprobs"]) for asked in server.log]
+    assert asked == [20, 5, 5]
+
+
+def test_the_name_that_answered_is_known_and_kept() -> None:
+    with FaultServer() as server, backend_of(server) as backend:
+        assert backend.endpoint["answered_as"] is None
+        backend.answer([LETTER])
+        assert backend.endpoint == {
+            "url": server.url,
+            "model": "fault-model",
+            "answered_as": "fault-model",
+        }
+        backend.expect("fault-model-2024-08-06")
+        with pytest.raises(UsageError, match="answers of two models must not be mixed"):
+            backend.answer([LETTER])
+
+
+def test_the_model_is_known_by_name_and_version_and_not_by_address() -> None:
+    def identity(version: str | None = None, **options: Any) -> Any:
+        with FaultServer(**options) as server:
+            opened = open_backend(
+                BackendOptions(base_url=server.url, model=server.model, version=version)
+            )
+            opened.close()
+            return opened.identity
+
+    assert identity() == identity()
+    assert len({identity().hash, identity("2").hash, identity(model="other").hash}) == 3
+
+
+# -- what goes wrong and is tried again ------------------------------------------------------
+@pytest.mark.parametrize("fault", [f for f in FAULTS if f not in ("refusal", "wrong_model")])
+def test_a_fault_that_passes_costs_a_repetition_and_no_answer(fault: str) -> None:
+    with FaultServer(faults=first(fault, 2)) as server, backend_of(server) as backend:
+        (reply,) = backend.answer([LETTER])
+        counters = backend.counters
+    assert isinstance(reply, Scored)
+    n = 1 if fault == "late" else 3
+    assert len(server.log) == n
+    assert counters == {"requests": n, "requests_repeated": n - 1}
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("429", "answered 429 (it says: slow down)"),
+        ("500", "answered 500 (it says: something broke)"),
+        ("503", "answered 503 (it says: something broke)"),
+        ("drop", "dropped the connection (Server disconnected without sending a response.)"),
+        ("half_json", "sent something that is no JSON object"),
+        ("empty_choice", "sent an empty choice"),
+        ("huge", "sent an answer of more than 8 MiB"),
+    ],
+)
+def test_a_fault_that_stays_fails_one_item_with_a_sentence(fault: str, said: str) -> None:
+    with FaultServer(faults=lambda asked: fault) as server:
+        error = failure(server, attempts=2)
+    assert error == f"the server at {server.url} {said} (asked 2 times)"
+    assert len(server.log) == 2
+
+
+def test_an_answer_that_does_not_come_in_time_is_asked_for_again() -> None:
+    with (
+        FaultServer(faults=first("late"), late=5.0) as server,
+        backend_of(server, answer=0.3) as backend,
+    ):
+        (reply,) = backend.answer([LETTER])
+    assert isinstance(reply, Scored)
+    assert len(server.log) == 2
+
+
+def test_retry_after_is_honoured_by_every_request() -> None:
+    with (
+        FaultServer(faults=first("429_retry_after"), retry_after=0.4) as server,
+        backend_of(server) as backend,
+    ):
+        backend.answer([LETTER, LETTER])
+    waited = server.log[1].at - server.log[0].at
+    assert 0.4 <= waited < 5
+    assert len(server.log) == 3
+
+
+def test_a_wait_of_hours_stops_the_run() -> None:
+    with FaultServer(faults=first("429_retry_after"), retry_after=7200.0) as server:
+        assert stop(server).endswith(
+            "asks to wait 7,200 seconds; run the same command again later to resume"
+        )
+
+
+# -- what cannot be mended by trying again ---------------------------------------------------
+def test_a_refusal_is_an_unreadable_answer_or_a_failure_without_letters() -> None:
+    with FaultServer(faults=lambda asked: "refusal") as server, backend_of(server) as backend:
+        (told,) = backend.answer([Generate((Message("user", "Q"),))])
+        letter, filtered = backend.answer([CHAT, LETTER])
+    assert isinstance(told, Generated)
+    assert told.text == "I cannot help with that."
+    assert isinstance(letter, Failure)
+    assert "'fault-model' refused to answer" in letter.error
+    assert isinstance(filtered, Failure)
+    assert "the content filter of" in filtered.error
+    assert len(server.log) == 3
+
+
+def test_another_model_stops_the_run_with_the_way_out() -> None:
+    with FaultServer(faults=lambda asked: "wrong_model") as server:
+        assert stop(server) == (
+            f"the server at {server.url} was asked for the model 'fault-model' and answered as "
+            "'another-model': set model = 'another-model' if that is the one you mean"
+        )
+
+
+def test_a_server_that_ignores_logprobs_is_named_at_its_first_answer() -> None:
+    with FaultServer(top=0, echo=False) as server:
+        for call in (LETTER, CHAT):
+            assert stop(server, call) == (
+                f"the server at {server.url} (model 'fault-model') does not return log "
+                'probabilities (logprobs), which answer_by = "letter" needs: use answer_by = '
+                '"generate", or a server that does'
+            )
+        assert "log probabilities of the prompt (echo with logprobs)" in stop(server, TEXT)
+    assert len(server.log) == 3
+
+
+def test_a_server_that_refuses_logprobs_is_named_with_its_own_words() -> None:
+    with FaultServer(top=2) as server:
+        said = stop(server)
+    assert 'which answer_by = "letter" needs' in said
+    assert said.endswith("(it says: at most 2 logprobs can be asked for)")
+
+
+def test_texts_of_conversations_cannot_be_scored() -> None:
+    with FaultServer() as server:
+        assert 'answer_by = "text" needs' in stop(server, Score(CHAT.prompt, ("x",)))
+    assert not server.log
+
+
+def test_a_prompt_that_is_too_long_fails_alone() -> None:
+    long = Generate("word " * 500)
+    with FaultServer(context=100) as server, backend_of(server) as backend:
+        too_long, fits = backend.answer([long, Generate("short")])
+    assert isinstance(too_long, Failure)
+    assert too_long.error.startswith("the prompt is too long for the context of 'fault-model'")
+    assert isinstance(fits, Generated)
+    assert len(server.log) == 2
+
+
+def test_a_call_of_another_kind_is_refused() -> None:
+    with FaultServer() as server:
+        assert failure(server, Choose("Q", "AB")) == (
+            "the openai back end cannot answer 'choose' calls"
+        )
+
+
+def test_an_unknown_model_is_told_with_a_suggestion() -> None:
+    with FaultServer(model="llama-3.1-8b") as server:
+        backend = open_backend(BackendOptions(base_url=server.url, model="llama-3.1-8"))
+        with pytest.raises(UsageError, match=r"knows no model 'llama-3.1-8'; did you mean"):
+            backend.answer([LETTER])
+        backend.close()
+
+
+# -- keys ------------------------------------------------------------------------------------
+def test_a_wrong_or_missing_key_is_told_without_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("THE_KEY", KEY)
+    with FaultServer(key="another") as server:
+        options = {"base_url": server.url, "model": server.model}
+        with pytest.raises(UsageError) as caught:
+            open_backend(BackendOptions(**options, api_key_env="THE_KEY"))
+        assert str(caught.value) == (
+            f"the server at {server.url} answered 401: the key is wrong or missing; check the "
+            "environment variable THE_KEY"
+        )
+        with pytest.raises(UsageError, match=r'holds it: api_key_env = "..."'):
+            open_backend(BackendOptions(**options))
+        assert KEY not in stop(server, key=KEY)
+
+
+def test_the_key_opens_the_server_and_no_representation_shows_it() -> None:
+    with FaultServer(key=KEY) as server, backend_of(server, key=KEY) as backend:
+        (reply,) = backend.answer([LETTER])
+        assert isinstance(reply, Scored)
+        held = [backend, backend._connection, backend._server, backend._connection._client]
+        shown = "".join(f"{each!r} {each}" for each in held) + repr(backend.endpoint)
+    assert KEY not in shown
+
+
+def test_words_of_a_server_are_shown_without_the_key() -> None:
+    server = Server(url="http://h/v1", model="m", key=KEY)
+    assert server.redacted(f"wrong key {KEY}\n given") == "wrong key [key] given"
+    assert server.redacted("wrong key sk-tes**********cdef.") == "wrong key [key]"
+
+
+@pytest.mark.parametrize("value", ["", " ", "two words", "sch\u00fcssel", "line\nbreak"])
+def test_a_key_that_is_none_is_refused_without_showing_it(
+    monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    monkeypatch.setenv("THE_KEY", value)
+    with pytest.raises(UsageError) as caught:
+        key_of("THE_KEY")
+    assert "THE_KEY" in str(caught.value)
+    assert not value.strip() or value not in str(caught.value)
+
+
+# -- addresses -------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "url", ["http://me:secret@host/v1", "https://host/v1?api-key=secret", "http://host:secret/v1"]
+)
+def test_an_address_that_may_hold_a_secret_is_refused_without_showing_it(url: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        address_of(url)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("url", [None, "", "localhost:8000", "ftp://host/v1", "http://"])
+def test_an_address_that_is_none_is_refused_with_an_example(url: str | None) -> None:
+    with pytest.raises(UsageError, match=r'base_url = "http://127\.0\.0\.1:8000/v1"'):
+        address_of(url)
+
+
+def test_a_model_has_to_be_named() -> None:
+    with pytest.raises(UsageError, match="needs model = the name that the server knows"):
+        open_backend(BackendOptions(base_url="http://127.0.0.1:1/v1"))
+
+
+def test_a_server_that_is_not_there_is_told_before_the_run() -> None:
+    with pytest.raises(UsageError, match=r"cannot be reached \(.*refused.*\): is it running"):
+        open_backend(BackendOptions(base_url=_nobody(), model="m"))
+
+
+def test_a_server_that_goes_away_stops_the_run_after_three_calls() -> None:
+    connection = Connection(
+        Server(url=_nobody(), model="m"),
+        RateLimits(),
+        max_in_flight=1,
+        patience=Patience(attempts=2, first=0.001),
+    )
+    backend = OpenAiBackend(connection)
+    first_two = backend.answer([LETTER, LETTER])
+    assert all(isinstance(reply, Failure) for reply in first_two)
+    with pytest.raises(UsageError, match="run the same command again to resume"):
+        backend.answer([LETTER])
+    backend.close()
+
+
+def test_a_certificate_that_nobody_signed_is_told_with_the_way_out(tmp_path: Path) -> None:
+    with FaultServer(tls=_self_signed(tmp_path)) as server:
+        with pytest.raises(UsageError) as caught:
+            open_backend(BackendOptions(base_url=server.url, model=server.model))
+        assert "shows a certificate that is not trusted (self-signed certificate)" in str(
+            caught.value
+        )
+        assert "SSL_CERT_FILE" in str(caught.value)
+
+
+def test_a_certificate_in_ssl_cert_file_is_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tls = _self_signed(tmp_path)
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
+    with FaultServer(tls=tls) as server, backend_of(server) as backend:
+        (reply,) = backend.answer([LETTER])
+    assert isinstance(reply, Scored)
+
+
+def test_plain_http_is_told_where_tls_is_asked_for() -> None:
+    with FaultServer() as server:
+        options = BackendOptions(base_url=server.url.replace("http:", "https:"), model="m")
+        with pytest.raises(UsageError, match="does not speak TLS"):
+            open_backend(options)
+
+
+def _nobody() -> str:
+    """An address on this machine where nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
+
+
+def _self_signed(folder: Path) -> ssl.SSLContext:
+    if shutil.which("openssl") is None:
+        pytest.skip("needs the program openssl to make a certificate")
+    made = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]
+    names = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "key.pem", "-out", "cert.pem"]
+    subprocess.run(["openssl", *made, *names], cwd=folder, check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "cert.pem", folder / "key.pem")
+    return context

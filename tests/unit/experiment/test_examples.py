@@ -1,0 +1,83 @@
+"""Where few-shot examples come from."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medstress.errors import UsageError
+from medstress.experiment.config import VictimTable
+from medstress.experiment.examples import draw_examples
+from medstress.experiment.parts import open_victims
+from medstress.hashing import content_hash
+from medstress.items import Candidate
+
+
+def write(folder: Path, n: int = 8) -> None:
+    rows = [
+        {"id": f"r{i}", "stem": f"Which is number {i}?", "options": ["a", "b"], "answer": "A"}
+        for i in range(n)
+    ]
+    text = "".join(json.dumps(row) + "\n" for row in [*rows, {**rows[0], "id": "again"}])
+    (folder / "pool.jsonl").write_text(text, "utf-8")
+
+
+def drawn(folder: Path, **given: Any) -> list[str]:
+    table = VictimTable(backend="mock", **given)
+    return [question.id for question in draw_examples(table, folder, "v")]
+
+
+def test_two_more_than_asked_for_are_drawn_by_seed(tmp_path: Path) -> None:
+    write(tmp_path)
+    first = drawn(tmp_path, shots=3, shots_from="pool.jsonl")
+    assert len(first) == 5
+    assert drawn(tmp_path, shots=3, shots_from="jsonl:pool.jsonl") == first
+    seeds = {tuple(drawn(tmp_path, shots=3, shots_from="pool.jsonl", shots_seed=s)) for s in (1, 2)}
+    assert len({tuple(first), *seeds}) > 1
+    assert "again" not in drawn(tmp_path, shots=6, shots_from="pool.jsonl")
+    assert len(drawn(tmp_path, shots=2, shots_from="sample")) == 4
+    assert drawn(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"shots": 2}, "shots is set and shots_from is not: give both or neither"),
+        ({"shots_from": "sample"}, "shots_from is set and shots is not: give both or neither"),
+        (
+            {"shots": 7, "shots_from": "pool.jsonl"},
+            "shots = 7 needs 9 different questions, two of them in reserve, and shots_from = "
+            "'pool.jsonl' holds 8",
+        ),
+        (
+            {"shots": 1, "shots_from": "pool.txt"},
+            "shots_from = 'pool.txt': expected 'sample', a .jsonl or .parquet file, or a data set "
+            "and its file such as 'medqa:train.jsonl'",
+        ),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(tmp_path: Path, given: Any, sentence: str) -> None:
+    write(tmp_path)
+    with pytest.raises(UsageError) as caught:
+        drawn(tmp_path, **given)
+    assert str(caught.value) == f"victim 'v': {sentence}"
+
+
+def test_the_examples_are_part_of_the_victim(tmp_path: Path) -> None:
+    write(tmp_path)
+    specs = []
+    for given in ({}, {"shots": 1}, {"shots": 2}):
+        given = {**given, "shots_from": "pool.jsonl"} if given else {}
+        (victim,) = open_victims([VictimTable(backend="mock", **given)], tmp_path, lambda _: None)
+        specs.append(content_hash(victim.spec()))
+    assert len(set(specs)) == 3
+    shown = victim.listing(Candidate(item=draw_examples_of(tmp_path)))
+    assert shown.count("[Answer]:") == 3
+
+
+def draw_examples_of(folder: Path) -> Any:
+    table = VictimTable(backend="mock", shots=2, shots_from="pool.jsonl")
+    return draw_examples(table, folder, "v")[0]

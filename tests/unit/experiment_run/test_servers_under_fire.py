@@ -1,0 +1,162 @@
+"""Whole runs against a server that fails one request in five: nothing lost, nothing twice."""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+import threading
+from collections import Counter
+from contextlib import closing
+from functools import partial
+
+import orjson
+import pytest
+
+from medstress.backends import openai_http, server_connection
+from medstress.backends.rate_limits import RateLimits
+from medstress.backends.server_connection import Patience
+from medstress.calls import Decoding, Failure, Generate, Generated
+from medstress.errors import UsageError
+from medstress.experiment.run import run
+from medstress.testing import FAULTS, FaultServer, random_faults
+
+pytest.importorskip("openai", reason="needs the extra medstress[openai]")
+
+N_ITEMS = int(os.environ.get("MEDSTRESS_FAULT_ITEMS", "27"))
+"""82 queries each; 123 make the 10,000 that are asked for now and then."""
+KEY = "sk-test-0123456789abcdef"
+PASSING = [fault for fault in FAULTS if fault not in ("refusal", "wrong_model", "huge")]
+
+
+def key_of_case(prompt: str) -> str:
+    """Always right."""
+    found = re.search(r"case ([0-9]+)", prompt)
+    assert found is not None
+    return "ABCD"[int(found[1]) % 4]
+
+
+def quickly(monkeypatch: pytest.MonkeyPatch, **patience: float) -> None:
+    """Repeat without long waits."""
+    given = {"first": 0.001, "longest": 0.02, **patience}
+    monkeypatch.setattr(server_connection, "Patience", partial(Patience, **given))
+
+
+def servers_victim(server: FaultServer, **keys: object) -> dict[str, object]:
+    return {"backend": "openai", "base_url": server.url, "model": server.model, **keys}
+
+
+def test_two_thousand_queries_with_a_fifth_of_faults(bench, workbench, monkeypatch):
+    quickly(monkeypatch)
+    monkeypatch.setenv("THE_KEY", KEY)
+    bench.write_items(workbench.questions(N_ITEMS))
+    bench.tables["experiment"].update(seeds=[0], max_failed=1000)
+    bench.tables["attack"] = [{"name": "entity_substitution", "sampler": "exhaustive"}]
+    faults = random_faults(0.2, [*PASSING * 3, "refusal", "huge"], seed=5)
+    with FaultServer(answer=key_of_case, faults=faults, key=KEY, retry_after=0.01) as server:
+        keys = {"api_key_env": "THE_KEY", "max_in_flight": 16}
+        bench.tables["victim"] = [
+            servers_victim(server, name="letters", **keys),
+            servers_victim(server, name="told", answer_by="generate", prompt="chat", **keys),
+        ]
+        finished = run(bench.write(), bench.out)
+
+    good = [asked for asked in server.log if asked.fault in (None, "late")]
+    refused = [asked for asked in server.log if asked.fault == "refusal"]
+    told = [asked for asked in refused if "chat" in asked.path]
+    by_letter = len(refused) - len(told)
+    assert len(good) > 55 * N_ITEMS
+    assert 0.15 < 1 - len(good) / len(server.log) < 0.25
+
+    # Every answer that was sent is in the ledger, and none was asked for twice.
+    assert n_stored(bench) == len(good) + len(told)
+    sent = Counter(orjson.dumps([asked.path, dict(asked.body)]) for asked in [*good, *told])
+    assert set(sent.values()) == {1}
+
+    # Every item has an ending; the failed ones are those whose question was refused.
+    rows = finished.rows()
+    assert len(rows) == 2 * N_ITEMS
+    verdicts = Counter((row.victim, row.verdict.value) for row in rows)
+    assert verdicts["told", "held"] + verdicts["told", "already_wrong"] >= 0.7 * N_ITEMS
+    failed = [row for row in rows if row.error]
+    assert len(failed) == by_letter > 0
+    assert all("content filter" in row.error for row in failed)
+
+    manifest = finished.manifest()
+    assert manifest["complete"]
+    assert manifest["performance"]["requests"] == len(server.log)
+    assert [each["answered_as"] for each in manifest["endpoints"]] == ["fault-model"] * 2
+    holders = [path for path in bench.out.rglob("*") if path.is_file()]
+    assert holders
+    assert not [path for path in holders if KEY.encode() in path.read_bytes()]
+
+
+def n_stored(bench) -> int:
+    with closing(sqlite3.connect(bench.out / "run.sqlite")) as db:
+        ((n,),) = db.execute("SELECT count(*) FROM answers")
+    return n
+
+
+def test_no_minute_holds_more_than_is_allowed_by_the_server_s_own_log(monkeypatch):
+    minute = 0.4
+    quickly(monkeypatch)
+    faults = random_faults(0.2, PASSING, seed=1)
+    with FaultServer(faults=faults, retry_after=0.005, late=0.02) as server:
+        options = {"base_url": server.url, "model": server.model}
+        for limits in ({"requests": 25}, {"tokens": 400}):
+            server.log.clear()
+            made = RateLimits(**limits, minute=minute)
+            monkeypatch.setattr(openai_http, "RateLimits", lambda *_, made=made: made)
+            backend = openai_http.open_backend(openai_http.BackendOptions(**options))
+            replies: list[object] = []
+
+            def ask(first: int, backend=backend, replies=replies) -> None:
+                for i in range(first, first + 10):
+                    replies.extend(
+                        backend.answer([Generate(f"{i}" + " word" * 9, Decoding(max_new_tokens=1))])
+                    )
+
+            threads = [threading.Thread(target=ask, args=(10 * i,)) for i in range(12)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            backend.close()
+            assert sum(isinstance(reply, Generated) for reply in replies) == 120
+            weigh = (lambda asked: 1) if "requests" in limits else (lambda asked: asked.tokens)
+            heaviest = max(
+                sum(weigh(each) for each in server.log if 0 <= each.at - start.at <= minute)
+                for start in server.log
+            )
+            (allowed,) = limits.values()
+            # Of a failed request nobody knows the tokens, so that what was reserved counts.
+            assert 0.3 * allowed <= heaviest <= allowed
+
+
+def test_a_server_that_is_down_for_good_is_a_failure_of_each_item(monkeypatch):
+    quickly(monkeypatch, attempts=2)
+    with FaultServer(faults=lambda asked: "503") as server:
+        backend = openai_http.open_backend(
+            openai_http.BackendOptions(base_url=server.url, model=server.model)
+        )
+        replies = backend.answer([Generate("a"), Generate("b")])
+        backend.close()
+    assert all(isinstance(reply, Failure) for reply in replies)
+    assert len(server.log) == 4
+
+
+def test_a_resumed_run_refuses_answers_of_another_model(bench, workbench):
+    bench.write_items(workbench.questions(4))
+    with FaultServer(answer=key_of_case, model="m") as server:
+        bench.tables["victim"] = [servers_victim(server, name="m")]
+        bench.tables["experiment"].update(max_queries=3)
+        assert not run(bench.write(), bench.out).manifest()["complete"]
+    del bench.tables["experiment"]["max_queries"]
+    with FaultServer(answer=key_of_case, model="m") as server:
+        bench.tables["victim"] = [servers_victim(server, name="m")]
+        monkeyed = server._answer
+        server._answer = lambda asked: {**monkeyed(asked), "model": "m-2030-01-01"}  # type: ignore[method-assign]
+        with pytest.raises(UsageError, match=r"answered as 'm-2030-01-01', and as 'm' before"):
+            run(bench.write(), bench.out)
+        server._answer = monkeyed  # type: ignore[method-assign]
+        assert run(bench.write(), bench.out).manifest()["complete"], "another address, same model"

@@ -1,0 +1,347 @@
+"""Wrapped tasks: what they ask, and how they read what comes back."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medstress.calls import Answer, Choose, Chosen, Decoding, Generate, Generated, Scored
+from medstress.errors import UsageError
+from medstress.items import Candidate
+from medstress.outcomes import Outcome, Prediction
+from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, TextScore, listing
+from medstress.tasks.task import Task
+from medstress.tasks.templates import load_template
+from medstress.tasks.wrappers import Instructed, Majority, ShuffledOptions, orders
+from medstress.tasks.wrapping import calls_per_query, read_wraps, task_from_spec, wrapped
+from medstress.testing import check_task, tiny_questions
+from medstress.text import Edit
+
+ITEM = tiny_questions(2)[1]  # the key is B
+CLEAN = Candidate(item=ITEM)
+SAMPLED = Decoding(temperature=1.0)
+
+
+def plain(answer_by: AnswerBy = AnswerBy.CHOICE, prompt: str = "qstab", **given: Any) -> Any:
+    return MultipleChoice(template=load_template(prompt), answer_by=answer_by, **given)
+
+
+def sampled() -> MultipleChoice:
+    return plain(AnswerBy.GENERATE, decoding=SAMPLED)
+
+
+def ask(task: Task, answers: list[Answer], candidate: Candidate = CLEAN) -> Prediction:
+    """The prediction from one round of answers."""
+    flow = task.flow(candidate)
+    assert len(next(flow)) == len(answers)
+    with pytest.raises(StopIteration) as stop:
+        flow.send(tuple(answers))
+    return stop.value.value
+
+
+def letters(text: str) -> list[Answer]:
+    """Texts, one a letter; a dot is unreadable."""
+    return [Generated(text="" if letter == "." else letter) for letter in text]
+
+
+def probabilities(prediction: Prediction) -> list[float]:
+    assert prediction.scores is not None
+    return [round(math.exp(score), 6) for score in prediction.scores]
+
+
+# -- majority ------------------------------------------------------------------------------------
+
+
+def test_each_sample_carries_its_own_index() -> None:
+    (first, second, third) = next(Majority(inner=sampled(), k=3).flow(CLEAN))
+    assert [r.sample for r in (first, second, third)] == [0, 1, 2]
+    assert first.call == second.call == third.call
+    assert isinstance(first.call, Generate)
+
+
+def test_a_majority_of_majorities_repeats_no_sample_index() -> None:
+    task = Majority(inner=Majority(inner=sampled(), k=3), k=2)
+    assert [request.sample for request in next(task.flow(CLEAN))] == list(range(6))
+    assert (task.n_calls(4), task.n_samples) == (6, 6)
+
+
+@pytest.mark.parametrize(
+    ("given", "answer", "outcome", "shares"),
+    [
+        ("BBA", "B", Outcome.RIGHT, [1 / 3, 2 / 3, 0, 0]),
+        ("ABA", "A", Outcome.WRONG, [2 / 3, 1 / 3, 0, 0]),
+        ("CBA", "C", Outcome.WRONG, [1 / 3, 1 / 3, 1 / 3, 0]),
+        (".BA", "B", Outcome.RIGHT, [1 / 2, 1 / 2, 0, 0]),
+        ("..D", "D", Outcome.WRONG, [0, 0, 0, 1]),
+    ],
+)
+def test_the_votes_are_counted_and_a_tie_goes_to_the_first(
+    given: str, answer: str, outcome: Outcome, shares: list[float]
+) -> None:
+    prediction = ask(Majority(inner=sampled(), k=3), letters(given))
+    assert (prediction.answer, prediction.outcome) == (answer, outcome)
+    assert probabilities(prediction) == pytest.approx(shares, abs=1e-5)
+
+
+def test_samples_that_are_all_unreadable_make_an_unreadable_answer() -> None:
+    prediction = ask(Majority(inner=sampled(), k=3), letters("..."))
+    assert prediction == Prediction(outcome=Outcome.UNREADABLE, answer=None, text="")
+
+
+# -- shuffled options ----------------------------------------------------------------------------
+
+
+def test_every_option_stands_once_in_every_place() -> None:
+    for n in (2, 4, 10):
+        for place in range(n):
+            assert sorted(order[place] for order in orders(n)) == list(range(n))
+
+
+def test_further_orders_are_distinct_and_contain_the_shifts() -> None:
+    for n in range(2, 25):
+        found = orders(4, n)
+        assert len(set(found)) == len(found) == n
+        assert orders(4, 24)[:n] == found
+        assert all(sorted(order) == [0, 1, 2, 3] for order in found)
+    assert len(orders(4, 1000)) == 24
+
+
+def test_each_order_shows_the_edited_options_in_its_places() -> None:
+    edit = Edit(field="C", start=0, end=len(ITEM.option("C")), replacement="mirozide")
+    candidate = Candidate(item=ITEM, edits=(edit,))
+    a, b, c, d = candidate.options
+    assert c == "mirozide"
+    requests = next(ShuffledOptions(inner=plain()).flow(candidate))
+    shown = [(a, b, c, d), (b, c, d, a), (c, d, a, b), (d, a, b, c)]
+    for request, options in zip(requests, shown, strict=True):
+        lines = "".join(f"{x}: {text}\n" for x, text in zip("ABCD", options, strict=True))
+        assert isinstance(request.call, Choose)
+        assert lines in request.call.prompt
+        assert request.call.prompt.count("mirozide") == 1
+
+
+def test_mean_probabilities_are_of_the_original_options() -> None:
+    first = Chosen(scores=(0.7, 0.1, 0.1, 0.1))  # A
+    second = Chosen(scores=(0.4, 0.3, 0.2, 0.1))  # shown B, C, D, A
+    task = ShuffledOptions(inner=plain(), n=2)
+    prediction = ask(task, [first, second])
+    assert probabilities(prediction) == [0.4, 0.25, 0.2, 0.15]
+    assert (prediction.answer, prediction.outcome) == ("A", Outcome.WRONG)
+
+
+def test_a_victim_that_likes_a_place_has_its_liking_cancelled() -> None:
+    """P(place) x P(option): the mean over all shifts ranks the options by what is known."""
+    known = {ITEM.options[i]: p for i, p in enumerate((0.2, 0.5, 0.2, 0.1))}
+    places = (0.7, 0.1, 0.1, 0.1)
+    answers: list[Answer] = []
+    for order in orders(4):
+        raw = [places[i] * known[ITEM.options[o]] for i, o in enumerate(order)]
+        answers.append(Chosen(scores=tuple(raw)))
+    assert ask(plain(), answers[:1]).answer == "A"
+    assert ask(ShuffledOptions(inner=plain()), answers).answer == "B"
+
+
+def test_votes_are_of_the_original_options() -> None:
+    task = ShuffledOptions(inner=plain())
+    # B is shown as B, A, D, C; the last answer is unreadable.
+    prediction = ask(task, [Chosen(answer=x) for x in "BAC"] + [Chosen(text="?")])
+    assert (prediction.answer, prediction.outcome) == ("B", Outcome.RIGHT)
+    assert probabilities(prediction) == pytest.approx([1 / 3, 2 / 3, 0, 0], abs=1e-5)
+
+
+def test_votes_can_be_asked_for_where_there_are_scores() -> None:
+    sure, unsure = (0.94, 0.02, 0.02, 0.02), (0.4, 0.3, 0.2, 0.1)
+    answers: list[Answer] = [Chosen(scores=s) for s in (sure, unsure, unsure)]
+    by = {a: ShuffledOptions(inner=plain(), n=3, aggregate=a) for a in ("mean", "votes")}
+    assert ask(by["mean"], answers).answer == "A"
+    assert probabilities(ask(by["votes"], answers)) == pytest.approx([1 / 3] * 3 + [0], abs=1e-5)
+
+
+def test_means_that_are_equal_go_to_the_first_answer() -> None:
+    """Two shifts of a victim that only likes a place: what it says to the item's own order."""
+    for answer, other in ("CD", "DA", "AB"):
+        row = tuple(0.7 if letter == answer else 0.1 for letter in "ABCD")
+        prediction = ask(ShuffledOptions(inner=plain(), n=2), [Chosen(scores=row)] * 2)
+        assert prediction.answer == answer
+        found = dict(zip("ABCD", probabilities(prediction), strict=True))
+        assert found[answer] == found[other] == 0.4
+
+
+def test_the_mass_is_the_mean_of_the_masses() -> None:
+    task = ShuffledOptions(inner=plain(AnswerBy.LETTER), n=2)
+    rows = [(0.4, 0.2, 0.1, 0.1), (0.1, 0.1, 0.1, 0.1)]
+    answers: list[Answer] = [
+        Scored(log_probs=tuple(map(math.log, row)), n_tokens=(1,) * 4) for row in rows
+    ]
+    assert ask(task, answers).mass == pytest.approx(0.6)
+
+
+# -- instructed ----------------------------------------------------------------------------------
+
+
+def test_the_instruction_stands_before_the_prompt_and_in_the_listing() -> None:
+    task = Instructed(inner=plain(), text="Beware.")
+    (request,) = next(task.flow(CLEAN))
+    assert request.call.prompt == "Beware.\n\n" + listing(load_template("qstab"), CLEAN)
+    assert task.listing(CLEAN) == request.call.prompt
+
+
+def test_in_a_conversation_it_stands_in_the_system_turn() -> None:
+    inner = plain(AnswerBy.LETTER, "chat")
+    (own,) = next(inner.flow(CLEAN))
+    (request,) = next(Instructed(inner=inner, text="Beware.").flow(CLEAN))
+    (system, user), (own_system, own_user) = request.call.prompt, own.call.prompt
+    assert user == own_user
+    assert (system.role, system.content) == ("system", "Beware.\n\n" + own_system.content)
+
+
+def test_an_option_asked_about_alone_is_not_instructed() -> None:
+    inner = plain(AnswerBy.TEXT, text_score=TextScore.UNCONDITIONAL)
+    requests = next(Instructed(inner=inner, text="Beware.").flow(CLEAN))
+    assert [str(r.call.prompt)[:7] for r in requests] == ["Beware.", "Answer:"]
+
+
+def test_a_function_that_repeats_its_prompt_is_read_behind_it() -> None:
+    task = Instructed(inner=plain(), text="A or B or C, beware.")
+    assert ask(task, [Chosen(text=task.listing(CLEAN) + " B")]).answer == "B"
+
+
+# -- all of them ---------------------------------------------------------------------------------
+
+EVERY: list[Task] = [
+    Majority(inner=sampled(), k=3),
+    Majority(inner=plain(), k=2),
+    ShuffledOptions(inner=plain(AnswerBy.LETTER)),
+    ShuffledOptions(inner=plain(AnswerBy.TEXT, text_score=TextScore.UNCONDITIONAL), n=2),
+    ShuffledOptions(inner=plain(AnswerBy.GENERATE), n=4, aggregate="votes"),
+    Instructed(inner=plain(AnswerBy.LETTER, "chat"), text="Beware."),
+    Instructed(inner=Majority(inner=ShuffledOptions(inner=sampled()), k=2), text="Beware."),
+    ShuffledOptions(inner=Majority(inner=Instructed(inner=sampled(), text="x"), k=2)),
+]
+
+
+@pytest.mark.parametrize("task", EVERY)
+def test_a_wrapped_task_keeps_the_contract_of_tasks(task: Task) -> None:
+    check_task(task, tiny_questions(5))
+
+
+@pytest.mark.parametrize("task", EVERY)
+def test_a_wrapped_task_is_rebuilt_from_its_spec_and_asks_as_often_as_it_says(task: Task) -> None:
+    again = task_from_spec(task.spec(), task.template)
+    assert again == task
+    requests = next(again.flow(CLEAN))
+    assert requests == next(task.flow(CLEAN))
+    assert len(requests) == task.n_calls(4)
+    assert len({(r.call, r.sample) for r in requests}) == len(requests)
+
+
+def test_specs_differ_where_answers_may() -> None:
+    assert len({repr(task.spec()) for task in EVERY}) == len(EVERY)
+    assert Majority(inner=sampled(), k=3).spec() != Majority(inner=sampled(), k=4).spec()
+
+
+# -- from a file ---------------------------------------------------------------------------------
+
+
+def test_each_entry_goes_around_all_before_it(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("  Think.\n", "utf-8")
+    entries = read_wraps(
+        [
+            "shuffled_options",
+            {"name": "majority", "k": 3},
+            {"name": "instructed", "instruction": "mine.txt"},
+        ]
+    )
+    inner = ShuffledOptions(inner=sampled())
+    expected = Instructed(inner=Majority(inner=inner, k=3), text="Think.")
+    assert wrapped(sampled(), entries, tmp_path, "v") == expected
+    assert calls_per_query(entries, 4) == expected.n_calls(4) == 12
+
+
+def test_the_shipped_instruction_holds_text() -> None:
+    found = wrapped(plain(), read_wraps(["instructed"]), Path(), "v")
+    assert isinstance(found, Instructed)
+    assert len(found.text) > 50
+    assert found.text == found.text.strip()
+
+
+@pytest.mark.parametrize(
+    ("task", "entries", "sentence"),
+    [
+        (
+            plain(AnswerBy.GENERATE),
+            ["majority"],
+            "victim 'v': majority asks 5 samples, and they would all be equal here: it needs "
+            'answer_by = "generate" with a temperature above 0, or a function',
+        ),
+        (
+            plain(AnswerBy.HEAD, "question"),
+            ["majority"],
+            "victim 'v': majority asks 5 samples, and they would all be equal here: it needs "
+            'answer_by = "generate" with a temperature above 0, or a function',
+        ),
+        (
+            plain(AnswerBy.TEXT, "cloze"),
+            ["shuffled_options"],
+            "victim 'v': shuffled_options changes nothing, because prompt 'cloze' does not list "
+            "the options",
+        ),
+        (
+            plain(),
+            [{"name": "instructed", "instruction": "no.txt"}],
+            "instruction 'no.txt' of instructed is neither 'defensive' nor a text file that can "
+            "be read ([Errno 2] No such file or directory: 'no.txt')",
+        ),
+        (
+            plain(),
+            [{"name": "majority", "k": 5000}, "shuffled_options"],
+            "victim 'v': one query would take more than 10,000 calls; lower k of majority or n of "
+            "shuffled_options",
+        ),
+    ],
+)
+def test_a_wrapper_that_makes_no_sense_is_refused(task: Any, entries: Any, sentence: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        wrapped(task, read_wraps(entries), Path(), "v")
+    assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("entries", "sentence"),
+    [
+        ("majority", "expected a list such as ['shuffled_options']"),
+        (3, "expected a list such as ['shuffled_options']"),
+        ([3], "expected a name or {name = ...}, got 3"),
+        ([{"k": 3}], "expected a name or {name = ...}, got {'k': 3}"),
+        (["majorty"], "unknown wrapper 'majorty'; did you mean 'majority'?"),
+        (["x"], "unknown wrapper 'x' (known: shuffled_options, majority, instructed)"),
+        ([{"name": "majority", "n": 3}], "unknown key 'n' of majority (known: k)"),
+        (
+            [{"name": "majority", "k": 1}],
+            "k of majority: expected a whole number from 2 to 10,000, got 1",
+        ),
+        (
+            [{"name": "majority", "k": True}],
+            "k of majority: expected a whole number from 2 to 10,000, got True",
+        ),
+        (
+            [{"name": "shuffled_options", "n": 0.5}],
+            "n of shuffled_options: expected a whole number from 2 to 10,000, got 0.5",
+        ),
+        (
+            [{"name": "shuffled_options", "aggregate": "sum"}],
+            "aggregate of shuffled_options: expected mean or votes, got 'sum'",
+        ),
+        (
+            [{"name": "instructed", "instruction": 3}],
+            "instruction of instructed: expected a file, got 3",
+        ),
+    ],
+)
+def test_an_entry_that_cannot_be_read_is_refused(entries: Any, sentence: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        read_wraps(entries)
+    assert str(caught.value) == sentence
