@@ -135,9 +135,13 @@ def test_the_first_experiment_of_the_readme_runs(workplace: Path, blocks: Blocks
     assert medstress_cli(arguments) == 0
 
 
-def test_the_function_of_the_victims_page_is_a_victim(workplace: Path, blocks: Blocks) -> None:
-    (code,) = blocks("docs/victims.md", "python")
-    Path("my_model.py").write_text(code, encoding="utf-8")
+@pytest.mark.parametrize("number", range(2))
+def test_the_functions_of_the_victims_page_are_victims(
+    workplace: Path, blocks: Blocks, number: int
+) -> None:
+    codes = blocks("docs/victims.md", "python")
+    assert len(codes) == 2
+    Path("my_model.py").write_text(codes[number], encoding="utf-8")
     prompt = blocks("docs/victims.md", "jinja")[0]
     Path("mine.jinja").write_text(prompt, encoding="utf-8")
     victim, *_ = tomllib.loads(blocks("docs/victims.md", "toml")[0])["victim"]
