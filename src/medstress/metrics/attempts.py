@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from medstress.metrics.bootstrap import rate
 from medstress.metrics.counts import is_answered, is_eligible, is_flipped
+from medstress.metrics.estimates import Estimate
 from medstress.outcomes import Goal, Outcome, Prediction, parse_goal
 from medstress.rows import TrialRow
 
@@ -33,6 +34,7 @@ def attempt_fields(trials: Sequence[TrialRow]) -> dict[str, Any]:
         "attempts_to_success": attempts_to_success(trials),
         "attempts": attempt_counts(trials),
         "gate_mode": spec["gate_mode"],
+        "asr_gated": asr_gated(trials, spec).as_json(),
         "gates": gate_counts(trials, spec),
     }
 
@@ -119,6 +121,19 @@ def gate_counts(trials: Sequence[TrialRow], spec: Mapping[str, Any]) -> dict[str
             counts["asr_without_at_most"] = rate(most).as_json()
         found[gate] = counts
     return found
+
+
+def asr_gated(trials: Sequence[TrialRow], spec: Mapping[str, Any]) -> Estimate:
+    """Of eligible trials, those with a success to which no gate objects.
+
+    Where gates reject this is `asr`; where they mark it is what is left of it.
+    """
+    goal = parse_goal(spec["goal"], unreadable=spec["unreadable_is_success"])
+    return rate(
+        (row.item_id, _wins(row, list(tries(row)), goal, None, None))
+        for row in trials
+        if is_eligible(row)
+    )
 
 
 def tries(row: TrialRow) -> Iterator[Try]:

@@ -151,7 +151,7 @@ def _gates(rows: Sequence[Row]) -> Table:
                 words(label_text([row["attack"], row["victim"]])),
                 tally(counts["n_objected"]),
                 tally(counts["n_alone"]),
-                estimate_cell(row["asr_valid"] if row["gate_mode"] == "mark" else row["asr"]),
+                estimate_cell(row["asr_gated"]),
                 _without(counts),
                 estimate_cell(counts.get("asr_alone")),
             )
