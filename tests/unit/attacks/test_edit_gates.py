@@ -29,7 +29,7 @@ ITEM = Question(
     stem=STEM,
     options=("Warfarin", "Heparin", "Vitamin C", "Alteplase"),
     key="B",
-    mentions=(Mention(field="context", start=24, end=31, type="T121"),),
+    mentions=(Mention(field="context", start=23, end=30, type="T121"),),
 )
 OPTIONS = dict(zip("ABCD", ITEM.options, strict=True))
 
@@ -83,7 +83,7 @@ def test_an_item_without_a_context_may_be_led_in_but_not_changed():
         (CONTEXT.replace("300 mg", "30 mg"), "the number '300 mg' is gone or stands elsewhere"),
         (CONTEXT.replace("300 mg", "300 µg"), "the number '300 mg' is gone or stands elsewhere"),
         (CONTEXT.replace("aspirin", "it"), "the entity 'aspirin' is gone or stands elsewhere"),
-        (CONTEXT.replace("man took", "took"), "1 of 17 words were deleted"),
+        (CONTEXT.replace("man took", "took"), "1 of 20 words were deleted"),
     ],
 )
 def test_numbers_units_entities_and_words_must_stay(text, lost):
@@ -145,18 +145,12 @@ def test_a_key_that_stands_in_the_original_already_is_not_told_again():
     assert key_not_told(draft(f"He, a clerk, had heparin. {STEM}", item=item)) is None
 
 
-WORDS = st.lists(
-    st.sampled_from(["a", "teacher,", "who", "works;", "(often)", "at", "night."]), max_size=5
-)
+ORIGINAL = ("The", "man", "of", "45", "years", "coughs,", "and", "smokes.")
+NEW = ("a", "teacher,", "who", "works;", "(often)", "at", "night.")
+PLACES = st.tuples(st.integers(0, 12), st.lists(st.sampled_from(NEW), max_size=5))
 
 
-@given(
-    st.lists(
-        st.sampled_from(["The", "man", "of", "45", "years", "coughs,", "and", "smokes."]),
-        max_size=12,
-    ),
-    st.lists(st.tuples(st.integers(0, 12), WORDS), max_size=3),
-)
+@given(st.lists(st.sampled_from(ORIGINAL), max_size=12), st.lists(PLACES, max_size=3))
 def test_insertions_at_word_boundaries_come_back_as_insertions_that_give_the_text(words, places):
     item = Question(id="q", context=" ".join(words), stem="Why?", options=("x", "y"), key="A")
     new = list(words)
