@@ -16,7 +16,7 @@ from medstress.experiment.run import Run
 from medstress.store.reader import RunReader
 from medstress.testing import tiny_questions
 
-N_KILLS = 6
+N_KILLS = 4
 BATCH = 2
 MODELS = '''
 """Scripted models that log every conversation they are given, and take their time."""
@@ -31,7 +31,7 @@ ITEMS = tiny_questions(6)
 SPEAKERS = {
     "target": rule_target(ITEMS, {"tiny-0": "teacher", "tiny-3": "farmer"}, wrong=["tiny-5"]),
     "attacker": scripted_attacker(
-        ITEMS, ["He works as a clerk.", "He works as a teacher.", "!Gone.", "He is a farmer."]
+        ITEMS, ["He works as a clerk.", "!Gone.", "He is a farmer or a teacher."]
     ),
     "judge": scripted_judge(ITEMS),
 }
@@ -78,8 +78,9 @@ target = "models.py:judge"
 batch_size = {BATCH}
 [[attack]]
 name = "medfuzz"
-attempts = 4
-runs = 2
+attempts = 3
+runs = 1
+gates = ["options", "insertions", "panel"]
 """
 
 
@@ -110,7 +111,7 @@ def start(folder, out, delay):
 
 def ended(folder, process):
     """Wait for the end, which has to be a good one."""
-    assert process.wait(120) == 0, (folder / "err.txt").read_text("utf-8")
+    assert process.wait(200) == 0, (folder / "err.txt").read_text("utf-8")
 
 
 def logged(folder, out):
