@@ -45,6 +45,10 @@ BACKENDS = {
     "mock": Entry(
         "medstress.backends.mock:open_backend", "an instant victim that hashes its prompt"
     ),
+    "scripted": Entry(
+        "medstress.backends.scripted:open_backend",
+        "replies from a file of yours: the first pattern found in the prompt decides",
+    ),
 }
 DATASETS = {
     "sample": Entry("medstress.datasets.sample:load", "the questions that come with medstress"),

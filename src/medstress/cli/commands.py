@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from medstress import recipes
+from medstress.cli.caching import cache_cli as cache_cli
 from medstress.cli.display import display, print_table
 from medstress.errors import UsageError
 from medstress.experiment.figures import INDEX
@@ -215,9 +216,12 @@ def _show(finished: Run) -> int:
     print_table(table.headers, table.rows)
     for line in tuning_lines(summary["tuning"]) if "tuning" in summary else ():
         print(line)
+    usd = summary["performance"]["usd"]
+    if usd is not None:
+        print(f"spent: ${usd:,.4f}, of which each victim: summary --json, performance.spending")
     settings = finished.manifest()["config"]["experiment"]
     if not summary["experiment"]["complete"]:
-        limits = [key for key in ("max_queries", "max_tokens") if key in settings]
+        limits = [key for key in ("max_queries", "max_tokens", "max_usd") if key in settings]
         raised = f", with a higher {' or '.join(limits)}" if limits else ""
         print(f"not complete; run the same command again{raised} to resume")
     return _failures(finished, summary, settings["max_failed"])

@@ -32,6 +32,10 @@ class ExperimentTable(Table):
     """Stop cleanly after so many computed calls, baseline and work ahead included."""
     max_tokens: Count | None = None
     """Stop cleanly after about so many tokens."""
+    max_usd: Annotated[float, Field(gt=0)] | None = None
+    """Stop cleanly after about so many US dollars, at `price_in` and `price_out` of the victims."""
+    cache: NonEmpty | None = None
+    """A folder of answers that runs share, or `default`; default: each run has only its own."""
     flip_check: bool = True
     """Ask every success again, alone."""
 
@@ -178,6 +182,10 @@ class VictimTable(Table):
     """openai: never exceeded, repeated requests included."""
     tokens_per_minute: Count | None = None
     """openai: never exceeded, in and out together."""
+    price_in: Annotated[float, Field(ge=0)] | None = None
+    """US dollars per million tokens read."""
+    price_out: Annotated[float, Field(ge=0)] | None = None
+    """US dollars per million tokens written."""
     structured: bool = True
     """openai: where an attack wants JSON, make the server keep to its schema; false: only the
     prompt asks for it."""
@@ -198,6 +206,12 @@ class VictimTable(Table):
     @classmethod
     def _wrap(cls, value: Any) -> Any:
         return read_wraps(value)
+
+    @model_validator(mode="after")
+    def _both_prices(self) -> VictimTable:
+        if (self.price_in is None) != (self.price_out is None):
+            raise ValueError("price_in and price_out go together (US dollars per million tokens)")
+        return self
 
 
 class AttackTable(Table):

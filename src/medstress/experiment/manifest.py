@@ -165,8 +165,9 @@ def _victim(victim: Victim) -> dict[str, Any]:
 
 
 def _size(table: VictimTable) -> dict[str, Any]:
-    """What figures by size need; no part of the fingerprint."""
-    return {"parameters": table.parameters, "family": table.family, "group": table.group}
+    """What figures by size and sums of money need; no part of the fingerprint."""
+    names = ("parameters", "family", "group", "price_in", "price_out")
+    return {name: getattr(table, name) for name in names}
 
 
 def versions() -> dict[str, str]:

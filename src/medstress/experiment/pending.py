@@ -15,7 +15,6 @@ WORDS: dict[tuple[str, str], tuple[str, ...]] = {
     ("victim", "backend"): (
         "llama_cpp",
         "vllm",
-        "scripted",
         "spacy",
         "sentence_transformers",
     ),
@@ -45,12 +44,7 @@ WORDS: dict[tuple[str, str], tuple[str, ...]] = {
 """Values that the interface names and this version lacks."""
 
 KEYS: dict[str, tuple[str, ...]] = {
-    "experiment": ("max_usd",),
     "dataset": ("hub",),
-    "victim": (
-        "price_in",
-        "price_out",
-    ),
     "attack": (
         "attempts",
         "runs",

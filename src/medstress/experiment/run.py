@@ -33,11 +33,13 @@ from medstress.experiment.reading import (
 from medstress.experiment.recognising import recognise_mentions
 from medstress.experiment.similarity import prompt_encoder
 from medstress.experiment.sources import find_source
+from medstress.experiment.spent import Spent, check_prices, limits_of, spent
 from medstress.hashing import content_hash
-from medstress.scheduler.progress import Limits, Progress
+from medstress.scheduler.progress import Progress
 from medstress.scheduler.ready_queue import Scheduler
 from medstress.store.reader import RunReader
 from medstress.store.run_store import FILE, RunStore, lock_folder
+from medstress.store.shared_cache import open_shared
 
 if TYPE_CHECKING:
     import polars
@@ -155,6 +157,7 @@ def prepare(
     checked, given, base = resolve(experiment, overrides, complete=complete)
     attacks = make_attacks(checked.attack)
     check_scores(attacks, checked.victim)
+    check_prices(checked)
     prompt_encoder(checked.analysis, base)  # refused now, not after the last query
     watcher.note("data")
     loaded = load_datasets(checked.dataset, base, limit)
@@ -264,18 +267,23 @@ def run_prepared(
     fresh: bool = False,
     retry_failed: bool = False,
     watcher: Watcher,
-) -> tuple[int, int]:
+) -> Spent:
     """Run, resume or extend what is prepared, its victims opened, in a folder.
 
     Returns:
-        Computed calls and their tokens that the folder holds.
+        What the folder's run has used up.
     """
-    with RunStore(folder, lock=lock, fresh=fresh) as store:
+    cache = prepared.experiment.experiment.cache
+    with (
+        open_shared(cache, prepared.base) as shared,
+        RunStore(folder, lock=lock, fresh=fresh) as store,
+    ):
+        prepared.shared = shared
         _start(store, prepared)
         if retry_failed:
             store.forget_failed()
         _drive(store, prepared, watcher)
-        return store.spent()
+        return spent(store, prepared)
 
 
 def _start(store: RunStore, prepared: Prepared) -> None:
@@ -315,16 +323,11 @@ def _keep_labels(prepared: Prepared, known: Mapping[str, str]) -> None:
 
 
 def _drive(store: RunStore, prepared: Prepared, watcher: Watcher) -> None:
-    settings = prepared.experiment.experiment
-    n_queries, n_tokens = store.spent()
-    limits = Limits(
-        max_queries=settings.max_queries,
-        max_tokens=settings.max_tokens,
-        n_queries=n_queries + prepared.portion.n_queries,
-        n_tokens=n_tokens + prepared.portion.n_tokens,
-    )
     encoder = prompt_encoder(prepared.experiment.analysis, prepared.base)
-    scheduler = Scheduler(store, limits=limits, on_progress=watcher.progress)
+    limits = limits_of(store, prepared)
+    scheduler = Scheduler(
+        store, limits=limits, shared=prepared.shared, on_progress=watcher.progress
+    )
     n_planned = prepared.n_trials(len(prepared.victims))
     before = [dict(getattr(victim.backend, "counters", {})) for victim in prepared.victims]
     started = time.perf_counter()

@@ -141,7 +141,7 @@ def _tune(
     plan: TuningPlan, folder: Path, lock: FileLock, retry_failed: bool, watcher: Watcher
 ) -> Tuned:
     split = folder if plan.same_items else folder / SPLIT_FOLDER
-    n_queries, n_tokens = run_prepared(
+    spent = run_prepared(
         plan.tuning(),
         split,
         lock=lock if plan.same_items else None,
@@ -155,7 +155,9 @@ def _tune(
     if not tuning.manifest()["complete"] or _has_failed(tuning, plan):
         return Tuned(tuning=tuning, report=None)
     report = _report(plan, tuning.tuning() or {})
-    portion = replace(report.portion, n_queries=n_queries, n_tokens=n_tokens)
+    portion = replace(
+        report.portion, n_queries=spent.n_queries, n_tokens=spent.n_tokens, usd=spent.usd
+    )
     _check_choices(folder, portion.notes["tuning"]["choices"])
     run_prepared(
         replace(report, portion=portion),

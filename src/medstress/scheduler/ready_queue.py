@@ -24,6 +24,7 @@ from medstress.scheduler.ledger import Exchange, Ledger
 from medstress.scheduler.live import Live, as_record
 from medstress.scheduler.progress import Limits, Progress
 from medstress.scheduler.result import TrialResult
+from medstress.scheduler.sharing import KnownAnswers, Shared
 from medstress.scheduler.trial import VICTIM, Trial
 
 WINDOW = 64
@@ -39,11 +40,13 @@ class Scheduler:
         *,
         roles: Mapping[str, Backend] | None = None,
         limits: Limits | None = None,
+        shared: Shared | None = None,
         on_progress: Callable[[Progress], None] | None = None,
     ) -> None:
         self._ledger = ledger
         self._roles = dict(roles or {})
         self._limits = limits or Limits()
+        self._known = KnownAnswers(ledger, shared)
         self._on_progress = on_progress or (lambda _: None)
         self._lanes: dict[int, Lane] = {}
         self._runnable: deque[Live] = deque()
@@ -268,7 +271,7 @@ class Scheduler:
         return batch
 
     def _stored(self, entries: list[Entry]) -> dict[bytes, Reply]:
-        return dict(self._ledger.lookup([entry.key for entry in entries]))
+        return self._known.lookup([entry.key for entry in entries])
 
     def _missing(self, lane: Lane, entries: list[Entry]) -> list[Entry]:
         """Work ahead that is not stored; the rest is dropped, nobody waits for it."""
@@ -303,10 +306,12 @@ class Scheduler:
         # that an interrupt in between finds them.
         self._ledger.commit()
         del lane.in_flight[future]
+        self._known.keep(lane.backend.identity, batch, replies)
         for entry, reply in zip(batch.entries, replies, strict=True):
             if not isinstance(reply, Failure):
                 self.progress.n_computed += 1
                 self.progress.n_tokens += reply.tokens_in + reply.tokens_out
+                self.progress.usd += self._limits.usd_of(lane.backend, reply)
             self._deliver(lane, entry, reply)
 
     def _check_replies(self, lane: Lane, batch: Batch, replies: list[Reply]) -> None:
@@ -351,6 +356,8 @@ class Scheduler:
         limits, progress = self._limits, self.progress
         tokens = limits.n_tokens + progress.n_tokens
         if limits.max_tokens is not None and tokens >= limits.max_tokens:
+            return 0
+        if limits.max_usd is not None and limits.n_usd + progress.usd >= limits.max_usd:
             return 0
         if limits.max_queries is None:
             return sys.maxsize

@@ -10,18 +10,22 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from medstress.calls import FROM_CACHE
 from medstress.errors import StoreError
 from medstress.store.codec import decode_item
 from medstress.store.run_store import FILE, FORMAT
+from medstress.store.spending import Spending, read_spending
 
 # A call asked by several queries is paid by the first of them in the plan's order, so that the
-# ledger does not depend on which was computed first, nor on kills and restarts.
-_QUERIES = """
+# ledger does not depend on which was computed first, nor on kills and restarts. Nobody pays for
+# what came from the shared cache.
+_QUERIES = f"""
 CREATE TEMP TABLE queries AS
 SELECT trial, purpose, query, MAX(failed) AS failed, MAX(payer) AS paid FROM (
     SELECT trial, purpose, query, error IS NOT NULL AS failed,
            error IS NULL AND ROW_NUMBER() OVER (
-               PARTITION BY key ORDER BY error IS NOT NULL, trial, seq) = 1 AS payer
+               PARTITION BY key ORDER BY error IS NOT NULL, trial, seq) = 1
+           AND key NOT IN (SELECT key FROM answers WHERE trial = {FROM_CACHE}) AS payer
     FROM exchanges WHERE role = 'victim')
 GROUP BY trial, purpose, query
 """
@@ -263,16 +267,27 @@ class RunReader:
     def totals(self) -> dict[str, int]:
         """Computed calls and their tokens."""
         calls, tokens_in, tokens_out = self._db.execute(
-            "SELECT COUNT(*), TOTAL(tokens_in), TOTAL(tokens_out) FROM answers"
+            "SELECT COUNT(*), TOTAL(tokens_in), TOTAL(tokens_out) FROM answers WHERE trial != ?",
+            (FROM_CACHE,),
         ).fetchone()
         return {"calls": calls, "tokens_in": int(tokens_in), "tokens_out": int(tokens_out)}
+
+    def n_from_cache(self) -> int:
+        """Answers that were taken from the shared cache."""
+        count = "SELECT COUNT(*) FROM answers WHERE trial = ?"
+        return int(self._db.execute(count, (FROM_CACHE,)).fetchone()[0])
+
+    def spending(self) -> list[Spending]:
+        """Computed calls and tokens by victim and role."""
+        return read_spending(self._db)
 
     def exchanges(self) -> Iterator[StoredExchange]:
         """All consumed calls in the plan's order, then those computed ahead and never consumed."""
         consumed = (
             "SELECT e.trial, t.trial_id, a.victim, t.item, e.role, e.purpose, e.query, e.call, "
             "e.key, e.edits, e.request, s.body, ROW_NUMBER() OVER ("
-            "  PARTITION BY e.key ORDER BY e.error IS NOT NULL, e.trial, e.seq) > 1, "
+            "  PARTITION BY e.key ORDER BY e.error IS NOT NULL, e.trial, e.seq) > 1 "
+            f"OR COALESCE(s.trial = {FROM_CACHE}, 0), "
             "s.seconds, s.tokens_in, s.tokens_out, e.error "
             "FROM exchanges e JOIN trials t ON t.id = e.trial JOIN arms a ON a.id = t.arm "
             "LEFT JOIN answers s ON s.key = e.key ORDER BY e.trial, e.seq"

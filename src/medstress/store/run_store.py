@@ -13,11 +13,12 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from medstress.calls import Answer
+from medstress.calls import FROM_CACHE, Answer
 from medstress.errors import StoreError
 from medstress.hashing import canonical_json
 from medstress.items import Question
 from medstress.store.codec import decode_answer, encode_answer, encode_item
+from medstress.store.spending import Spending, read_spending
 
 FILE = "run.sqlite"
 FORMAT = 1
@@ -254,9 +255,14 @@ class RunStore:
     def spent(self) -> tuple[int, int]:
         """Computed calls and their tokens so far."""
         n, tokens = self._db.execute(
-            "SELECT COUNT(*), TOTAL(tokens_in + tokens_out) FROM answers"
+            "SELECT COUNT(*), TOTAL(tokens_in + tokens_out) FROM answers WHERE trial != ?",
+            (FROM_CACHE,),
         ).fetchone()
         return int(n), int(tokens)
+
+    def spending(self) -> list[Spending]:
+        """Computed calls and tokens so far, by victim and role."""
+        return read_spending(self._db)
 
     def dispatching(self, calls: Iterable[tuple[bytes, int]]) -> None:
         """Journal calls (key, trial) that are about to be handed to a back end, and commit."""
