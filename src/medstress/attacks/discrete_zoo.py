@@ -154,6 +154,11 @@ class DiscreteZoo:
         """The parameters, as JSON values."""
         return {"name": NAME, **asdict(self)}
 
+    @property
+    def puts_one_name(self) -> bool:
+        """Every candidate has one name of the vocabulary in it, which bounds its length."""
+        return True
+
     def label_parameters(self) -> dict[str, Any]:
         """What may name the attack in a label: `spec` without what follows from other keys."""
         follows = followed(self)

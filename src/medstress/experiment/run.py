@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -241,22 +242,35 @@ def run(
     """
     watcher = watcher or Watcher()
     prepared = prepare(experiment, limit=limit, overrides=overrides, watcher=watcher)
-    settings = prepared.experiment.experiment
-    folder = Path(out) if out is not None else Path("runs") / settings.name
+    folder = run_folder(prepared, out)
     if fresh and folder.exists() and not (folder / FILE).is_file():
         raise StoreError(f"--fresh: {folder} holds no run, so nothing of it is thrown away")
     lock = lock_folder(folder)
     try:
         # Before the store: a victim that cannot be opened costs no stored run.
-        prepared.victims = open_victims(prepared.experiment.victim, prepared.base, watcher.note)
-        run_prepared(
-            prepared, folder, lock=lock, fresh=fresh, retry_failed=retry_failed, watcher=watcher
-        )
+        with opened_victims(prepared, watcher.note):
+            run_prepared(
+                prepared, folder, lock=lock, fresh=fresh, retry_failed=retry_failed, watcher=watcher
+            )
+    finally:
+        lock.release()
+    return Run(folder)
+
+
+def run_folder(prepared: Prepared, out: str | Path | None) -> Path:
+    """The folder that a run goes to."""
+    return Path(out) if out is not None else Path("runs") / prepared.experiment.experiment.name
+
+
+@contextmanager
+def opened_victims(prepared: Prepared, note: Callable[[str], None]) -> Iterator[None]:
+    """Open all victims, which checks what only a back end knows, and close them again."""
+    prepared.victims = open_victims(prepared.experiment.victim, prepared.base, note)
+    try:
+        yield
     finally:
         for victim in prepared.victims:
             victim.backend.close()
-        lock.release()
-    return Run(folder)
 
 
 def run_prepared(
