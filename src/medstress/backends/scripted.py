@@ -125,7 +125,7 @@ class RuleBackend:
                     error=f"the reply {told!r} of {self.identity.name!r} is no option letter, and "
                     "this way of answering needs one, or scores"
                 )
-            rest = (1 - _SHARE) / (n - 1)
+            rest = (1 - _SHARE) / max(n - 1, 1)
             values = tuple(_SHARE if letter == told else rest for letter in LETTERS[:n])
         if len(values) != n or not sum(values):
             return Failure(
