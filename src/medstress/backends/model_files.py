@@ -163,6 +163,11 @@ def _gguf_files(gguf: Path, dtype: str) -> ModelFiles:
 
 def _folder_hash(folder: Path) -> str:
     """Hash the files of a model folder by name and content, leaving out what is not read."""
+    if not (folder / "config.json").is_file() and (folder / "adapter_config.json").is_file():
+        raise UsageError(
+            f"{folder} is a peft adapter and no whole model; give the model it was trained on as "
+            "model, and this folder as adapter = ..."
+        )
     if not (folder / "config.json").is_file():
         raise UsageError(f"{folder} holds no config.json, so it is not a transformers model")
     weights: list[Path] = []
