@@ -291,8 +291,9 @@ def test_a_key_that_the_back_end_would_not_read_is_refused(
 
 
 def test_texts_are_refused_for_llama_cpp_before_the_run() -> None:
-    with pytest.raises(UsageError, match="llama.cpp gives no log probabilities of a prompt"):
-        task(frozenset({"score", "generate"}), backend="llama_cpp", answer_by="text")
+    table = VictimTable(backend="llama_cpp", answer_by="text", prompt="cloze")
+    with pytest.raises(UsageError, match=r"llama\.cpp gives no log probabilities of a prompt"):
+        task_of(table, Path(), MODEL, "v")
 
 
 def test_parameters_that_are_not_given_are_those_the_back_end_counted() -> None:
