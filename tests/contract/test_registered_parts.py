@@ -63,8 +63,8 @@ ATTACKS: dict[str, list[Any]] = {
         DiscreteZoo(choices="as_released", budget=20),
     ],
 }
-NEED_MODELS = {"transformers"}
-"""Back ends checked in tests/models, with the real ones."""
+NEED_MODELS = {"transformers", "llama_cpp", "vllm"}
+"""Back ends checked in tests/models with real models, and in tests/unit/backends with tiny ones."""
 
 
 def test_every_registered_attack_is_checked_with_every_sampler() -> None:

@@ -134,13 +134,23 @@ class EntitiesTable(Table):
         return self
 
 
+_SHIPPED = ("transformers", "llama_cpp", "vllm", "openai", "python", "mock")
+_READERS = {
+    "device_map": ("transformers",),
+    "load_in_4bit": ("transformers",),
+    "adapter": ("transformers",),
+    "context_tokens": ("llama_cpp", "vllm"),
+}
+"""Which back ends read a key."""
+
+
 class VictimTable(Table):
     """`[[victim]]`."""
 
     name: str | None = None
     """Name in results; default: the model or target."""
     backend: NonEmpty
-    """`transformers`, `openai`, `python`, `mock`, or a plug-in's."""
+    """`transformers`, `llama_cpp`, `vllm`, `openai`, `python`, `mock`, or a plug-in's."""
     model: str | None = None
     """A path, a hub id, `smollm2`, or the name the server knows."""
     answer_by: Literal["letter", "text", "generate", "head"] | None = None
@@ -165,6 +175,16 @@ class VictimTable(Table):
     """Arithmetic of local models."""
     device: NonEmpty = "auto"
     """`auto`, `cpu`, `cuda`, `cuda:1`."""
+    device_map: (
+        Literal["auto", "balanced", "balanced_low_0", "sequential"] | dict[str, str | int] | None
+    ) = None
+    """transformers: a model spread over devices; `auto`, or a table of parts and devices."""
+    load_in_4bit: bool = False
+    """transformers: linear layers packed into 4 bits by bitsandbytes."""
+    adapter: NonEmpty | None = None
+    """transformers: a peft adapter, a folder or a hub id."""
+    context_tokens: Count | None = None
+    """llama_cpp, vllm: the longest prompt with its answer; default: the model's, at most 8192."""
     batch_size: Count | None = None
     """Calls handed over at once; default: the back end's."""
     target: str | None = None
@@ -201,6 +221,17 @@ class VictimTable(Table):
     `instructed`, or tables such as `{name = "majority", k = 5}`."""
     use: bool = True
     """False switches the entry off."""
+
+    @model_validator(mode="after")
+    def _keys_of_others(self) -> VictimTable:
+        """Refuse what a shipped back end would not read; plug-ins may read anything."""
+        for key, readers in _READERS.items():
+            if self.backend not in readers and self.backend in _SHIPPED and getattr(self, key):
+                raise ValueError(
+                    f"{key} is for backend = {' or '.join(map(repr, readers))}, not "
+                    f"{self.backend!r}"
+                )
+        return self
 
     @field_validator("wrap", mode="before")
     @classmethod

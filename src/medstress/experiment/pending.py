@@ -13,8 +13,6 @@ ONLY: dict[tuple[str, str], tuple[Any, ...]] = {
 
 WORDS: dict[tuple[str, str], tuple[str, ...]] = {
     ("victim", "backend"): (
-        "llama_cpp",
-        "vllm",
         "spacy",
         "sentence_transformers",
     ),
