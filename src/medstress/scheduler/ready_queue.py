@@ -28,8 +28,8 @@ from medstress.scheduler.trial import VICTIM, Trial
 WINDOW = 64
 MAX_FAILING_BATCHES = 3
 EXCHANGES_HELD = 32
-"""Exchanges of one trial that wait to be written together: a page holds that many, and the trials
-of a window, written a row each in turn, would dirty a page a row."""
+"""Exchanges of one trial that wait to be written together: a page holds a few dozen, and trials
+that take turns, a row each, would dirty a page a row."""
 
 
 class Scheduler:
