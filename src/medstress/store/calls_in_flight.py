@@ -29,7 +29,7 @@ class CallsInFlight:
             for key, trial in orjson.loads(calls)
         ]
         known = find([key for key, _ in left])
-        lost = [call for call in left if call[0] not in known]
+        lost = sorted(call for call in left if call[0] not in known)
         db.execute("BEGIN")
         db.executemany("INSERT INTO interrupted VALUES (?, ?)", lost)
         db.execute("DELETE FROM dispatched")
