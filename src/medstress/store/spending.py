@@ -10,7 +10,7 @@ _SPENDING = f"""
 SELECT COALESCE(o.role, '{VICTIM}'), a.victim, COUNT(*), TOTAL(s.tokens_in), TOTAL(s.tokens_out),
        TOTAL(s.seconds)
 FROM answers s JOIN trials t ON t.id = s.trial JOIN arms a ON a.id = t.arm
-LEFT JOIN (SELECT DISTINCT key, role FROM exchanges WHERE role != '{VICTIM}') o ON o.key = s.key
+LEFT JOIN (SELECT DISTINCT key, role FROM calls WHERE role != '{VICTIM}') o ON o.key = s.key
 GROUP BY 1, 2 ORDER BY 1, 2
 """
 
