@@ -256,7 +256,8 @@ class RunReader:
             "  ROW_NUMBER() OVER (PARTITION BY key ORDER BY trial, seq) AS n "
             "  FROM calls WHERE error IS NULL) e JOIN answers s ON s.key = e.key "
             "JOIN trials t ON t.id = e.trial JOIN arms a ON a.id = t.arm "
-            f"WHERE e.n = 1 AND s.trial != {FROM_CACHE} AND (t.verdict IS NULL OR t.verdict NOT IN {_INQUIRIES}) "
+            f"WHERE e.n = 1 AND s.trial != {FROM_CACHE} "
+            f"AND (t.verdict IS NULL OR t.verdict NOT IN {_INQUIRIES}) "
             "GROUP BY a.id, e.role ORDER BY a.id, e.role"
         )
         found: dict[tuple[str, str, str, str, int | None], dict[str, dict[str, int]]] = {}
