@@ -42,6 +42,13 @@ BACKENDS = {
     "python": Entry(
         "medstress.backends.python:open_backend", "a function of yours: module:function or file.py"
     ),
+    "spacy": Entry(
+        "medstress.backends.spacy:open_backend", "a spaCy pipeline, for entities; extra: spacy"
+    ),
+    "sentence_transformers": Entry(
+        "medstress.experiment.sentence_encoders:open_backend",
+        "bi-encoders (cosine of sentence vectors) and cross-encoders, for sentence pairs",
+    ),
     "mock": Entry(
         "medstress.backends.mock:open_backend", "an instant victim that hashes its prompt"
     ),

@@ -16,8 +16,6 @@ WORDS: dict[tuple[str, str], tuple[str, ...]] = {
         "llama_cpp",
         "vllm",
         "scripted",
-        "spacy",
-        "sentence_transformers",
     ),
     ("dataset", "name"): ("bc5cdr", "biosses", "iob", "pubtator", "pairs", "hub"),
     ("attack", "name"): (

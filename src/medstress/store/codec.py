@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from medstress.calls import Answer, Chosen, Generated, Scored
+from medstress.calls import Answer, Chosen, Compared, Generated, Scored, Tagged
 from medstress.errors import StoreError
 from medstress.items import Mention, Question
 from medstress.text import Edit
@@ -19,6 +19,10 @@ def encode_answer(answer: Answer) -> str:
         return _dump(["s", _plain(answer.log_probs), answer.n_tokens])
     if isinstance(answer, Generated):
         return _dump(["g", answer.text])
+    if isinstance(answer, Tagged):
+        return _dump(["t", answer.labels])
+    if isinstance(answer, Compared):
+        return _dump(["p", answer.score])
     return _dump(["c", answer.text, answer.answer, answer.scores])
 
 
@@ -34,6 +38,10 @@ def decode_answer(body: str, tokens_in: int, tokens_out: int) -> Answer:
         )
     if kind == "g":
         return Generated(text=parts[0], tokens_in=tokens_in, tokens_out=tokens_out)
+    if kind == "t":
+        return Tagged(labels=tuple(parts[0]), tokens_in=tokens_in, tokens_out=tokens_out)
+    if kind == "p":
+        return Compared(score=float(parts[0]), tokens_in=tokens_in, tokens_out=tokens_out)
     if kind == "c":
         scores = None if parts[2] is None else tuple(parts[2])
         return Chosen(
