@@ -16,15 +16,29 @@ Reference: Araujo, Carvallo, Aspillaga, Parra, "On adversarial examples for biom
 
 from __future__ import annotations
 
+from medstress.attacks.noise.abbreviation import Abbreviation
+from medstress.attacks.noise.case_noise import CaseNoise
+from medstress.attacks.noise.hyphen_noise import HyphenNoise
+from medstress.attacks.noise.keyboard_noise import KeyboardNoise
+from medstress.attacks.noise.non_entity_noise import NonEntityNoise
+from medstress.attacks.noise.ocr_noise import OcrNoise
 from medstress.attacks.noise.projection import apply_edits
 from medstress.attacks.noise.protocol import NoiseResources, Perturbation, Perturbed, TokenEdit
 from medstress.attacks.noise.swap_noise import SwapNoise
+from medstress.attacks.noise.synonym import Synonym
 
 __all__ = [
+    "Abbreviation",
+    "CaseNoise",
+    "HyphenNoise",
+    "KeyboardNoise",
     "NoiseResources",
+    "NonEntityNoise",
+    "OcrNoise",
     "Perturbation",
     "Perturbed",
     "SwapNoise",
+    "Synonym",
     "TokenEdit",
     "apply_edits",
 ]
