@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -65,3 +66,21 @@ def copy_case_as_released(replacement: str, original: str) -> str:
     ('Dna polymerase', 'dna')
     """
     return replacement.capitalize() if original[:1].isupper() else replacement.lower()
+
+
+_TOKEN = re.compile(r"[^\W_]+|[^\s]")
+
+
+def token_spans(text: str) -> list[tuple[int, int]]:
+    """Offsets of the tokens of a text: runs of letters and digits, and every other character
+    that is no white space on its own, which is how the published files of BC5CDR are tokenised.
+
+    >>> [text[a:b] for text in ["Parkinson's (2.5-mg)"] for a, b in token_spans(text)]
+    ['Parkinson', "'", 's', '(', '2', '.', '5', '-', 'mg', ')']
+    """
+    return [found.span() for found in _TOKEN.finditer(text)]
+
+
+def tokenise(text: str) -> tuple[str, ...]:
+    """The tokens of a text, by the rule of `token_spans`."""
+    return tuple(_TOKEN.findall(text))
