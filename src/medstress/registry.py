@@ -30,6 +30,35 @@ ATTACKS = {
         "the same, led by a gradient estimated from a few names (Berger et al., Xian et al.)",
     ),
 }
+_SENTENCES = "medstress.attacks.sentence_noise"
+ATTACKS |= {
+    "swap_noise": Entry(
+        f"{_SENTENCES}:SwapNoiseAttack",
+        "entities and pairs: two inner letters of a word change places (Araujo et al.)",
+    ),
+    "keyboard_noise": Entry(
+        f"{_SENTENCES}:KeyboardNoiseAttack",
+        "entities and pairs: a letter becomes its neighbour on a keyboard (Araujo et al.)",
+    ),
+    "synonym": Entry(
+        f"{_SENTENCES}:SynonymAttack",
+        "entities and pairs: another name of an entity, or a related one (Araujo et al.)",
+    ),
+    "case_noise": Entry(f"{_SENTENCES}:CaseNoiseAttack", "entities and pairs: words in other case"),
+    "hyphen_noise": Entry(
+        f"{_SENTENCES}:HyphenNoiseAttack", "entities and pairs: hyphens and spaces lost or put in"
+    ),
+    "ocr_noise": Entry(
+        f"{_SENTENCES}:OcrNoiseAttack", "entities and pairs: characters that look alike in a scan"
+    ),
+    "abbreviation": Entry(
+        f"{_SENTENCES}:AbbreviationAttack", "entities and pairs: abbreviated or spelt out"
+    ),
+    "non_entity_noise": Entry(
+        f"{_SENTENCES}:NonEntityNoiseAttack",
+        "control of a noise: as many words changed, none in an entity",
+    ),
+}
 BACKENDS = {
     "transformers": Entry(
         "medstress.backends.transformers:open_backend",

@@ -12,9 +12,9 @@ class Edit:
     """One replacement in one field of an item."""
 
     field: str
-    """An option letter, or `context`, `stem`."""
+    """An option letter, or `context`, `stem`; `tokens`; `text_a`, `text_b`."""
     start: int
-    """First character replaced, in the original field text."""
+    """First character replaced, in the original field text; of `tokens` the first token."""
     end: int
     """One past the last character replaced."""
     replacement: str

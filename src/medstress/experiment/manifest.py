@@ -155,12 +155,11 @@ def _group(part: GroupPart) -> dict[str, Any]:
 
 
 def _victim(victim: Victim) -> dict[str, Any]:
-    template = victim.task.template
     return {
         "model": victim.backend.identity.name,
         "model_hash": victim.backend.identity.hash,
         "task": victim.task.spec(),
-        "prompt": {"name": template.name, "source": template.source},
+        "prompt": victim.prompt,
     }
 
 

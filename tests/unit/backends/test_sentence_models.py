@@ -32,7 +32,7 @@ SENTENCES = [
     ("lisinopril-hydrochlorothiazide", "and", "warfarin", "(", "p", "<", "0.05", ")"),
     ("aspirin",),
     ("naïve", "patients", "with", "hypertension", "took", "☃", "vitamin", "K"),
-    tuple(
+    ("no", "interaction", "of", "warfarin", "with", "vitamin", "K", "was", "seen"),
         [
             "no",
             "interaction",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from medstress.attacks.noise.protocol import Perturbed, TokenEdit
+from medstress.candidates import project
 from medstress.sentences import OUTSIDE, TaggedText
 
 
@@ -23,21 +24,13 @@ def apply_edits(item: TaggedText, edits: Iterable[TokenEdit]) -> Perturbed:
     >>> apply_edits(item, [edit])[:2]
     (('no', 'acetylsalicylic', 'acid'), ('O', 'B-Chemical', 'I-Chemical'))
     """
-    tokens: list[str] = []
-    labels: list[str] = []
     applied = tuple(sorted(edits))
     position = 0
     for edit in applied:
         _check(item, edit, position)
-        first = item.labels[edit.start]
-        rest = OUTSIDE if first == OUTSIDE else f"I-{first[2:]}"
-        tokens += (*item.tokens[position : edit.start], *edit.replacement)
-        labels += item.labels[position : edit.start]
-        labels += (first, *(rest for _ in edit.replacement[1:]))
         position = edit.end
-    return Perturbed(
-        (*tokens, *item.tokens[position:]), (*labels, *item.labels[position:]), applied
-    )
+    tokens, labels = project(item, [(e.start, e.end, e.replacement) for e in applied])
+    return Perturbed(tokens, labels, applied)
 
 
 def same_unit(item: TaggedText, start: int, end: int) -> bool:
