@@ -88,6 +88,13 @@ DATASETS = {
     "parquet": Entry("medstress.datasets.rows:load_parquet", "your questions as parquet"),
     "medqa": Entry("medstress.datasets.medqa:load", "MedQA-USMLE, four options (Jin et al. 2021)"),
     "medmcqa": Entry("medstress.datasets.medmcqa:load", "MedMCQA (Pal et al. 2022)"),
+    "bc5cdr": Entry("medstress.datasets.bc5cdr:load", "BC5CDR, chemicals and diseases (NER)"),
+    "biosses": Entry("medstress.datasets.biosses:load", "BIOSSES, similarity of sentences"),
+    "iob": Entry("medstress.datasets.iob:load", "your tagged sentences in IOB or CoNLL files"),
+    "pubtator": Entry("medstress.datasets.pubtator:load", "your annotated PubTator abstracts"),
+    "bigbio": Entry("medstress.datasets.bigbio:load", "documents, tokens or pairs as BigBIO rows"),
+    "pairs": Entry("medstress.datasets.pairs:load", "your scored pairs of texts, TSV or JSONL"),
+    "hub": Entry("medstress.datasets.hub:load", "a data set of the Hugging Face hub"),
 }
 _NOISE = "medstress.attacks.noise"
 PERTURBATIONS = {

@@ -96,17 +96,26 @@ def load_datasets(
     )
     parts = []
     for table, label in zip(tables, labels, strict=True):
-        options = DatasetOptions(
-            path=_path(base, table.path),
-            annotations=_path(base, table.annotations),
-            split=table.split,
-            on_bad_row=table.on_bad_row,
-        )
-        loaded: Loaded = registry.load("datasets", table.name)(options)
+        loaded: Loaded = registry.load("datasets", table.name)(dataset_options(table, base))
         limits = [value for value in (table.limit, limit) if value is not None]
         drawn = draw(loaded.questions, min(limits, default=None), table.sample_seed)
         parts.append(DatasetPart(label=label, questions=drawn, loaded=loaded))
     return parts
+
+
+def dataset_options(table: DatasetTable, base: Path) -> DatasetOptions:
+    """What a source of items is given; relative paths start from `base`."""
+    return DatasetOptions(
+        path=_path(base, table.path),
+        annotations=_path(base, table.annotations),
+        split=table.split,
+        on_bad_row=table.on_bad_row,
+        hub=table.hub,
+        on_bad_labels=table.on_bad_labels,
+        types=table.types,
+        columns=table.columns or {},
+        scale=table.scale,
+    )
 
 
 def load_groups(
