@@ -196,6 +196,9 @@ class VictimTable(Table):
     """openai: never exceeded, repeated requests included."""
     tokens_per_minute: Count | None = None
     """openai: never exceeded, in and out together."""
+    structured: bool = True
+    """openai: where an attack wants JSON, make the server keep to its schema; false: only the
+    prompt asks for it."""
     shots: Annotated[int, Field(ge=0, le=100)] = 0
     """Answered examples before each prompt."""
     shots_from: str | None = None
