@@ -154,6 +154,19 @@ def candidate_of(item: Any, edits: tuple[Edit, ...] = ()) -> Edited:
     raise TypeError(f"expected a question, tagged text or sentence pair, got {type(item).__name__}")
 
 
+def replaced_text(item: Any, edit: Edit) -> str:
+    """What an edit replaces, as it stands in the original item."""
+    match item:
+        case Question():
+            return item.text_of(edit.field)[edit.start : edit.end]
+        case EntityUnit():
+            return " ".join(item.text.tokens[edit.start : edit.end])
+        case SentencePair():
+            text = item.text_a if edit.field == "text_a" else item.text_b
+            return text[edit.start : edit.end]
+    raise TypeError(f"expected an item, got {type(item).__name__}")
+
+
 def units_of(item: Any) -> tuple[Any, ...]:
     """What trials on an item are about: every gold entity of a tagged text, else the item."""
     if not isinstance(item, TaggedText):

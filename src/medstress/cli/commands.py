@@ -199,7 +199,9 @@ def _dry_run(args: argparse.Namespace) -> int:
 
 def _check_victims(prepared: Prepared, watcher: Watcher) -> None:
     """Open and close them: that checks what only a back end knows; nothing is asked."""
-    for victim in open_victims(prepared.experiment.victim, prepared.base, watcher.note):
+    for victim in open_victims(
+        prepared.experiment.victim, prepared.base, watcher.note, prepared.asked
+    ):
         victim.backend.close()
 
 

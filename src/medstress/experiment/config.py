@@ -183,6 +183,8 @@ class VictimTable(Table):
     """Calls handed over at once; default: the back end's."""
     target: str | None = None
     """python: `module:function` or `file.py:function`."""
+    labels: Annotated[dict[str, str], Field(min_length=1)] | None = None
+    """tagged texts: its types that the data call otherwise, such as `{CHEMICAL = "Chemical"}`."""
     version: str | None = None
     """python: stands for the function's source in the fingerprint; openai: tells apart what the
     model's name does not."""
@@ -323,8 +325,8 @@ class Experiment(Table):
     """Name, seeds, limits."""
     dataset: Annotated[tuple[DatasetTable, ...], Field(min_length=1)]
     """Where the questions come from."""
-    entities: Annotated[tuple[EntitiesTable, ...], Field(min_length=1)]
-    """Entity groups."""
+    entities: tuple[EntitiesTable, ...] = ()
+    """Entity groups; questions need one, sentences have none."""
     victim: tuple[VictimTable, ...] = ()
     """Models under attack; what asks none does without (`reading.NEEDS`)."""
     attack: tuple[AttackTable, ...] = ()

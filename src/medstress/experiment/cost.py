@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import product
 
-from medstress.attacks.protocol import Attack, Bounded, SearchOn, search_on
-from medstress.experiment.parts import GroupPart, undefined_names, victim_labels
+from medstress.attacks.protocol import QUESTIONS, Attack, Bounded, SearchOn, search_on
+from medstress.experiment.parts import GroupPart, victim_labels
 from medstress.experiment.prepared import Prepared
+from medstress.experiment.sentence_cost import sentence_cost
 from medstress.items import Candidate, Question
 from medstress.tasks.multiple_choice import listing
 from medstress.tasks.templates import load_template
@@ -23,6 +24,9 @@ def estimate(prepared: Prepared) -> Iterator[str]:
     attack using its whole budget, and every last query a success that is checked again; where
     the search goes on after an invalid success, two successes are checked.
     """
+    if prepared.asked.kind != QUESTIONS:
+        yield from sentence_cost(prepared)
+        return
     settings = prepared.experiment.experiment
     n_victims = len(prepared.experiment.victim)
     seeds = {
@@ -33,7 +37,7 @@ def estimate(prepared: Prepared) -> Iterator[str]:
     baseline, perturbed, checks, trials, searches, characters = 0, 0, 0, 0, 0, 0
     for dataset in prepared.datasets:
         asked: set[str] = set()
-        for group, part in product(prepared.groups, prepared.attacks):
+        for group, part in product(prepared.question_groups, prepared.attacks):
             for item in prepared.items(dataset, group):
                 if part.attack.obstacle(item, group.resources) is not None:
                     continue
@@ -60,8 +64,7 @@ def estimate(prepared: Prepared) -> Iterator[str]:
     if carried or universal:
         yield _counts("[analysis]: ", n_victims, {"transfer": carried, "universality": universal})
     yield from _calls_and_tokens(prepared, total // n_victims, characters)
-    told = (undefined_names(group.label, group.perturbations) for group in prepared.groups)
-    yield from filter(None, told)
+    yield from filter(None, (group.remark for group in prepared.groups))
     yield "money and time: unknown (no price or measured speed of these victims)"
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from medstress.attacks.protocol import QUESTIONS
 from medstress.errors import StoreError, UsageError
 from medstress.experiment import manifest as manifests
 from medstress.experiment.after import finish
@@ -30,7 +31,13 @@ from medstress.experiment.reading import (
     read_experiment,
     require_tables,
 )
-from medstress.experiment.recognising import recognise_mentions
+from medstress.experiment.recognising import GIVEN, recognise_mentions
+from medstress.experiment.sentence_groups import (
+    SentenceGroupPart,
+    asked_of,
+    check_kind,
+    sentence_resources,
+)
 from medstress.experiment.similarity import prompt_encoder
 from medstress.experiment.sources import find_source
 from medstress.hashing import content_hash
@@ -158,6 +165,19 @@ def prepare(
     prompt_encoder(checked.analysis, base)  # refused now, not after the last query
     watcher.note("data")
     loaded = load_datasets(checked.dataset, base, limit)
+    asked = asked_of(loaded)
+    check_kind(checked, attacks, asked)
+    if asked.kind != QUESTIONS:
+        return Prepared(
+            experiment=checked,
+            given={"experiment": given, "overrides": list(overrides)},
+            base=base,
+            datasets=loaded,
+            groups=[SentenceGroupPart(resources=sentence_resources(attacks, loaded, base))],
+            attacks=attacks,
+            recognisers=[GIVEN],
+            asked=asked,
+        )
     recognised = recognise_mentions(checked.entities, base, loaded, watcher.note)
     datasets = recognised.datasets
     groups = load_groups(checked.entities, base, datasets, watcher.note, watcher.vectors)
@@ -245,7 +265,9 @@ def run(
     lock = lock_folder(folder)
     try:
         # Before the store: a victim that cannot be opened costs no stored run.
-        prepared.victims = open_victims(prepared.experiment.victim, prepared.base, watcher.note)
+        prepared.victims = open_victims(
+            prepared.experiment.victim, prepared.base, watcher.note, prepared.asked
+        )
         run_prepared(
             prepared, folder, lock=lock, fresh=fresh, retry_failed=retry_failed, watcher=watcher
         )

@@ -8,8 +8,10 @@ from typing import Any
 import orjson
 
 from medstress.calls import Answer, Chosen, Compared, Generated, Scored, Tagged
+from medstress.candidates import EntityUnit
 from medstress.errors import StoreError
 from medstress.items import Mention, Question
+from medstress.sentences import SentencePair, TaggedText
 from medstress.text import Edit
 
 
@@ -69,8 +71,33 @@ def decode_edits(text: str) -> tuple[Edit, ...]:
     )
 
 
-def encode_item(item: Question) -> str:
-    """A question as JSON."""
+def encode_item(item: Any) -> str:
+    """An item as JSON; of an entity its sentence."""
+    if isinstance(item, EntityUnit):
+        item = item.text
+    if isinstance(item, TaggedText):
+        return _dump(
+            {
+                "kind": "tagged_text",
+                "id": item.id,
+                "tokens": item.tokens,
+                "labels": item.labels,
+                "metadata": dict(item.metadata),
+            }
+        )
+    if isinstance(item, SentencePair):
+        return _dump(
+            {
+                "kind": "sentence_pair",
+                "id": item.id,
+                "text_a": item.text_a,
+                "text_b": item.text_b,
+                "score": item.score,
+                "low": item.low,
+                "high": item.high,
+                "metadata": dict(item.metadata),
+            }
+        )
     return _dump(
         {
             "id": item.id,
@@ -84,9 +111,15 @@ def encode_item(item: Question) -> str:
     )
 
 
-def decode_item(text: str) -> Question:
+def decode_item(text: str) -> Any:
     """The inverse of `encode_item`."""
     row: dict[str, Any] = orjson.loads(text)
+    match row.pop("kind", "question"):
+        case "tagged_text":
+            tokens, labels = tuple(row.pop("tokens")), tuple(row.pop("labels"))
+            return TaggedText(tokens=tokens, labels=labels, **row)
+        case "sentence_pair":
+            return SentencePair(**row)
     mentions = tuple(Mention(field=f, start=s, end=e, type=t) for f, s, e, t in row["mentions"])
     return Question(
         id=row["id"],

@@ -16,7 +16,7 @@ from filelock import FileLock, Timeout
 from medstress.calls import Answer
 from medstress.errors import StoreError
 from medstress.hashing import canonical_json
-from medstress.items import Question
+from medstress.items import Item
 from medstress.store.codec import decode_answer, encode_answer, encode_item
 
 FILE = "run.sqlite"
@@ -150,7 +150,7 @@ class RunStore:
         with _translated(self.folder):
             self._db.executemany("INSERT OR REPLACE INTO manifest VALUES (?, ?)", rows)
 
-    def item_id(self, dataset: str, item: Question) -> int:
+    def item_id(self, dataset: str, item: Item) -> int:
         """The row of an item, written on first sight."""
         row = self._db.execute(
             "SELECT id FROM items WHERE dataset = ? AND item_id = ?", (dataset, item.id)
