@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +40,23 @@ def apply_edits(text: str, edits: Iterable[Edit]) -> str:
         position = edit.end
     pieces.append(text[position:])
     return "".join(pieces)
+
+
+def written(tokens: Sequence[str]) -> str:
+    """Tokens as a text: hyphens and apostrophes close up, and so does punctuation.
+
+    >>> written(tokenise("alpha-methyldopa for Parkinson's disease (3 mg)."))
+    "alpha-methyldopa for Parkinson's disease (3 mg)."
+    """
+    text = tokens[0] if tokens else ""
+    for before, token in pairwise(tokens):
+        tight = before in _TIGHT_AFTER or token in _TIGHT_BEFORE
+        text += token if tight else f" {token}"
+    return text
+
+
+_TIGHT_AFTER = frozenset("-'’/([{")
+_TIGHT_BEFORE = frozenset("-'’/)]},.;:%")
 
 
 def copy_case(replacement: str, original: str) -> str:

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from medstress.attacks.noise.protocol import NoiseResources, Perturbation
 from medstress.errors import UsageError, did_you_mean
 from medstress.items import Candidate, Question
 from medstress.sentences import OUTSIDE, SentencePair, TaggedText
-from medstress.text import Edit, apply_edits, token_spans
+from medstress.text import Edit, apply_edits, token_spans, written
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -54,7 +53,7 @@ def perturb_text(
             field=field,
             start=spans[edit.start][0],
             end=spans[edit.end - 1][1],
-            replacement=_written(edit.replacement),
+            replacement=written(edit.replacement),
         )
         for edit in perturbation.perturb(item, rng, resources).edits
     )
@@ -127,16 +126,3 @@ def labels_of(spans: Sequence[tuple[int, int]], mentions: Iterable[Marked]) -> t
             for n in touched:
                 labels[n] = f"{'B' if n == touched[0] else 'I'}-{type_}"
     return tuple(labels)
-
-
-def _written(tokens: Sequence[str]) -> str:
-    """Tokens as a text: hyphens and apostrophes close up, and so do brackets on their inside."""
-    text = tokens[0]
-    for before, token in pairwise(tokens):
-        tight = before in _TIGHT_AFTER or token in _TIGHT_BEFORE
-        text += token if tight else f" {token}"
-    return text
-
-
-_TIGHT_AFTER = frozenset("-'’/([{")
-_TIGHT_BEFORE = frozenset("-'’/)]},.;:%")
