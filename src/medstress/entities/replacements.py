@@ -80,11 +80,13 @@ def strict_names(mentions: Mapping[str, str], source: str, base: Path) -> Replac
     return _table(mentions, source, base, lambda _, names: names)
 
 
-def abbreviations(mentions: Iterable[str], source: str, base: Path, direction: str) -> Replacements:
+def abbreviations(
+    mentions: Mapping[str, str], source: str, base: Path, direction: str
+) -> Replacements:
     """Short forms of long names, in capitals, and long forms of short ones, in lower case.
 
     Args:
-        mentions: tokens joined by spaces, in lower case.
+        mentions: tokens joined by spaces, in lower case -> type.
         source: as for `load_synonyms`.
         base: folder that a relative path starts from.
         direction: `expand`, `contract` or `both`.

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from medstress.attacks.noise.texts import perturb_pair, perturb_question
-from medstress.attacks.protocol import PAIRS, QUESTIONS, TAGGED
+from medstress.attacks.protocol import QUESTIONS, TAGGED
 from medstress.attacks.sentence_attack import SentenceAttack
 from medstress.errors import UsageError
 from medstress.experiment.config import Experiment
