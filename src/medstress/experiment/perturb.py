@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from medstress.attacks.noise.texts import perturb_pair, perturb_question
-from medstress.attacks.protocol import QUESTIONS, TAGGED
+from medstress.attacks.protocol import QUESTIONS
 from medstress.attacks.sentence_attack import SentenceAttack
 from medstress.errors import UsageError
 from medstress.experiment.config import Experiment
@@ -32,6 +32,7 @@ from medstress.outcomes import Outcome, Prediction
 from medstress.queries import Ask
 from medstress.resources import Resources
 from medstress.seeding import rng_for
+from medstress.sentences import TaggedText
 
 NEEDS = ("experiment", "dataset", "attack")
 """No victim: nothing is asked. Substitutions need entity groups as well."""
@@ -137,7 +138,7 @@ def _sentence_rows(
             arm = Arm(dataset=dataset.label, attack=part.label, seed=seed)
             # The stream of a run's trials, so that a run asks exactly what is written here.
             rng = rng_for(seed or 0, f"{attack.stream}/{GROUP}", dataset.label, item.id)
-            if asked_of([dataset]).kind == TAGGED:
+            if isinstance(item, TaggedText):
                 yield tagged_row(item, attack.perturb(item, rng, resources), arm)
             else:
                 yield pair_row(*perturb_pair(item, attack, rng, resources, attack.side), arm)
