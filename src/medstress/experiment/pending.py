@@ -17,19 +17,14 @@ WORDS: dict[tuple[str, str], tuple[str, ...]] = {
         "vllm",
         "scripted",
     ),
-    ("dataset", "name"): ("bc5cdr", "biosses", "iob", "pubtator", "pairs", "hub"),
     ("attack", "name"): (
         "medfuzz",
-        "swap_noise",
-        "keyboard_noise",
-        "synonym",
         "repeat",
         "no_op",
         "same_type",
         "paraphrase",
         "neutral_insertion",
         "option_shuffle",
-        "non_entity_noise",
         "option_order",
         "none_of_the_others",
         "options_only",
@@ -44,7 +39,6 @@ WORDS: dict[tuple[str, str], tuple[str, ...]] = {
 
 KEYS: dict[str, tuple[str, ...]] = {
     "experiment": ("max_usd",),
-    "dataset": ("hub",),
     "victim": (
         "price_in",
         "price_out",
