@@ -198,7 +198,8 @@ def test_what_is_not_built_yet_is_refused(
             '"entity_substitution"',
             '"entity_substitutoin"',
             "line 12: unknown attack 'entity_substitutoin'; did you mean 'entity_substitution'? "
-            "(installed: discrete_zoo, entity_substitution)",
+            "(installed: abbreviation, case_noise, discrete_zoo, entity_substitution, "
+            "hyphen_noise, keyboard_noise, non_entity_noise, ocr_noise, swap_noise, synonym)",
         ),
         ("[0, 1]", "[0, 1, 0]", "line 3: seeds = [0, 1, 0]: value error, seeds repeat"),
         ("[0, 1]", '[0, "1"]', "line 3: seeds = '1': input should be a valid integer"),
