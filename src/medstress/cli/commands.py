@@ -222,6 +222,7 @@ def _check_victims(prepared: Prepared, watcher: Watcher) -> None:
 
 def _show(finished: Run) -> int:
     """Print warnings and the table; 1 where more trials failed than the experiment allows."""
+    from medstress.metrics.sentence_table import score_table
     from medstress.metrics.table import summary_table
     from medstress.metrics.tuning_table import tuning_lines
 
@@ -230,6 +231,9 @@ def _show(finished: Run) -> int:
         print(f"! {warning}")
     table = summary_table(summary)
     print_table(table.headers, table.rows)
+    scores = score_table(summary)
+    if scores is not None:
+        print_table(scores.headers, scores.rows)
     for line in tuning_lines(summary["tuning"]) if "tuning" in summary else ():
         print(line)
     settings = finished.manifest()["config"]["experiment"]

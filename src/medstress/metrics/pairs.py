@@ -128,12 +128,14 @@ def sampler_tests(trials: Iterable[TrialRow]) -> list[dict[str, Any]]:
     ]
 
 
-def _by_item(trials: Iterable[TrialRow]) -> Mapping[str, Mapping[int | None, TrialRow]]:
-    """Return the first repeat of each item's eligible trials, by seed."""
-    found: dict[str, dict[int | None, TrialRow]] = defaultdict(dict)
+def _by_item(
+    trials: Iterable[TrialRow],
+) -> Mapping[tuple[str, str], Mapping[int | None, TrialRow]]:
+    """Return the first repeat of each item's (or entity's) eligible trials, by seed."""
+    found: dict[tuple[str, str], dict[int | None, TrialRow]] = defaultdict(dict)
     for trial in sorted(trials, key=lambda row: row.repeat):
         if is_eligible(trial):
-            found[trial.item_id].setdefault(trial.seed, trial)
+            found[trial.item_id, trial.unit].setdefault(trial.seed, trial)
     return found
 
 

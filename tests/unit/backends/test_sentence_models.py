@@ -33,21 +33,6 @@ SENTENCES = [
     ("aspirin",),
     ("naïve", "patients", "with", "hypertension", "took", "☃", "vitamin", "K"),
     ("no", "interaction", "of", "warfarin", "with", "vitamin", "K", "was", "seen"),
-        [
-            "no",
-            "interaction",
-            "of",
-            "warfarin",
-            "with",
-            "vitamin",
-            "K",
-            "was",
-            "seen",
-            "in",
-            "acute",
-            "gout",
-        ]
-    ),
 ]
 SMALL = {
     "hidden_size": 32,
