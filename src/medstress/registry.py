@@ -96,38 +96,7 @@ DATASETS = {
     "pairs": Entry("medstress.datasets.pairs:load", "your scored pairs of texts, TSV or JSONL"),
     "hub": Entry("medstress.datasets.hub:load", "a data set of the Hugging Face hub"),
 }
-_NOISE = "medstress.attacks.noise"
-PERTURBATIONS = {
-    "swap_noise": Entry(
-        f"{_NOISE}.swap_noise:SwapNoise", "two inner letters of a word change places"
-    ),
-    "keyboard_noise": Entry(
-        f"{_NOISE}.keyboard_noise:KeyboardNoise", "a letter becomes its neighbour on a US keyboard"
-    ),
-    "synonym": Entry(
-        f"{_NOISE}.synonym:Synonym", "entities by another name of theirs, or a related one"
-    ),
-    "case_noise": Entry(
-        f"{_NOISE}.case_noise:CaseNoise", "words in capitals, lower case, or one letter's slip"
-    ),
-    "hyphen_noise": Entry(
-        f"{_NOISE}.hyphen_noise:HyphenNoise", "hyphens and spaces lost, put in, or in a word"
-    ),
-    "ocr_noise": Entry(f"{_NOISE}.ocr_noise:OcrNoise", "characters that look alike in a scan"),
-    "abbreviation": Entry(
-        f"{_NOISE}.abbreviation:Abbreviation", "entities abbreviated or spelt out, where known"
-    ),
-    "non_entity_noise": Entry(
-        f"{_NOISE}.non_entity_noise:NonEntityNoise",
-        "control of a noise: as many words changed, none in an entity",
-    ),
-}
-KINDS = {
-    "perturbations": PERTURBATIONS,
-    "attacks": ATTACKS,
-    "backends": BACKENDS,
-    "datasets": DATASETS,
-}
+KINDS = {"attacks": ATTACKS, "backends": BACKENDS, "datasets": DATASETS}
 
 
 def installed(kind: str) -> dict[str, Entry]:

@@ -17,6 +17,7 @@ COMMANDS = (
     "figures",
     "export",
     "annotate",
+    "perturb",
     "list",
     "recipe",
     "doctor",

@@ -159,6 +159,21 @@ def annotate_cli(args: argparse.Namespace) -> int:
     return 0
 
 
+def perturb_cli(args: argparse.Namespace) -> int:
+    """`medstress perturb`."""
+    from medstress.experiment.perturb import perturb
+
+    _check_limit(args)
+    with display(quiet=args.quiet) as watcher:
+        told = perturb(
+            Path(args.experiment), args.to, limit=args.limit, overrides=args.set, watcher=watcher
+        )
+    for note in told.notes:
+        print(f"! {note}")
+    print(f"{told.n_rows} rows, {told.n_changed} changed by {told.n_edits} edits: {args.to}")
+    return 0
+
+
 def list_cli(args: argparse.Namespace) -> int:
     """`medstress list`."""
     from medstress.cli.listing import listing

@@ -38,15 +38,24 @@ class ConceptNames:
                 known.append(concept)
             self._names.setdefault(concept, []).append(name)
 
-    def others(self, mention: str) -> list[str]:
+    def others(self, mention: str, kind: str = "") -> list[str]:
         """Names of the mention's concepts that are not the mention written differently.
+
+        Args:
+            mention: a name.
+            kind: how identifiers of concepts begin that count.
 
         >>> rows = [("1", "Aspirin"), ("1", "acetylsalicylic acid"), ("2", "Ibuprofen")]
         >>> ConceptNames(rows).others("aspirins")
         ['acetylsalicylic acid']
         """
         own = _folded(mention)
-        names = [name for concept in self._concepts.get(own, ()) for name in self._names[concept]]
+        names = [
+            name
+            for concept in self._concepts.get(own, ())
+            if concept.startswith(kind)
+            for name in self._names[concept]
+        ]
         distinct = {_folded(name): name for name in reversed(names)}
         return [
             name
@@ -55,11 +64,13 @@ class ConceptNames:
         ]
 
 
-def strict_names(mentions: Iterable[str], source: str, base: Path) -> Replacements:
+def strict_names(mentions: Mapping[str, str], source: str, base: Path) -> Replacements:
     """Other names of the same concept, in lower case and tokenised.
 
+    Of the shipped tables, chemicals are looked up among drugs and diseases among diseases.
+
     Args:
-        mentions: tokens joined by spaces, in lower case.
+        mentions: tokens joined by spaces, in lower case -> type.
         source: as for `load_synonyms`.
         base: folder that a relative path starts from.
 
@@ -69,11 +80,13 @@ def strict_names(mentions: Iterable[str], source: str, base: Path) -> Replacemen
     return _table(mentions, source, base, lambda _, names: names)
 
 
-def abbreviations(mentions: Iterable[str], source: str, base: Path, direction: str) -> Replacements:
+def abbreviations(
+    mentions: Mapping[str, str], source: str, base: Path, direction: str
+) -> Replacements:
     """Short forms of long names, in capitals, and long forms of short ones, in lower case.
 
     Args:
-        mentions: tokens joined by spaces, in lower case.
+        mentions: tokens joined by spaces, in lower case -> type.
         source: as for `load_synonyms`.
         base: folder that a relative path starts from.
         direction: `expand`, `contract` or `both`.
@@ -135,13 +148,17 @@ def vocabulary_of_type(type_: str) -> str:
     >>> vocabulary_of_type("Chemical")
     'drugs'
     """
-    for beginning, vocabulary in BUILT_IN.items():
-        if type_.lower().startswith(beginning):
-            return vocabulary
+    if known := _built_in(type_):
+        return known
     raise UsageError(
         f"synonym: no built-in vocabulary holds names of the type {type_!r}; give vocabulary = "
         "'drugs', 'diseases' or a file"
     )
+
+
+def _built_in(type_: str) -> str | None:
+    begins = (known for start, known in BUILT_IN.items() if type_.lower().startswith(start))
+    return next(begins, None)
 
 
 def _nearest(
@@ -165,7 +182,7 @@ def _nearest(
 
 
 def _table(
-    mentions: Iterable[str],
+    mentions: Mapping[str, str],
     source: str,
     base: Path,
     chosen: Callable[[str, Sequence[str]], Sequence[str]],
@@ -173,10 +190,13 @@ def _table(
     lower: bool = True,
 ) -> Replacements:
     readable = {mention: written(mention.split()) for mention in mentions}
-    known = _known(source, base, frozenset(readable.values()))
+    # A plural would otherwise not be needed of a file that lists the singular.
+    needed = {name for read in readable.values() for name in (read, read.removesuffix("s"))}
+    known = _known(source, base, frozenset(needed))
     table: Replacements = {}
     for mention, read in readable.items():
-        if names := chosen(read, known.others(read)):
+        kind = _built_in(mentions[mention]) if source == "default" else None
+        if names := chosen(read, known.others(read, f"{kind}:" if kind else "")):
             tokens = (_lowered(name) if lower else tokenise(name) for name in names)
             table[mention] = tuple(dict.fromkeys(tokens))
     return table

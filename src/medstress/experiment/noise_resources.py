@@ -52,6 +52,7 @@ def noise_resources(
 
 
 def _names(kind: Synonym | Abbreviation, tagged: Sequence[Tagged], base: Path) -> Replacements:
+    from medstress.entities.definitions import defined_abbreviations
     from medstress.entities.replacements import abbreviations, related_names, strict_names
 
     types = {
@@ -60,7 +61,9 @@ def _names(kind: Synonym | Abbreviation, tagged: Sequence[Tagged], base: Path) -
         for entity in reversed(entities_of(labels))
     }
     if isinstance(kind, Abbreviation):
-        return abbreviations(types, kind.synonyms, base, kind.direction)
+        listed = abbreviations(types, kind.synonyms, base, kind.direction)
+        # What the corpus says itself comes first.
+        return listed | defined_abbreviations(tagged, kind.direction)
     if kind.mode == "related":
         return related_names(types, kind.vocabulary, kind.embedding, base)
     return strict_names(types, kind.synonyms, base)

@@ -128,7 +128,7 @@ def sampler_tests(trials: Iterable[TrialRow]) -> list[dict[str, Any]]:
 
 
 def _by_item(trials: Iterable[TrialRow]) -> Outcomes:
-    """Return the outcome of the first repeat of each item's (or entity's) eligible trials, by seed."""
+    """Return the outcome of each item's (or entity's) first eligible repeat, by seed."""
     found: dict[tuple[str, str], dict[int | None, bool]] = defaultdict(dict)
     for trial in sorted(trials, key=lambda row: row.repeat):
         if is_eligible(trial):

@@ -18,11 +18,12 @@ Direction: TypeAlias = Literal["both", "expand", "contract"]
 
 @dataclass(frozen=True, kw_only=True)
 class Abbreviation:
-    """Write "MI" for "myocardial infarction" and the other way round, where a table knows both.
+    """Write "MI" for "myocardial infarction" and the other way round, where both are known.
 
-    Two names of one concept are taken for an abbreviation and what it stands for where the first
-    is made of the first one or two letters of the other's words. Short forms are put in in
-    capitals, long ones in lower case.
+    Known is what the corpus defines, "myocardial infarction (MI)" with both as gold entities, and
+    else two names of one concept in a table, where one is made of the first one or two letters of
+    the other's words. Short forms are put in in capitals, or as the corpus writes them, long ones
+    in lower case.
     """
 
     direction: Direction = "both"

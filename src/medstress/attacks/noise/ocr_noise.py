@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar
 
 from medstress.attacks.noise.word_noise import Draws, WordNoise
@@ -33,6 +34,10 @@ _ALIKE = (
 )
 CONFUSIONS = (*_ALIKE, *((b, a) for a, b in _ALIKE))
 """(in the text, as read), in both directions."""
+_BY_FIRST = {
+    first: tuple(pair for pair in CONFUSIONS if pair[0][0] == first)
+    for first in {seen[0] for seen, _ in CONFUSIONS}
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,15 +61,16 @@ class OcrNoise(WordNoise):
         return word
 
 
-def confusions_in(word: str) -> list[tuple[int, str, str]]:
+@lru_cache(maxsize=1 << 16)
+def confusions_in(word: str) -> tuple[tuple[int, str, str], ...]:
     """(place, characters there, as read) for everything that can be misread, by place.
 
     >>> confusions_in("turn")
-    [(0, 't', 'f'), (1, 'u', 'n'), (2, 'rn', 'm'), (3, 'n', 'u')]
+    ((0, 't', 'f'), (1, 'u', 'n'), (2, 'rn', 'm'), (3, 'n', 'u'))
     """
-    return [
+    return tuple(
         (i, seen, read)
         for i in range(len(word))
-        for seen, read in CONFUSIONS
+        for seen, read in _BY_FIRST.get(word[i], ())
         if word.startswith(seen, i)
-    ]
+    )
