@@ -16,7 +16,7 @@ from medstress.items import Edited, Question
 from medstress.outcomes import Outcome, Verdict
 from medstress.rows import TrialRow
 from medstress.sentences import SentencePair
-from medstress.store.codec import decode_edits
+from medstress.store.codec import edits_of
 from medstress.store.reader import RunReader, StoredTrial
 from medstress.tasks.entity_tagging import EntityTagging
 from medstress.tasks.similarity import Similarity
@@ -32,6 +32,7 @@ class Prompts:
         self._tasks: dict[str, AnyTask] = {}
         for label, victim in manifest["victims"].items():
             self._tasks[label] = _task(victim["task"], victim["prompt"])
+        self._clean: dict[tuple[str, int], str] = {}
 
     def call(self, victim: str, candidate: Edited, number: int) -> Call:
         """The number-th call of a query about a candidate."""
@@ -52,6 +53,12 @@ class Prompts:
     def listing(self, victim: str, candidate: Edited) -> str:
         """The prompt with the options listed."""
         return self._tasks[victim].listing(candidate)
+
+    def clean(self, victim: str, row: int, item: Any) -> str:
+        """The same of an unperturbed item; `row` is its row in the run, whose trials share it."""
+        if (victim, row) not in self._clean:
+            self._clean[victim, row] = self.listing(victim, candidate_of(item))
+        return self._clean[victim, row]
 
 
 def _task(spec: Mapping[str, Any], prompt: Mapping[str, str] | None) -> AnyTask:
@@ -82,8 +89,7 @@ def _row(run: str, trial: StoredTrial, stored: Any, prompts: Prompts) -> TrialRo
     item = with_unit(stored, result.get("unit", WHOLE))
     before, after = result.get("before"), result.get("after")
     flipped = trial.verdict == Verdict.FLIPPED.value
-    edits = decode_edits(json.dumps(result.get("edits", [])))
-    candidate = candidate_of(item, edits)
+    candidate = candidate_of(item, edits_of(result.get("edits", [])))
     score = _score(item, before)
     n_options, key = _gold(item)
     excluded = result.get("n_excluded")
@@ -123,7 +129,7 @@ def _row(run: str, trial: StoredTrial, stored: Any, prompts: Prompts) -> TrialRo
         n_excluded=json.dumps(excluded) if excluded is not None else None,
         guess=None if score is None or not n_options else score < 0.5,
         repeats=result.get("repeats"),
-        prompt_before=prompts.listing(trial.victim, candidate_of(item)) if flipped else None,
+        prompt_before=prompts.clean(trial.victim, trial.item, item) if flipped else None,
         prompt_after=prompts.listing(trial.victim, candidate) if flipped else None,
         error=result.get("note") if trial.verdict == Verdict.FAILED.value else None,
         prompt_similarity=None,

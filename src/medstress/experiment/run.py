@@ -41,7 +41,7 @@ from medstress.experiment.sentence_groups import (
 from medstress.experiment.similarity import prompt_encoder
 from medstress.experiment.sources import find_source
 from medstress.hashing import content_hash
-from medstress.scheduler.progress import Limits, Progress
+from medstress.scheduler.progress import Progress
 from medstress.scheduler.ready_queue import Scheduler
 from medstress.store.reader import RunReader
 from medstress.store.run_store import FILE, RunStore, lock_folder
@@ -337,14 +337,7 @@ def _keep_labels(prepared: Prepared, known: Mapping[str, str]) -> None:
 
 
 def _drive(store: RunStore, prepared: Prepared, watcher: Watcher) -> None:
-    settings = prepared.experiment.experiment
-    n_queries, n_tokens = store.spent()
-    limits = Limits(
-        max_queries=settings.max_queries,
-        max_tokens=settings.max_tokens,
-        n_queries=n_queries + prepared.portion.n_queries,
-        n_tokens=n_tokens + prepared.portion.n_tokens,
-    )
+    limits = prepared.limits(*store.spent())
     encoder = prompt_encoder(prepared.experiment.analysis, prepared.base)
     scheduler = Scheduler(store, limits=limits, on_progress=watcher.progress)
     n_planned = prepared.n_trials(len(prepared.victims))

@@ -25,7 +25,7 @@ from medstress.metrics.estimates import unknown
 from medstress.metrics.pairs import benjamini_hochberg
 from medstress.outcomes import Verdict
 from medstress.sentences import SentencePair, TaggedText, entities_of
-from medstress.store.codec import decode_edits
+from medstress.store.codec import edits_of
 from medstress.store.reader import RunReader
 from medstress.tasks.entity_tagging import marked_entities
 
@@ -110,7 +110,7 @@ def _arms(reader: RunReader) -> tuple[dict[Place, Arm], bool]:
                 trial.result["before"] if trial.verdict == Verdict.MEASURED.value else None
             )
             if after:
-                edits = decode_edits(json.dumps(trial.result.get("edits", [])))
+                edits = edits_of(trial.result.get("edits", []))
                 arm.after[key] = _answer(item, after, edits)
     return arms, is_tagged
 

@@ -149,7 +149,19 @@ def test_the_goal_follows_from_the_item() -> None:
         assert not Measured().relative_to(before).reached(answer)
 
 
-@pytest.mark.parametrize("name", sorted(registry.PERTURBATIONS))
+@pytest.mark.parametrize(
+    "name",
+    [
+        "swap_noise",
+        "keyboard_noise",
+        "synonym",
+        "case_noise",
+        "hyphen_noise",
+        "ocr_noise",
+        "abbreviation",
+        "non_entity_noise",
+    ],
+)
 def test_every_perturbation_is_an_attack_of_its_name(name: str) -> None:
     attack = registry.load("attacks", name)()
     assert attack.spec()["name"] == name
