@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from medstress.calls import Answer, Call
-from medstress.items import Candidate
 from medstress.outcomes import Prediction
 
 
@@ -15,7 +14,8 @@ from medstress.outcomes import Prediction
 class Predict:
     """One query: what does the victim answer about this candidate?"""
 
-    candidate: Candidate
+    candidate: Any
+    """An edited item (`medstress.items.Edited`), of the kind that the attack was given."""
     probe: bool = False
     """Asked to learn something, such as which span matters: counts against the budget, and is
     never a success."""

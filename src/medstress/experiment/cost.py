@@ -6,14 +6,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
+from typing import cast
 
-from medstress.attacks.protocol import Attack, Bounded, SearchOn, search_on
-from medstress.experiment.parts import AttackPart, GroupPart, undefined_names
+from medstress.attacks.protocol import QUESTIONS, Attack, Bounded, SearchOn, search_on
+from medstress.experiment.parts import AttackPart, GroupPart
 from medstress.experiment.prepared import Prepared
 from medstress.experiment.query_sizes import CHARACTERS_PER_TOKEN, query_size
+from medstress.experiment.sentence_cost import sentence_cost
 from medstress.experiment.speeds import Speed, measured_speed
 from medstress.experiment.spent import Price, prices_of
 from medstress.items import Question
+from medstress.tasks.task import Task
 from medstress.victim import Victim
 
 
@@ -65,6 +68,9 @@ def estimate(prepared: Prepared, folder: Path | None = None) -> Iterator[str]:
         prepared: the experiment, its victims open.
         folder: where the run would go; speeds are looked up in it and beside it.
     """
+    if prepared.asked.kind != QUESTIONS:
+        yield from sentence_cost(prepared)
+        return
     n_victims = len(prepared.victims)
     counts, asked = _count(prepared, n_victims)
     yield f"queries: at most {n_victims * counts.total:,} (exact bound)"
@@ -80,8 +86,7 @@ def estimate(prepared: Prepared, folder: Path | None = None) -> Iterator[str]:
     tokens = {victim.label: _tokens(victim, asked) for victim in prepared.victims}
     yield from _calls(prepared, tokens, n_victims * counts.total)
     yield _tokens_line(list(tokens.values()), prepared)
-    told = (undefined_names(group.label, group.perturbations) for group in prepared.groups)
-    yield from filter(None, told)
+    yield from filter(None, (group.remark for group in prepared.groups))
     for victim in prepared.victims:
         yield _time(victim, tokens[victim.label], measured_speed(victim, prepared, folder))
     yield _money(tokens, prices_of(prepared.experiment.victim))
@@ -92,7 +97,7 @@ def _count(prepared: Prepared, n_victims: int) -> tuple[_Counts, list[_Asked]]:
     counts, found = _Counts(), list[_Asked]()
     for dataset in prepared.datasets:
         by_item: dict[str, _Asked] = {}
-        for group, part in product(prepared.groups, prepared.attacks):
+        for group, part in product(prepared.question_groups, prepared.attacks):
             seeds = 1 if part.attack.deterministic else len(settings.seeds)
             grows = _growth(part, group)
             for item in prepared.items(dataset, group):
@@ -124,11 +129,11 @@ def _growth(part: AttackPart, group: GroupPart) -> int | None:
 
 
 def _tokens(victim: Victim, asked: list[_Asked]) -> _Tokens:
-    total = _Tokens()
+    total, task = _Tokens(), _task(victim)
     for each in asked:
-        size = query_size(victim.task, each.item)
+        size = query_size(task, each.item)
         n = each.clean + sum(each.edited.values())
-        total.calls += n * victim.task.n_calls(len(each.item.options))
+        total.calls += n * task.n_calls(len(each.item.options))
         total.about_in += n * size.about_in
         total.most_out += n * size.most_out
         for grows, times in ((0, each.clean), *each.edited.items()):
@@ -139,13 +144,18 @@ def _tokens(victim: Victim, asked: list[_Asked]) -> _Tokens:
     return total
 
 
+def _task(victim: Victim) -> Task:
+    """The task of a victim that answers questions, as all do here."""
+    return cast(Task, victim.task)
+
+
 def _calls(prepared: Prepared, tokens: Mapping[str, _Tokens], queries: int) -> Iterator[str]:
     """A line where a query takes more calls than one."""
     total = sum(each.calls for each in tokens.values())
     if total != queries:
         questions = (item for part in prepared.datasets for item in part.questions)
         most = max((len(item.options) for item in questions), default=2)
-        told = ", ".join(f"{v.label} {v.task.n_calls(most)} a query" for v in prepared.victims)
+        told = ", ".join(f"{v.label} {_task(v).n_calls(most)} a query" for v in prepared.victims)
         yield f"calls: at most {total:,} ({told})"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from medstress.backends.llama_cpp import NO_TEXT
 from medstress.backends.options import BackendOptions
 from medstress.calls import Backend, Decoding
 from medstress.datasets.draw import draw
-from medstress.datasets.source import DatasetOptions, Loaded
+from medstress.datasets.source import DatasetOptions, Loaded, LoadedTexts
 from medstress.entities.grouping import typed_options
 from medstress.errors import UsageError
 from medstress.experiment.config import (
@@ -27,6 +27,7 @@ from medstress.experiment.config import (
 from medstress.experiment.examples import draw_examples
 from medstress.experiment.labels import unique_labels
 from medstress.experiment.recognising import group_labels
+from medstress.hashing import content_hash
 from medstress.items import Question
 from medstress.resources import Resources
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, TextScore
@@ -36,6 +37,7 @@ from medstress.victim import Victim
 
 if TYPE_CHECKING:
     from medstress.entities.perturbations import VectorPerturbationSet
+    from medstress.experiment.sentence_groups import Asked
 
 _CALLS = {
     AnswerBy.LETTER: "score",
@@ -55,10 +57,15 @@ class DatasetPart:
 
     label: str
     """Name in results."""
-    questions: tuple[Question, ...]
-    """After the limit."""
-    loaded: Loaded
+    questions: tuple[Any, ...]
+    """The items after the limit: questions, tagged texts or sentence pairs."""
+    loaded: Loaded | LoadedTexts
     """Everything the source gave, with skipped rows."""
+
+    @property
+    def all_items(self) -> tuple[Any, ...]:
+        """The items before the limit."""
+        return self.loaded.questions if isinstance(self.loaded, Loaded) else self.loaded.items
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +80,33 @@ class GroupPart:
     """What attacks on it may read."""
     perturbations: VectorPerturbationSet
     """The same set, with its hash."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of what attacks may read."""
+        return content_hash([sorted(self.resources.types), self.perturbations.hash])
+
+    @property
+    def remark(self) -> str | None:
+        """How many names have no distance, or None where all have."""
+        return undefined_names(self.label, self.perturbations)
+
+    def describe(self) -> dict[str, Any]:
+        """What the manifest says of it."""
+        return {
+            "vocabulary": self.table.vocabulary,
+            "n_names": len(self.perturbations.names),
+            "vocabulary_hash": self.perturbations.vocabulary.hash,
+            "embedding": self.table.embedding,
+            "distance": self.table.distance,
+            "n_undefined": len(self.perturbations.undefined),
+            "undefined": self.remark,
+            "hash": self.perturbations.hash,
+        }
+
+    def items(self, dataset: DatasetPart) -> tuple[Any, ...]:
+        """The items its trials run over."""
+        return select_items(dataset, self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,17 +131,27 @@ def load_datasets(
     )
     parts = []
     for table, label in zip(tables, labels, strict=True):
-        options = DatasetOptions(
-            path=_path(base, table.path),
-            annotations=_path(base, table.annotations),
-            split=table.split,
-            on_bad_row=table.on_bad_row,
-        )
-        loaded: Loaded = registry.load("datasets", table.name)(options)
+        loaded = registry.load("datasets", table.name)(dataset_options(table, base))
+        whole = DatasetPart(label=label, questions=(), loaded=loaded)
         limits = [value for value in (table.limit, limit) if value is not None]
-        drawn = draw(loaded.questions, min(limits, default=None), table.sample_seed)
-        parts.append(DatasetPart(label=label, questions=drawn, loaded=loaded))
+        drawn = draw(whole.all_items, min(limits, default=None), table.sample_seed)
+        parts.append(replace(whole, questions=drawn))
     return parts
+
+
+def dataset_options(table: DatasetTable, base: Path) -> DatasetOptions:
+    """What a source of items is given; relative paths start from `base`."""
+    return DatasetOptions(
+        path=_path(base, table.path),
+        annotations=_path(base, table.annotations),
+        split=table.split,
+        on_bad_row=table.on_bad_row,
+        hub=table.hub,
+        on_bad_labels=table.on_bad_labels,
+        types=table.types,
+        columns=table.columns or {},
+        scale=table.scale,
+    )
 
 
 def load_groups(
@@ -158,23 +202,30 @@ def load_groups(
     return parts
 
 
-def open_victims(tables: Sequence[VictimTable], base: Path, note: Note) -> list[Victim]:
-    """Open every victim's back end.
+def open_victims(
+    tables: Sequence[VictimTable], base: Path, note: Note, asked: Asked | None = None
+) -> list[Victim]:
+    """Open every victim's back end; `asked` says what its items ask, questions by default.
 
     Raises:
         UsageError: a combination the back end cannot do, or a missing extra, model or function.
     """
     victims: list[Victim] = []
-    names = {field.name for field in fields(BackendOptions)} - {"base"}
+    names = {field.name for field in fields(BackendOptions)} - {"base", "task"}
     with ExitStack() as opened:
         for table, label in zip(tables, victim_labels(tables), strict=True):
             note(f"victim {label} ({table.backend})")
-            options = BackendOptions(base=base, **table.model_dump(include=names))
+            task = asked.task if asked is not None else "multiple_choice"
+            options = BackendOptions(base=base, task=task, **table.model_dump(include=names))
             backend: Backend = registry.load("backends", table.backend)(options)
             opened.callback(backend.close)
+            if asked is not None and asked.task != "multiple_choice":
+                tagging = asked.task_of(table, backend, label)
+                victims.append(Victim(label=label, task=tagging, backend=backend))
+                continue
             own = task_of(table, base, backend.kinds, label)
-            task = wrapped(own, table.wrap, base, label, draw_examples(table, base, label))
-            victims.append(Victim(label=label, task=task, backend=backend))
+            prompted = wrapped(own, table.wrap, base, label, draw_examples(table, base, label))
+            victims.append(Victim(label=label, task=prompted, backend=backend))
         opened.pop_all()  # all of them can be used: they stay open
     return victims
 

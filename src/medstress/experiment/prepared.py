@@ -8,10 +8,11 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from medstress.candidates import units_of
 from medstress.experiment.config import Experiment
-from medstress.experiment.parts import AttackPart, DatasetPart, GroupPart, select_items
+from medstress.experiment.parts import AttackPart, DatasetPart, GroupPart
+from medstress.experiment.sentence_groups import Asked, SentenceGroupPart
 from medstress.hashing import content_hash
-from medstress.items import Question
 from medstress.scheduler.trial import Trial
 from medstress.store.shared_cache import SharedCache
 from medstress.victim import Victim
@@ -21,7 +22,7 @@ from medstress.victim import Victim
 class Portion:
     """What one run holds of an experiment that a command spreads over several; default: all."""
 
-    keep: Callable[[Question], bool] = lambda _: True
+    keep: Callable[[Any], bool] = lambda _: True
     """Which items."""
     holds: Callable[[str, str, str, AttackPart], bool] = lambda *_: True
     """Which arms: (data set, group, victim, attack)."""
@@ -49,7 +50,7 @@ class Prepared:
     """Folder that relative paths start from."""
     datasets: list[DatasetPart]
     """Loaded and drawn."""
-    groups: list[GroupPart]
+    groups: Sequence[GroupPart | SentenceGroupPart]
     """With their vectors."""
     attacks: list[AttackPart]
     """Under their labels."""
@@ -61,10 +62,17 @@ class Prepared:
     """Answers of other runs; opened with the run."""
     portion: Portion = Portion()
     """What this run holds of it."""
+    asked: Asked = field(default_factory=Asked)
+    """What the items ask of victims."""
 
-    def items(self, dataset: DatasetPart, group: GroupPart) -> tuple[Question, ...]:
+    @property
+    def question_groups(self) -> list[GroupPart]:
+        """The groups of questions; none where the data are sentences."""
+        return [group for group in self.groups if isinstance(group, GroupPart)]
+
+    def items(self, dataset: DatasetPart, group: GroupPart | SentenceGroupPart) -> tuple[Any, ...]:
         """The items a group's trials run over."""
-        return tuple(filter(self.portion.keep, select_items(dataset, group)))
+        return tuple(filter(self.portion.keep, group.items(dataset)))
 
     def trials(self) -> Iterator[Trial]:
         """All trials, those of one item together, so that back ends can share prefixes."""
@@ -77,11 +85,11 @@ class Prepared:
                         dataset.label, group.label, victim.label, part
                     ):
                         continue
-                    for seed in self._seeds(part):
+                    for seed, unit in product(self._seeds(part), units_of(item)):
                         yield Trial(
                             dataset=dataset.label,
                             group=group.label,
-                            item=item,
+                            item=unit,
                             victim=victim,
                             attack_label=part.label,
                             attack=part.attack,
@@ -109,7 +117,7 @@ class Prepared:
                 for victim, part in product(victims, self.attacks)
                 if self.portion.holds(dataset.label, group.label, victim, part)
             )
-            n += len(self.items(dataset, group)) * sum(arms)
+            n += sum(len(units_of(item)) for item in self.items(dataset, group)) * sum(arms)
         return n
 
     def _seeds(self, part: AttackPart) -> Sequence[int | None]:

@@ -37,8 +37,8 @@ TABLES_BUILT: dict[str, type[Table]] = {
 }
 
 
-NEEDS = ("experiment", *ARRAYS)
-"""The tables that a run cannot do without."""
+NEEDS = ("experiment", "dataset", "victim", "attack")
+"""The tables that a run cannot do without; questions need `entities` as well."""
 
 
 def read_experiment(

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from medstress.attacks.protocol import QUESTIONS
 from medstress.errors import StoreError, UsageError
 from medstress.experiment import manifest as manifests
 from medstress.experiment.after import finish
@@ -31,7 +32,13 @@ from medstress.experiment.reading import (
     read_experiment,
     require_tables,
 )
-from medstress.experiment.recognising import recognise_mentions
+from medstress.experiment.recognising import GIVEN, recognise_mentions
+from medstress.experiment.sentence_groups import (
+    SentenceGroupPart,
+    asked_of,
+    check_kind,
+    sentence_resources,
+)
 from medstress.experiment.similarity import prompt_encoder
 from medstress.experiment.sources import find_source
 from medstress.experiment.spent import Spent, check_prices, limits_of, spent
@@ -162,6 +169,19 @@ def prepare(
     prompt_encoder(checked.analysis, base)  # refused now, not after the last query
     watcher.note("data")
     loaded = load_datasets(checked.dataset, base, limit)
+    asked = asked_of(loaded)
+    check_kind(checked, attacks, asked)
+    if asked.kind != QUESTIONS:
+        return Prepared(
+            experiment=checked,
+            given={"experiment": given, "overrides": list(overrides)},
+            base=base,
+            datasets=loaded,
+            groups=[SentenceGroupPart(resources=sentence_resources(attacks, loaded, base))],
+            attacks=attacks,
+            recognisers=[GIVEN],
+            asked=asked,
+        )
     recognised = recognise_mentions(checked.entities, base, loaded, watcher.note)
     datasets = recognised.datasets
     groups = load_groups(checked.entities, base, datasets, watcher.note, watcher.vectors)
@@ -265,7 +285,7 @@ def run_folder(prepared: Prepared, out: str | Path | None) -> Path:
 @contextmanager
 def opened_victims(prepared: Prepared, note: Callable[[str], None]) -> Iterator[None]:
     """Open all victims, which checks what only a back end knows, and close them again."""
-    prepared.victims = open_victims(prepared.experiment.victim, prepared.base, note)
+    prepared.victims = open_victims(prepared.experiment.victim, prepared.base, note, prepared.asked)
     try:
         yield
     finally:

@@ -167,7 +167,6 @@ def test_a_wrong_type_or_value_is_named_with_its_line(
             "controls = true",
             "line 4: controls = True is not built yet; this version has only controls = False",
         ),
-        ("dataset", 'hub = "a/b"', "line 6: hub is not built yet"),
         (
             "entities",
             'recogniser = "spacy"',
@@ -189,7 +188,6 @@ def test_what_is_not_built_yet_is_refused(
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [
-        ('"sample"', '"biosses"', "line 5: name = 'biosses' is not built yet"),
         ('"mock"', '"vllm"', "line 10: backend = 'vllm' is not built yet"),
         (
             '"random"',
@@ -206,7 +204,8 @@ def test_what_is_not_built_yet_is_refused(
             '"entity_substitution"',
             '"entity_substitutoin"',
             "line 12: unknown attack 'entity_substitutoin'; did you mean 'entity_substitution'? "
-            "(installed: discrete_zoo, entity_substitution)",
+            "(installed: abbreviation, case_noise, discrete_zoo, entity_substitution, "
+            "hyphen_noise, keyboard_noise, non_entity_noise, ocr_noise, swap_noise, synonym)",
         ),
         ("[0, 1]", "[0, 1, 0]", "line 3: seeds = [0, 1, 0]: value error, seeds repeat"),
         ("[0, 1]", '[0, "1"]', "line 3: seeds = '1': input should be a valid integer"),
