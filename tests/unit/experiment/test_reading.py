@@ -158,7 +158,6 @@ def test_a_wrong_type_or_value_is_named_with_its_line(
             "controls = true",
             "line 4: controls = True is not built yet; this version has only controls = False",
         ),
-        ("dataset", 'hub = "a/b"', "line 6: hub is not built yet"),
         (
             "entities",
             'recogniser = "spacy"',
@@ -181,7 +180,6 @@ def test_what_is_not_built_yet_is_refused(
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [
-        ('"sample"', '"biosses"', "line 5: name = 'biosses' is not built yet"),
         ('"mock"', '"vllm"', "line 10: backend = 'vllm' is not built yet"),
         (
             '"random"',
