@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medstress import registry
-from medstress.attacks.protocol import Attack, SearchOn, search_on
+from medstress.attacks.protocol import Attack
 from medstress.backends.llama_cpp import NO_TEXT
 from medstress.backends.options import BackendOptions
 from medstress.calls import Backend, Decoding
@@ -32,7 +32,7 @@ from medstress.items import Question
 from medstress.resources import Resources
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, TextScore
 from medstress.tasks.templates import load_template
-from medstress.tasks.wrapping import gives_scores, wrapped
+from medstress.tasks.wrapping import wrapped
 from medstress.victim import Victim
 
 if TYPE_CHECKING:
@@ -236,7 +236,7 @@ def victim_labels(tables: Sequence[VictimTable]) -> list[str]:
     Raises:
         UsageError: two would have the same.
     """
-    return unique_labels("victim", [(t.name, _victim_name(t), _victim_keys(t)) for t in tables])
+    return unique_labels("victim", [(t.name, victim_name(t), _victim_keys(t)) for t in tables])
 
 
 def task_of(table: VictimTable, base: Path, kinds: frozenset[str], label: str) -> MultipleChoice:
@@ -307,50 +307,6 @@ def make_attacks(tables: Sequence[AttackTable]) -> list[AttackPart]:
     ]
 
 
-def check_budgets(attacks: Sequence[AttackPart], groups: Sequence[GroupPart]) -> None:
-    """Refuse a budget that no item could use up.
-
-    Raises:
-        UsageError: an attack's budget is larger than a group's vocabulary.
-    """
-    for group in groups:
-        size = len(group.perturbations.names) - len(group.perturbations.undefined)
-        without = (
-            f" that are not {group.perturbations.lack}"
-            if len(group.perturbations.undefined)
-            else ""
-        )
-        for part in attacks:
-            # A search that nothing ends has the vocabulary as its budget.
-            is_endless = search_on(part.attack) is SearchOn.ALWAYS
-            if part.attack.budget > size and not is_endless:
-                raise UsageError(
-                    f"attack {part.label!r}: budget {part.attack.budget} is larger than the "
-                    f"vocabulary of group {group.label!r} ({size} names{without}); lower the "
-                    "budget or give a larger vocabulary"
-                )
-
-
-def check_scores(attacks: Sequence[AttackPart], victims: Sequence[VictimTable]) -> None:
-    """Refuse attacks that need scores where a victim is known to give none.
-
-    Of a function nobody knows before it is asked: there each trial fails with the same sentence.
-
-    Raises:
-        UsageError: naming both.
-    """
-    silent = [t for t in victims if t.answer_by == "generate" and not gives_scores(t.wrap)]
-    for part in attacks:
-        why = getattr(part.attack, "needs_scores", None)
-        if silent and why:
-            raise UsageError(
-                f"attack {part.label!r} needs the victim's scores ({why}), and "
-                f"victim {silent[0].name or _victim_name(silent[0])!r} answers by generate, which "
-                f'has none: use answer_by = "letter" or "text", or another '
-                f"{why.partition(' ')[0]}"
-            )
-
-
 def undefined_names(label: str, perturbations: VectorPerturbationSet) -> str | None:
     """Say how many names of a group have no distance, or None where all have."""
     n, total = len(perturbations.undefined), len(perturbations.names)
@@ -416,7 +372,8 @@ def _path(base: Path, given: str | None) -> Path | None:
     return None if given is None else base / Path(given).expanduser()
 
 
-def _victim_name(table: VictimTable) -> str:
+def victim_name(table: VictimTable) -> str:
+    """How a victim is called where the user does not say."""
     return table.model or table.target or table.backend
 
 

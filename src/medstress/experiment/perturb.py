@@ -12,13 +12,13 @@ from medstress.attacks.noise.texts import perturb_pair, perturb_question
 from medstress.attacks.protocol import QUESTIONS
 from medstress.attacks.sentence_attack import SentenceAttack
 from medstress.errors import UsageError
+from medstress.experiment.attack_checks import check_budgets
 from medstress.experiment.config import Experiment
 from medstress.experiment.noise_resources import noise_resources
 from medstress.experiment.parts import (
     AttackPart,
     DatasetPart,
     GroupPart,
-    check_budgets,
     load_datasets,
     load_groups,
     make_attacks,

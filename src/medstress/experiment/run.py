@@ -14,10 +14,9 @@ from medstress.attacks.protocol import QUESTIONS
 from medstress.errors import StoreError, UsageError
 from medstress.experiment import manifest as manifests
 from medstress.experiment.after import finish
+from medstress.experiment.attack_checks import check_budgets, check_scores
 from medstress.experiment.config import Experiment
 from medstress.experiment.parts import (
-    check_budgets,
-    check_scores,
     load_datasets,
     load_groups,
     make_attacks,

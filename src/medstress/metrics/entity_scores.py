@@ -92,7 +92,8 @@ def measures(sums: Sums) -> dict[str, Estimate]:
     Intervals are 2.5 % to 97.5 % of the values of resamples in which whole clusters are drawn;
     `n` is what the measure divides by: found, gold, or both together.
     """
-    return {name: _estimate(sums, name) for name in MEASURES}
+    drawn = item_weights(len(sums)) @ sums if len(sums) else sums
+    return {name: _estimate(sums, drawn, name) for name in MEASURES}
 
 
 def difference(first: Sums, second: Sums, measure: str = "f1") -> Estimate:
@@ -147,12 +148,12 @@ def by_type(
     }
 
 
-def _estimate(sums: Sums, name: str) -> Estimate:
+def _estimate(sums: Sums, resampled: Sums, name: str) -> Estimate:
     method = f"cluster bootstrap over {len(sums)} clusters, {RESAMPLES} resamples, percentile 95 %"
     value = _value(sums.sum(0), name) if len(sums) else None
     if value is None:
         return unknown(method)
-    drawn = _values(item_weights(len(sums)) @ sums, name)
+    drawn = _values(resampled, name)
     low, high = percentiles(drawn[np.isfinite(drawn)])
     return Estimate(
         value=value, n=int(_below(sums.sum(0), name)), low=low, high=high, method=method
