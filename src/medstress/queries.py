@@ -8,7 +8,6 @@ from typing import Any, TypeAlias, TypeVar
 
 from medstress.calls import Answer, Call
 from medstress.hashing import canonical_json
-from medstress.items import Candidate
 from medstress.outcomes import Prediction
 
 
@@ -16,7 +15,8 @@ from medstress.outcomes import Prediction
 class Predict:
     """One query: what does the victim answer about this candidate?"""
 
-    candidate: Candidate
+    candidate: Any
+    """An edited item (`medstress.items.Edited`), of the kind that the attack was given."""
     probe: bool = False
     """Asked to learn something, such as which span matters: counts against the budget, and is
     never a success."""

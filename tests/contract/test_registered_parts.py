@@ -10,11 +10,14 @@ import pytest
 
 from medstress import registry
 from medstress.attacks import DiscreteZoo, EntitySubstitution, MedFuzz
+from medstress.attacks.noise import NoiseResources
 from medstress.attacks.samplers import SAMPLERS
 from medstress.backends.mock import MockBackend
 from medstress.backends.options import BackendOptions
 from medstress.calls import Call, Choose, Decoding, Generate, Generated, Message, Rank, Score
+from medstress.candidates import units_of
 from medstress.resources import PerturbationSet
+from medstress.sentences import SentencePair, TaggedText
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, TextScore
 from medstress.tasks.parsers import PARSERS
 from medstress.tasks.templates import load_template, shipped_prompts
@@ -72,12 +75,33 @@ ATTACKS: dict[str, list[Any]] = {
         MedFuzz(attempts=3, goal="C", attack_all=True),
     ],
 }
-NEED_MODELS = {"transformers", "llama_cpp", "vllm"}
-"""Back ends checked in tests/models with real models, and in tests/unit/backends with tiny ones."""
+SENTENCE_ATTACKS = (
+    "swap_noise",
+    "keyboard_noise",
+    "synonym",
+    "case_noise",
+    "hyphen_noise",
+    "ocr_noise",
+    "abbreviation",
+    "non_entity_noise",
+)
+NEED_MODELS = {"transformers", "llama_cpp", "vllm", "spacy", "sentence_transformers"}
+"""Back ends checked elsewhere: real models in tests/models, tiny ones in tests/unit/backends."""
+SENTENCES: list[Any] = [
+    *units_of(
+        TaggedText(
+            id="s",
+            tokens=("patients", "took", "aspirin", "or", "vitamin", "C", "daily"),
+            labels=("O", "O", "B-Drug", "O", "B-Drug", "I-Drug", "O"),
+        )
+    ),
+    SentencePair(id="p", text_a="patients took aspirin", text_b="they were better", score=2.0),
+]
+TABLE = {"aspirin": (("acetylsalicylic", "acid"),), "vitamin c": (("ascorbate",),)}
 
 
 def test_every_registered_attack_is_checked_with_every_sampler() -> None:
-    assert ATTACKS.keys() == registry.ATTACKS.keys()
+    assert ATTACKS.keys() | set(SENTENCE_ATTACKS) == registry.ATTACKS.keys()
     assert {attack.sampler for attack in ATTACKS["entity_substitution"]} == SAMPLERS.keys()
 
 
@@ -99,6 +123,19 @@ def _attacker(call: Generate) -> Generated:
     else:
         speak = scripted_judge(ITEMS, doubts="teacher")
     return Generated(text=speak([turns])[0])
+
+
+@pytest.mark.parametrize("search", ["none", "greedy", "random"])
+@pytest.mark.parametrize("name", SENTENCE_ATTACKS)
+def test_an_attack_on_sentences_keeps_its_contract(name: str, search: str) -> None:
+    keys = {} if name in ("synonym", "abbreviation") else {"scope": "all"}
+    budget = 1 if search == "none" else 5
+    attack = registry.load("attacks", name)(search=search, budget=budget, **keys)
+    resources = NoiseResources(
+        replacements={getattr(attack, "table", ""): TABLE},
+        mentions={"patients took aspirin": ((14, 21, "Drug"),), "they were better": ()},
+    )
+    check_attack(attack, SENTENCES, resources)
 
 
 def test_an_attack_keeps_its_contract_on_a_vocabulary_of_one_name() -> None:

@@ -250,7 +250,8 @@ class DiscreteZoo:
         for i, query in enumerate(queries):
             answer = yield from purse.ask(query, queries[i + 1 :])
             if answer.reached_goal:
-                return query.candidate
+                reached: Candidate = query.candidate
+                return reached
             scores.append(self._score(answer, place.item))
         if self.update == "none" or not purse.left:
             return None

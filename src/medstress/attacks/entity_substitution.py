@@ -316,6 +316,7 @@ def ask_in_turn(queries: Iterator[Predict], announced: int) -> Steps[Candidate |
         query = waiting.popleft()
         (answer,) = yield from ask([query], then=waiting)
         if answer.reached_goal:
-            return query.candidate
+            reached: Candidate = query.candidate
+            return reached
         waiting.extend(islice(queries, 1))
     return None

@@ -18,6 +18,8 @@ from medstress.errors import UsageError, did_you_mean, missing_extra
 from medstress.hashing import content_hash
 
 DTYPES = ("float32", "bfloat16", "float16")
+_HEADS = {"ner": "TokenClassification", "similarity": "SequenceClassification"}
+"""The architecture that each task but multiple choice is done with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,13 +77,14 @@ def load_model(options: BackendOptions) -> LoadedModel:
 def _loaded(
     options: BackendOptions, files: ModelFiles, placement: Placement, adapter: Adapter | None
 ) -> LoadedModel:
-    name, head = str(options.model), options.answer_by == "head"
+    name = str(options.model)
+    head = _HEADS.get(options.task) or ("MultipleChoice" if options.answer_by == "head" else None)
     model, tokenizer = _read(
         name, files, options.dtype, head=head, placement=placement, adapter=adapter
     )
     check_covered(name, model, placement.device_map)
     _check_tokenizer(name, tokenizer, model)
-    if not head:
+    if head is None:
         model.generation_config = _token_settings(model, tokenizer)
     text_config = model.config.get_text_config()
     parameters = model.num_parameters()
@@ -103,7 +106,7 @@ def _read(
     files: ModelFiles,
     dtype: str,
     *,
-    head: bool,
+    head: str | None,
     placement: Placement,
     adapter: Adapter | None,
 ) -> tuple[Any, Any]:
@@ -159,7 +162,7 @@ def _check_tokenizer(name: str, tokenizer: Any, model: Any) -> None:
         )
 
 
-def _kind_of_model(name: str, config: Any, *, head: bool) -> Any:
+def _kind_of_model(name: str, config: Any, *, head: str | None) -> Any:
     """Return the class that reads a model; refuses one that cannot answer as asked."""
     from transformers import (
         AutoModelForCausalLM,
@@ -168,7 +171,9 @@ def _kind_of_model(name: str, config: Any, *, head: bool) -> Any:
     )
 
     named = list(config.architectures or ())
-    if head != any(one.endswith("ForMultipleChoice") for one in named):
+    if head is not None and head in _HEADS.values():
+        return _classifier(name, named, head)
+    if bool(head) != any(one.endswith("ForMultipleChoice") for one in named):
         raise UsageError(
             f"model {name!r} has no multiple-choice head: its config.json names the architecture "
             f'{" and ".join(named) or "not at all"}, and answer_by = "head" needs one such as '
@@ -180,6 +185,25 @@ def _kind_of_model(name: str, config: Any, *, head: bool) -> Any:
     if head:
         return AutoModelForMultipleChoice
     return AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
+
+
+def _classifier(name: str, named: list[str], head: str) -> Any:
+    """Return the class that reads a model with the head that a task needs."""
+    import transformers
+
+    if not any(one.endswith(f"For{head}") for one in named):
+        what = "labels for tokens" if head == "TokenClassification" else "one score for two texts"
+        raise UsageError(
+            f"model {name!r} does not give {what}: its config.json names the architecture "
+            f"{' and '.join(named) or 'not at all'}, expected one such as BertFor{head}; fine-tune "
+            "it for the task"
+            + (
+                ""
+                if head == "TokenClassification"
+                else ", or compare sentence vectors with backend = 'sentence_transformers'"
+            )
+        )
+    return getattr(transformers, f"AutoModelFor{head}")
 
 
 def _token_settings(model: Any, tokenizer: Any) -> Any:

@@ -7,20 +7,23 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from medstress.backends.awaiting import Awaiter
 from medstress.backends.options import BackendOptions
+from medstress.backends.sentence_functions import NOUNS, given, read_labels, read_score
 from medstress.calls import (
     Call,
     Choose,
     Chosen,
+    Compare,
     Failure,
     Generate,
     Generated,
     ModelIdentity,
     Prompt,
     Reply,
+    Tag,
 )
 from medstress.errors import PermanentBackendError, UsageError
 from medstress.functions import load_module, source_hashes, told
@@ -34,13 +37,20 @@ PythonVictim = Callable[[list[Any]], Any]
 """Receives prompts with the options listed, or, where it is asked in turns, conversations as lists
 of ``{"role", "content"}``. Returns one answer each, in order: a text, or for a prompt exactly
 ``{"answer": "A"}`` or ``{"scores": {"A": 0.7, ...}}``. It may be a coroutine function, and answers
-may be awaitables, which are awaited together."""
+may be awaitables, which are awaited together. For entities and sentence pairs see
+`sentence_functions`."""
+C = TypeVar("C", bound=Call)
 METHOD = "answer"
 """The method of a class that is asked; else the class is called."""
 
 
+KINDS = {"multiple_choice": "choose", "ner": "tag", "similarity": "compare"}
+"""The kind of call that a function answers, by task."""
+
+
 class PythonBackend:
-    """Answers with a function: `Choose` calls, and `Generate` calls about conversations."""
+    """Answers with a function: `choose` calls, and `generate` calls about conversations; `tag` or
+    `compare` calls where that is the task."""
 
     def __init__(
         self,
@@ -48,12 +58,14 @@ class PythonBackend:
         identity: ModelIdentity,
         batch_size: int | None = None,
         owner: Any = None,
+        task: str = "multiple_choice",
     ) -> None:
         self._function = function
         self._owner = owner
         self._awaiter = Awaiter()
         self.identity = identity
-        self.kinds = frozenset({"choose", "generate"})
+        kind = KINDS[task]
+        self.kinds = frozenset({kind, "generate"} if kind == "choose" else {kind})
         self.batch_size = batch_size or DEFAULT_BATCH_SIZE
         self.workers = 1
         # An answer that is never used would still cost the user's model a query.
@@ -69,19 +81,19 @@ class PythonBackend:
             PermanentBackendError: the function raised.
             UsageError: it returned too few answers, or nonsense.
         """
-        chosen = [call for call in calls if isinstance(call, Choose)]
+        asked = [call for call in calls if isinstance(call, Choose | Tag | Compare)]
         said = [call for call in calls if isinstance(call, Generate)]
-        replies = iter(self._choose(chosen) if chosen else ())
-        texts = iter(self._generate(said) if said else ())
-        return [next(replies if isinstance(call, Choose) else texts) for call in calls]
+        replies = iter(self._ask(asked) if asked else ())
+        texts = iter(self._speak(said) if said else ())
+        return [next(texts if isinstance(call, Generate) else replies) for call in calls]
 
-    def _choose(self, calls: Sequence[Choose]) -> list[Reply]:
-        answers = self._called([call.prompt for call in calls])
-        return self._read_all(answers, [call.letters for call in calls], self._read)
+    def _ask(self, calls: Sequence[Choose | Tag | Compare]) -> list[Reply]:
+        answers = self._called([given(call) for call in calls])
+        return self._read_all(answers, calls, self._read, NOUNS[calls[0].kind])
 
-    def _generate(self, calls: Sequence[Generate]) -> list[Reply]:
+    def _speak(self, calls: Sequence[Generate]) -> list[Reply]:
         answers = self._called([_conversation(call.prompt) for call in calls])
-        return self._read_all(answers, [""] * len(calls), self._read_text)
+        return self._read_all(answers, calls, self._read_text, "conversation")
 
     def _called(self, given: list[Any]) -> Any:
         try:
@@ -94,27 +106,29 @@ class PythonBackend:
             ) from error
 
     def _read_all(
-        self, answers: Any, letters: Sequence[str], read: Callable[[Any, str], Reply]
+        self, answers: Any, calls: Sequence[C], read: Callable[[Any, C], Reply], noun: str
     ) -> list[Reply]:
         try:
-            return self._checked(answers, letters, read)
+            return self._checked(answers, calls, read, noun)
         except UsageError:
             raise
         except Exception as error:  # noqa: BLE001 - objects of the user's may do anything
             self._refuse(f"returned something that cannot be read ({told(error)})")
 
     def _checked(
-        self, answers: Any, letters: Sequence[str], read: Callable[[Any, str], Reply]
+        self, answers: Any, calls: Sequence[C], read: Callable[[Any, C], Reply], noun: str
     ) -> list[Reply]:
-        n = len(letters)
+        if hasattr(answers, "tolist"):
+            answers = answers.tolist()  # an array or a tensor
+        n = len(calls)
         if isinstance(answers, str | bytes | Mapping) or not isinstance(answers, Sequence):
-            self._refuse(f"returned {type(answers).__name__}; expected a list, one answer a prompt")
+            self._refuse(f"returned {type(answers).__name__}; expected a list, one answer a {noun}")
         if len(answers) != n:
             self._refuse(
-                f"returned {len(answers)} answers for {n} prompts; expected one answer a prompt, "
+                f"returned {len(answers)} answers for {n} {noun}s; expected one answer a {noun}, "
                 "in the same order"
             )
-        return [read(answer, known) for answer, known in zip(answers, letters, strict=True)]
+        return [read(answer, call) for answer, call in zip(answers, calls, strict=True)]
 
     def close(self) -> None:
         """Close the instance made of a class, where it can be, and what coroutines ran on."""
@@ -125,10 +139,15 @@ class PythonBackend:
                 self._awaiter.settle(closing())
         self._awaiter.close()
 
-    def _read(self, answer: Any, letters: str) -> Reply:
+    def _read(self, answer: Any, call: Choose | Tag | Compare) -> Reply:
         if isinstance(answer, BaseException):
             raised = f"python victim {self.identity.name!r} raised {told(answer)}"
             return Failure(error=raised)
+        if isinstance(call, Tag):
+            return read_labels(answer, call, self._refuse)
+        if isinstance(call, Compare):
+            return read_score(answer, self._refuse)
+        letters = call.letters
         if isinstance(answer, str):
             try:
                 answer.encode()
@@ -149,9 +168,9 @@ class PythonBackend:
             )
         return Chosen(scores=self._scores(answer["scores"], letters))
 
-    def _read_text(self, answer: Any, _: str) -> Reply:
+    def _read_text(self, answer: Any, _: Generate) -> Reply:
         """What was returned for a conversation: a text."""
-        reply = self._read(answer, "")
+        reply = self._read(answer, Choose("", ""))
         if isinstance(reply, Chosen):
             if reply.text is None:
                 self._refuse(f"returned {answer!r} for a conversation; expected a text")
@@ -196,7 +215,7 @@ def open_backend(options: BackendOptions) -> PythonBackend:
     module, path = load_module(target, options.base, WHAT)
     function, owner = _resolve(module, target)
     identity = _identity(function, target, options, path)
-    return PythonBackend(function, identity, options.batch_size, owner)
+    return PythonBackend(function, identity, options.batch_size, owner, options.task)
 
 
 def _conversation(prompt: Prompt) -> list[dict[str, str]]:
@@ -239,10 +258,13 @@ def _instance(kind: type[Any], target: str) -> Any:
         ) from error
 
 
-def wrap_function(function: PythonVictim, version: str | None = None) -> PythonBackend:
+def wrap_function(
+    function: PythonVictim, version: str | None = None, task: str = "multiple_choice"
+) -> PythonBackend:
     """A function object as a back end, for use from Python."""
     name = getattr(function, "__qualname__", type(function).__name__)
-    return PythonBackend(function, _identity(function, name, BackendOptions(version=version)))
+    identity = _identity(function, name, BackendOptions(version=version))
+    return PythonBackend(function, identity, task=task)
 
 
 def _identity(

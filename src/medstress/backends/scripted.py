@@ -20,6 +20,7 @@ from medstress.calls import (
     Call,
     Choose,
     Chosen,
+    Compare,
     Failure,
     Generate,
     Generated,
@@ -29,6 +30,7 @@ from medstress.calls import (
     Reply,
     Score,
     Scored,
+    Tag,
 )
 from medstress.errors import UsageError
 from medstress.hashing import content_hash
@@ -99,6 +101,8 @@ class RuleBackend:
         """Nothing is held."""
 
     def _answer(self, call: Call) -> Reply:
+        if isinstance(call, Tag | Compare):
+            return Failure(error=f"{self.identity.name!r} has rules for prompts, not for sentences")
         prompt = _text(call.prompt)
         rule = next((rule for rule in self._rules if rule.pattern.search(prompt)), None)
         if rule is None:

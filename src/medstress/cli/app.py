@@ -18,6 +18,7 @@ COMMANDS = (
     "export",
     "annotate",
     "cache",
+    "perturb",
     "list",
     "recipe",
     "doctor",

@@ -159,6 +159,21 @@ def annotate_cli(args: argparse.Namespace) -> int:
     return 0
 
 
+def perturb_cli(args: argparse.Namespace) -> int:
+    """`medstress perturb`."""
+    from medstress.experiment.perturb import perturb
+
+    _check_limit(args)
+    with display(quiet=args.quiet) as watcher:
+        told = perturb(
+            Path(args.experiment), args.to, limit=args.limit, overrides=args.set, watcher=watcher
+        )
+    for note in told.notes:
+        print(f"! {note}")
+    print(f"{told.n_rows} rows, {told.n_changed} changed by {told.n_edits} edits: {args.to}")
+    return 0
+
+
 def list_cli(args: argparse.Namespace) -> int:
     """`medstress list`."""
     from medstress.cli.listing import listing
@@ -200,6 +215,7 @@ def _dry_run(args: argparse.Namespace) -> int:
 
 def _show(finished: Run) -> int:
     """Print warnings and the table; 1 where more trials failed than the experiment allows."""
+    from medstress.metrics.sentence_table import score_table
     from medstress.metrics.table import summary_table
     from medstress.metrics.tuning_table import tuning_lines
 
@@ -208,6 +224,9 @@ def _show(finished: Run) -> int:
         print(f"! {warning}")
     table = summary_table(summary)
     print_table(table.headers, table.rows)
+    scores = score_table(summary)
+    if scores is not None:
+        print_table(scores.headers, scores.rows)
     for line in tuning_lines(summary["tuning"]) if "tuning" in summary else ():
         print(line)
     usd = summary["performance"]["usd"]

@@ -26,7 +26,6 @@ NOT_BUILT = (
     "compare",
     "explain",
     "test",
-    "perturb",
     "train",
     "review",
 )
@@ -65,6 +64,7 @@ def build_parser() -> argparse.ArgumentParser:
     _look(commands)
     _annotate(commands)
     _cache(commands)
+    _perturb(commands)
     _list(commands)
     commands.add_parser(
         "doctor",
@@ -152,6 +152,25 @@ def _annotate(commands: argparse._SubParsersAction[_Parser]) -> None:
     annotate.add_argument("--to", required=True, metavar="FILE", help="FILE.jsonl or FILE.parquet")
     _experiment_flags(annotate)
     annotate.add_argument("--quiet", action="store_true", help="no progress display")
+
+
+def _perturb(commands: argparse._SubParsersAction[_Parser]) -> None:
+    perturb = commands.add_parser(
+        "perturb",
+        help="write the perturbed data set without asking any victim",
+        description="Write every item as every attack and seed of an experiment perturbs it: noise "
+        "and synonyms in tagged texts, sentence pairs and vignettes, and the names that a "
+        "substitution draws. It is what `medstress run` asks. No victim is needed.",
+    )
+    perturb.add_argument("experiment", metavar="EXPERIMENT.toml")
+    perturb.add_argument(
+        "--to",
+        required=True,
+        metavar="FILE",
+        help="FILE.jsonl; for one attack and seed also FILE.tsv (pairs, or IOB), .iob, .conll",
+    )
+    _experiment_flags(perturb)
+    perturb.add_argument("--quiet", action="store_true", help="no progress display")
 
 
 def _look(commands: argparse._SubParsersAction[_Parser]) -> None:

@@ -87,7 +87,7 @@ def _keep_distances(
 
     The folder holds no vectors, and all distances of all items would outgrow all else in it.
     """
-    groups = {group.label: group.resources.perturbations for group in prepared.groups}
+    groups = {group.label: group.resources.perturbations for group in prepared.question_groups}
     places = {
         label: {name.casefold(): i for i, name in enumerate(found.names)}
         for label, found in groups.items()

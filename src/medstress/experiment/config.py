@@ -53,13 +53,24 @@ class DatasetTable(Table):
     """`[[dataset]]`."""
 
     name: NonEmpty
-    """`sample`, `jsonl`, `parquet`, `medqa`, `medmcqa`, or a plug-in's."""
+    """`sample`, `jsonl`, `parquet`, `medqa`, `medmcqa`, `bc5cdr`, `biosses`, `iob`, `pubtator`,
+    `bigbio`, `pairs`, `hub`, or a plug-in's."""
     path: str | None = None
-    """The file, where the source needs one."""
+    """The file, where the source needs one; bc5cdr: or a folder with one for each split."""
+    hub: NonEmpty | None = None
+    """bc5cdr, biosses, hub: `owner/name` on the Hugging Face hub, or `owner/name:file`."""
     annotations: str | None = None
     """medqa, medmcqa: spans of the options."""
     split: str | None = None
     """The published split the file holds."""
+    types: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    """pubtator, bigbio, bc5cdr: the entity types that become labels; default: all."""
+    columns: dict[str, str] | None = None
+    """pairs: the file's names of `id`, `text_a`, `text_b`, `score`."""
+    scale: tuple[float, float] | None = None
+    """pairs: lowest and highest score; default: 0 to 4."""
+    on_bad_labels: Literal["error", "repair"] = "error"
+    """Tagged texts: stop at an I- that continues nothing, or read it as B- and say so."""
     label: str | None = None
     """Name in results; default: the name, and the keys in which entries of one name differ."""
     limit: Count | None = None
@@ -70,6 +81,13 @@ class DatasetTable(Table):
     """Stop at a bad row, or leave it out and count it."""
     use: bool = True
     """False switches the entry off."""
+
+    @field_validator("types", "scale", mode="before")
+    @classmethod
+    def _lists(cls, value: Any) -> Any:
+        if isinstance(value, list):
+            return tuple(float(v) if isinstance(v, int) else v for v in value)
+        return value
 
 
 class EntitiesTable(Table):
@@ -189,6 +207,8 @@ class VictimTable(Table):
     """Calls handed over at once; default: the back end's."""
     target: str | None = None
     """python: `module:function` or `file.py:function`."""
+    labels: Annotated[dict[str, str], Field(min_length=1)] | None = None
+    """tagged texts: its types that the data call otherwise, such as `{CHEMICAL = "Chemical"}`."""
     version: str | None = None
     """python: stands for the function's source in the fingerprint; openai: tells apart what the
     model's name does not."""
@@ -395,7 +415,7 @@ class Experiment(Table):
     dataset: Annotated[tuple[DatasetTable, ...], Field(min_length=1)]
     """Where the questions come from."""
     entities: tuple[EntitiesTable, ...] = ()
-    """Entity groups; none where no attack draws names."""
+    """Entity groups; none where no attack draws names, and for sentences."""
     victim: tuple[VictimTable, ...] = ()
     """Models under attack; what asks none does without (`reading.NEEDS`)."""
     attack: tuple[AttackTable, ...] = ()

@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
+from typing import cast
 
 from medstress.attacks.protocol import (
+    QUESTIONS,
     AsksInTurns,
     Attack,
     Bounded,
@@ -17,12 +19,14 @@ from medstress.attacks.protocol import (
     search_on,
 )
 from medstress.experiment.conversations import victim_of
-from medstress.experiment.parts import AttackPart, GroupPart, undefined_names
+from medstress.experiment.parts import AttackPart, GroupPart
 from medstress.experiment.prepared import Prepared
 from medstress.experiment.query_sizes import CHARACTERS_PER_TOKEN, query_size
+from medstress.experiment.sentence_cost import sentence_cost
 from medstress.experiment.speeds import Speed, measured_speed
 from medstress.experiment.spent import Price, prices_of
 from medstress.items import Question
+from medstress.tasks.task import Task
 from medstress.victim import Victim
 
 IN_TURNS = "3 (5 where replies have to be repaired)"
@@ -79,6 +83,9 @@ def estimate(prepared: Prepared, folder: Path | None = None) -> Iterator[str]:
         prepared: the experiment, its victims open.
         folder: where the run would go; speeds are looked up in it and beside it.
     """
+    if prepared.asked.kind != QUESTIONS:
+        yield from sentence_cost(prepared)
+        return
     n_victims = len(prepared.victims)
     counts, asked = _count(prepared, n_victims)
     yield f"queries: at most {n_victims * counts.total:,} (exact bound)"
@@ -95,8 +102,7 @@ def estimate(prepared: Prepared, folder: Path | None = None) -> Iterator[str]:
     yield from _calls(prepared, tokens, n_victims * counts.total)
     yield _tokens_line(list(tokens.values()), prepared)
     yield from _roles(prepared, n_victims)
-    told = (undefined_names(group.label, group.perturbations) for group in prepared.groups)
-    yield from filter(None, told)
+    yield from filter(None, (group.remark for group in prepared.groups))
     for victim in prepared.victims:
         yield _time(victim, tokens[victim.label], measured_speed(victim, prepared, folder))
     yield _money(tokens, prices_of(prepared.experiment.victim))
@@ -109,7 +115,7 @@ def _count(prepared: Prepared, n_victims: int) -> tuple[_Counts, list[_Asked]]:
     counts, found = _Counts(), list[_Asked]()
     for dataset in prepared.datasets:
         by_item: dict[tuple[str, str | None], _Asked] = {}
-        for group, part in product(prepared.groups, prepared.attacks):
+        for group, part in product(prepared.question_groups, prepared.attacks):
             if (group.table is None) == needs_entities(part.attack):
                 continue
             seeds = 1 if part.attack.deterministic else len(settings.seeds)
@@ -151,9 +157,9 @@ def _growth(part: AttackPart, group: GroupPart) -> int | None:
 def _tokens(victim: Victim, asked: list[_Asked]) -> _Tokens:
     total = _Tokens()
     for each in asked:
-        task = victim.task
+        task = _task(victim)
         if each.attack is not None:
-            task = victim_of(victim, each.attack, "", each.item, 0, 0).task
+            task = _task(victim_of(victim, each.attack, "", each.item, 0, 0))
         size = query_size(task, each.item)
         n = each.clean + sum(each.edited.values())
         total.calls += n * task.n_calls(len(each.item.options))
@@ -167,13 +173,18 @@ def _tokens(victim: Victim, asked: list[_Asked]) -> _Tokens:
     return total
 
 
+def _task(victim: Victim) -> Task:
+    """The task of a victim that answers questions, as all do here."""
+    return cast(Task, victim.task)
+
+
 def _calls(prepared: Prepared, tokens: Mapping[str, _Tokens], queries: int) -> Iterator[str]:
     """A line where a query takes more calls than one."""
     total = sum(each.calls for each in tokens.values())
     if total != queries:
         questions = (item for part in prepared.datasets for item in part.questions)
         most = max((len(item.options) for item in questions), default=2)
-        told = ", ".join(f"{v.label} {v.task.n_calls(most)} a query" for v in prepared.victims)
+        told = ", ".join(f"{v.label} {_task(v).n_calls(most)} a query" for v in prepared.victims)
         turned = [part.label for part in prepared.attacks if isinstance(part.attack, AsksInTurns)]
         told += f"; {IN_TURNS} of a conversation of {turned[0]!r}" if turned else ""
         yield f"calls: at most {total:,} ({told})"
@@ -186,7 +197,7 @@ def _roles(prepared: Prepared, n_victims: int) -> Iterator[str]:
             continue
         n_items = sum(
             len(prepared.items(dataset, group))
-            for dataset, group in product(prepared.datasets, prepared.groups)
+            for dataset, group in product(prepared.datasets, prepared.question_groups)
             if group.table is None
         )
         runs = len(prepared.experiment.experiment.seeds) * n_repeats(part.attack)

@@ -86,7 +86,7 @@ def _universals(
     and not replaced by others.
     """
     items = _questions(prepared)
-    resources = {group.label: group.resources for group in prepared.groups}
+    resources = {group.label: group.resources for group in prepared.question_groups}
     places = {
         label: {name.casefold(): i for i, name in enumerate(found.perturbations.names)}
         for label, found in resources.items()

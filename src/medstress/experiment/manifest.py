@@ -11,10 +11,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from medstress.entities.no_names import NoNames
 from medstress.errors import StoreError
 from medstress.experiment.config import VictimTable
-from medstress.experiment.parts import DatasetPart, GroupPart, undefined_names, used_tables
+from medstress.experiment.parts import DatasetPart, used_tables
 from medstress.experiment.prepared import Prepared
 from medstress.experiment.roles import RolePart
 from medstress.hashing import content_hash
@@ -31,10 +30,7 @@ def fingerprint_parts(prepared: Prepared) -> dict[str, Any]:
         "seeds": list(settings.seeds),
         "settings": {"flip_check": settings.flip_check, **prepared.portion.settings},
         "items": prepared.selected(),
-        "groups": {
-            part.label: content_hash([sorted(part.resources.types), part.perturbations.hash])
-            for part in prepared.groups
-        },
+        "groups": {part.label: part.fingerprint for part in prepared.groups},
         "victims": {victim.label: content_hash(victim.spec()) for victim in prepared.victims},
         "attacks": {part.label: content_hash(part.attack.spec()) for part in prepared.attacks},
         **({"roles": {part.name: part.hash for part in prepared.roles}} if prepared.roles else {}),
@@ -112,7 +108,7 @@ def describe(prepared: Prepared, parts: Mapping[str, Any]) -> dict[str, Any]:
         "git_commit": git_commit(prepared.base),
         "datasets": {part.label: _dataset(part) for part in prepared.datasets},
         "groups": {
-            part.label: {**_group(part), "recogniser": found}
+            part.label: {**part.describe(), "recogniser": found}
             for part, found in zip(prepared.groups, prepared.recognisers, strict=True)
         },
         "victims": {
@@ -153,34 +149,18 @@ def _role(part: RolePart) -> dict[str, Any]:
 def _dataset(part: DatasetPart) -> dict[str, Any]:
     return {
         "n_items": len(part.questions),
-        "n_rows": len(part.loaded.questions),
+        "n_rows": len(part.all_items),
         "skipped": list(part.loaded.skipped),
         "hash": part.loaded.source_hash,
     }
 
 
-def _group(part: GroupPart) -> dict[str, Any]:
-    if part.table is None or isinstance(part.perturbations, NoNames):
-        return {"n_names": 0, "hash": part.perturbations.hash}
-    return {
-        "vocabulary": part.table.vocabulary,
-        "n_names": len(part.perturbations.names),
-        "vocabulary_hash": part.perturbations.vocabulary.hash,
-        "embedding": part.table.embedding,
-        "distance": part.table.distance,
-        "n_undefined": len(part.perturbations.undefined),
-        "undefined": undefined_names(part.label, part.perturbations),
-        "hash": part.perturbations.hash,
-    }
-
-
 def _victim(victim: Victim) -> dict[str, Any]:
-    template = victim.task.template
     return {
         "model": victim.backend.identity.name,
         "model_hash": victim.backend.identity.hash,
         "task": victim.task.spec(),
-        "prompt": {"name": template.name, "source": template.source},
+        "prompt": victim.prompt,
     }
 
 

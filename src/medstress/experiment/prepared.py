@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from medstress.attacks.protocol import n_repeats, needs_entities
+from medstress.candidates import units_of
 from medstress.experiment.config import Experiment
 from medstress.experiment.conversations import victim_of
-from medstress.experiment.parts import AttackPart, DatasetPart, GroupPart, select_items
+from medstress.experiment.parts import AttackPart, DatasetPart, GroupPart
 from medstress.experiment.roles import RolePart
+from medstress.experiment.sentence_groups import Asked, SentenceGroupPart
 from medstress.hashing import content_hash
-from medstress.items import Question
 from medstress.scheduler.trial import Trial
 from medstress.store.shared_cache import SharedCache
 from medstress.victim import Victim
@@ -24,7 +25,7 @@ from medstress.victim import Victim
 class Portion:
     """What one run holds of an experiment that a command spreads over several; default: all."""
 
-    keep: Callable[[Question], bool] = lambda _: True
+    keep: Callable[[Any], bool] = lambda _: True
     """Which items."""
     holds: Callable[[str, str, str, AttackPart], bool] = lambda *_: True
     """Which arms: (data set, group, victim, attack)."""
@@ -52,7 +53,7 @@ class Prepared:
     """Folder that relative paths start from."""
     datasets: list[DatasetPart]
     """Loaded and drawn."""
-    groups: list[GroupPart]
+    groups: Sequence[GroupPart | SentenceGroupPart]
     """With their vectors."""
     attacks: list[AttackPart]
     """Under their labels."""
@@ -66,10 +67,17 @@ class Prepared:
     """What this run holds of it."""
     roles: list[RolePart] = field(default_factory=list)
     """Opened with the victims."""
+    asked: Asked = field(default_factory=Asked)
+    """What the items ask of victims."""
 
-    def items(self, dataset: DatasetPart, group: GroupPart) -> tuple[Question, ...]:
+    @property
+    def question_groups(self) -> list[GroupPart]:
+        """The groups of questions; none where the data are sentences."""
+        return [group for group in self.groups if isinstance(group, GroupPart)]
+
+    def items(self, dataset: DatasetPart, group: GroupPart | SentenceGroupPart) -> tuple[Any, ...]:
         """The items a group's trials run over."""
-        return tuple(filter(self.portion.keep, select_items(dataset, group)))
+        return tuple(filter(self.portion.keep, group.items(dataset)))
 
     def trials(self) -> Iterator[Trial]:
         """All trials, those of one item together, so that back ends can share prefixes."""
@@ -81,12 +89,13 @@ class Prepared:
                     if item.id not in ids or not self.holds(dataset, group, victim.label, part):
                         continue
                     repeats = range(n_repeats(part.attack))
-                    for seed, repeat in product(self._seeds(part), repeats):
+                    arms = product(self._seeds(part), repeats, units_of(item))
+                    for seed, repeat, unit in arms:
                         asked = victim_of(victim, part.attack, dataset.label, item, seed, repeat)
                         yield Trial(
                             dataset=dataset.label,
                             group=group.label,
-                            item=item,
+                            item=unit,
                             victim=asked,
                             repeat=repeat,
                             attack_label=part.label,
@@ -96,10 +105,17 @@ class Prepared:
                             flip_check=settings.flip_check,
                         )
 
-    def holds(self, dataset: DatasetPart, group: GroupPart, victim: str, part: AttackPart) -> bool:
+    def holds(
+        self,
+        dataset: DatasetPart,
+        group: GroupPart | SentenceGroupPart,
+        victim: str,
+        part: AttackPart,
+    ) -> bool:
         """Whether an attack runs on a group: one that draws no names has a group of its own."""
-        fits = (group.table is None) != needs_entities(part.attack)
-        return fits and self.portion.holds(dataset.label, group.label, victim, part)
+        if isinstance(group, GroupPart) and (group.table is None) == needs_entities(part.attack):
+            return False
+        return self.portion.holds(dataset.label, group.label, victim, part)
 
     def selected(self) -> dict[str, list[str]]:
         """Item hashes of each data set and group, sorted: what the trials run over."""
@@ -120,7 +136,7 @@ class Prepared:
                 for victim, part in product(victims, self.attacks)
                 if self.holds(dataset, group, victim, part)
             )
-            n += len(self.items(dataset, group)) * sum(arms)
+            n += sum(len(units_of(item)) for item in self.items(dataset, group)) * sum(arms)
         return n
 
     def _seeds(self, part: AttackPart) -> Sequence[int | None]:

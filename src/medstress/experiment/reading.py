@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from medstress import registry
-from medstress.attacks.protocol import needs_entities
 from medstress.errors import UsageError, did_you_mean
 from medstress.experiment.config import (
     AnalysisTable,
@@ -41,8 +40,8 @@ TABLES_BUILT: dict[str, type[Table]] = {
 }
 
 
-NEEDS = ("experiment", *ARRAYS)
-"""The tables that a run cannot do without."""
+NEEDS = ("experiment", "dataset", "victim", "attack")
+"""The tables that a run cannot do without; questions need `entities` as well."""
 
 
 def read_experiment(
@@ -125,18 +124,8 @@ def check_experiment(
         if table in ARRAYS and kept and not used:
             raise UsageError(f"{where.table(table)}: every [[{table}]] entry has use = false")
         cleaned[table] = [kept[i] for i in used] if table in ARRAYS else kept[0]
-    if "entities" not in cleaned and _draws_no_names(cleaned):
-        needs = [table for table in needs if table != "entities"]
     require_tables(cleaned, needs, where.file)
     return _validate(cleaned, where)
-
-
-def _draws_no_names(raw: Mapping[str, Any]) -> bool:
-    """Whether every attack does without entity groups; names that are unknown are refused later."""
-    names = {str(row.get("name")) for row in raw.get("attack", ())}
-    known = names & registry.installed("attacks").keys()
-    kinds = [registry.load("attacks", name) for name in known]
-    return bool(names) and names == known and not any(map(needs_entities, kinds))
 
 
 def _is_off(table: str, row: Mapping[str, Any]) -> bool:

@@ -10,15 +10,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from medstress.attacks.protocol import QUESTIONS
 from medstress.errors import StoreError, UsageError
 from medstress.experiment import manifest as manifests
 from medstress.experiment.after import finish
+from medstress.experiment.attack_checks import check_budgets, check_scores
 from medstress.experiment.config import Experiment
 from medstress.experiment.conversations import check_conversations
 from medstress.experiment.free_group import free_group
 from medstress.experiment.parts import (
-    check_budgets,
-    check_scores,
     load_datasets,
     load_groups,
     make_attacks,
@@ -33,8 +33,14 @@ from medstress.experiment.reading import (
     read_experiment,
     require_tables,
 )
-from medstress.experiment.recognising import recognise_mentions
+from medstress.experiment.recognising import GIVEN, recognise_mentions
 from medstress.experiment.roles import check_roles, open_roles, with_roles
+from medstress.experiment.sentence_groups import (
+    SentenceGroupPart,
+    asked_of,
+    check_kind,
+    sentence_resources,
+)
 from medstress.experiment.similarity import prompt_encoder
 from medstress.experiment.sources import find_source
 from medstress.experiment.spent import Spent, check_prices, limits_of, spent
@@ -166,6 +172,19 @@ def prepare(
     prompt_encoder(checked.analysis, base)  # refused now, not after the last query
     watcher.note("data")
     loaded = load_datasets(checked.dataset, base, limit)
+    asked = asked_of(loaded)
+    check_kind(checked, attacks, asked)
+    if asked.kind != QUESTIONS:
+        return Prepared(
+            experiment=checked,
+            given={"experiment": given, "overrides": list(overrides)},
+            base=base,
+            datasets=loaded,
+            groups=[SentenceGroupPart(resources=sentence_resources(attacks, loaded, base))],
+            attacks=attacks,
+            recognisers=[GIVEN],
+            asked=asked,
+        )
     recognised = recognise_mentions(checked.entities, base, loaded, watcher.note)
     datasets = recognised.datasets
     groups = load_groups(checked.entities, base, datasets, watcher.note, watcher.vectors)
@@ -276,7 +295,7 @@ def opened_victims(prepared: Prepared, note: Callable[[str], None]) -> Iterator[
         UsageError: see `open_victims`, `check_conversations` and `open_roles`.
     """
     tables, base = prepared.experiment.victim, prepared.base
-    prepared.victims = open_victims(tables, base, note)
+    prepared.victims = open_victims(tables, base, note, prepared.asked)
     try:
         check_conversations(prepared.victims, prepared.attacks)
         known = list(zip(tables, prepared.victims, strict=True))

@@ -18,6 +18,7 @@ from medstress.report import examples, figures, formats, overview, sections
 from medstress.report.attempts import attempt_plots, attempt_tables
 from medstress.report.formats import as_text
 from medstress.report.second_answers import second_answer_plots
+from medstress.report.sentence_scores import score_tables
 from medstress.report.sweeps import sweep_plots
 from medstress.report.tables import Cell, Row, Table, number, short_labels
 from medstress.report.tuning import tuning_tables
@@ -70,6 +71,7 @@ def render_report(
             script=Markup(script),
             script_hash=b64encode(sha256(script.encode()).digest()).decode(),
             **_tables(summary, rows),
+            scores=score_tables(rows),
             tuning=tuning_tables(summary.get("tuning")),
             forest=_forest(rows),
             curves=list(_curves(rows)),

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from medstress.calls import Failure, Reply
+from medstress.candidates import WHOLE
 from medstress.errors import StoreError
 from medstress.hashing import canonical_json
-from medstress.items import Candidate
+from medstress.items import Edited
 from medstress.outcomes import Prediction
 from medstress.scheduler.inquiry import Findings, Inquiry, inquire
 from medstress.scheduler.ledger import Exchange
@@ -126,6 +127,7 @@ def as_record(result: TrialResult | Findings) -> dict[str, Any]:
     # Where the first success is the pick as well, it is not stored twice.
     first = result.first_pick if result.first_pick is not result.pick else None
     record = {
+        "unit": result.unit if result.unit != WHOLE else None,
         "at": result.at,
         "note": result.note,
         "before": _prediction(result.before),
@@ -149,7 +151,7 @@ def as_record(result: TrialResult | Findings) -> dict[str, Any]:
     return {name: value for name, value in record.items() if value not in (None, [])}
 
 
-def _edits(candidate: Candidate | None) -> list[list[Any]]:
+def _edits(candidate: Edited | None) -> list[list[Any]]:
     edits = candidate.edits if candidate else ()
     return [[e.field, e.start, e.end, e.replacement] for e in edits]
 

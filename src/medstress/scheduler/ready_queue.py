@@ -15,6 +15,7 @@ from itertools import islice
 from typing import Any
 
 from medstress.calls import Backend, Failure, Reply, Request
+from medstress.candidates import WHOLE, unit_of
 from medstress.errors import BackendError, MedstressError, StoreError, UsageError
 from medstress.hashing import content_hash
 from medstress.outcomes import Verdict
@@ -418,5 +419,6 @@ def trial_id(trial: Trial | Inquiry) -> str:
             trial.attack_label,
             trial.seed,
             trial.repeat,
+            *([unit_of(trial.item)] if unit_of(trial.item) != WHOLE else []),
         ]
     )

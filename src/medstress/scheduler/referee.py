@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any, Protocol
 
 from medstress.attacks.protocol import (
     Attack,
@@ -11,14 +12,34 @@ from medstress.attacks.protocol import (
     RuleChecked,
     SearchOn,
     Validity,
-    goal_of,
+    goal_for,
+    is_static,
     search_on,
 )
-from medstress.items import Candidate
-from medstress.outcomes import Outcome, Prediction, Verdict
+from medstress.items import Edited
+from medstress.outcomes import Measured, Outcome, Prediction, Relative, Verdict
 from medstress.queries import Predict
-from medstress.resources import Resources
 from medstress.scheduler.result import TrialResult
+
+
+class Judge(Protocol):
+    """Who is told every answer to a query."""
+
+    def judge(self, query: Predict, prediction: Prediction) -> Prediction:
+        """Return the prediction, marked where it is a success."""
+
+
+class Bystander:
+    """Notes what a perturbed copy is answered, and judges nothing."""
+
+    def __init__(self, result: TrialResult) -> None:
+        self._result = result
+
+    def judge(self, query: Predict, prediction: Prediction) -> Prediction:
+        """Note the answer to the query asked last."""
+        self._result.n_unreadable += prediction.outcome is Outcome.UNREADABLE
+        self._result.pick, self._result.after = query.candidate, prediction
+        return prediction
 
 
 class Referee:
@@ -28,11 +49,15 @@ class Referee:
     def __init__(
         self,
         attack: Attack,
-        resources: Resources,
+        resources: Any,
         result: TrialResult,
         describe: Callable[[Exception], str],
+        item: Any = None,
     ) -> None:
-        self.goal = goal_of(attack)
+        self.goal = goal_for(attack, item)
+        if isinstance(self.goal, Relative) and result.before is not None:
+            self.goal = self.goal.relative_to(result.before)
+        self._is_static = is_static(attack)
         self._attack = attack
         self._resources = resources
         self._result = result
@@ -52,6 +77,8 @@ class Referee:
         if result.n_excluded is None:
             self.count_exclusions(query.candidate)
         if not self.goal.reached(prediction):
+            if self._is_static or self._has_moved_most(prediction):
+                result.pick, result.after = query.candidate, prediction
             return prediction
         found = self._record(query, prediction)
         ends = self._search_on is SearchOn.NEVER or (
@@ -61,6 +88,13 @@ class Referee:
         if result.pick is query.candidate:
             result.after = marked
         return marked
+
+    def _has_moved_most(self, prediction: Prediction) -> bool:
+        """Whether nothing moved the answer more so far, where only that is measured."""
+        if not isinstance(self.goal, Measured):
+            return False
+        after = self._result.after
+        return after is None or self.goal.change(prediction) > self.goal.change(after)
 
     def _record(self, query: Predict, prediction: Prediction) -> Validity:
         """Note a success if it is the first, or the first that is valid."""
@@ -91,7 +125,7 @@ class Referee:
             self._result.note = self._describe(error)  # validity stays unknown, the verdict stands
             return Validity()
 
-    def count_exclusions(self, candidate: Candidate) -> None:
+    def count_exclusions(self, candidate: Edited) -> None:
         """Note which names the attack never draws, where it knows."""
         if not isinstance(self._attack, CountsExclusions):
             return
@@ -102,9 +136,11 @@ class Referee:
         else:
             self._result.n_excluded = dict(sorted(counts.items()))
 
-    def close(self, clean: Candidate, *, failed: bool = False) -> None:
+    def close(self, clean: Edited, *, failed: bool = False) -> None:
         """Note what is known once the search has ended."""
         result = self._result
+        if isinstance(self.goal, Measured) and not failed:
+            result.verdict = Verdict.MEASURED
         if result.n_excluded is None:
             self.count_exclusions(clean)
         stopped = failed or (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from medstress.items import Candidate
+from medstress.items import Edited
 from medstress.outcomes import Prediction, Verdict
 
 
@@ -13,8 +13,13 @@ from medstress.outcomes import Prediction, Verdict
 class TrialResult:
     """How one trial ended.
 
-    The *pick* is the first valid success if there is one, else the first success.
+    The *pick* is the first valid success if there is one, else the first success. Of a perturbed
+    copy (`is_static`) it is that copy, and where nothing is judged the candidate that changed the
+    answer most.
     """
+
+    unit: str = "item"
+    """What the trial is about: the item, or an entity of it."""
 
     verdict: Verdict = Verdict.HELD
     """The referee's verdict: flipped where there is any success."""
@@ -26,11 +31,11 @@ class TrialResult:
     """The answer on the clean item."""
     after: Prediction | None = None
     """The answer on the picked candidate."""
-    pick: Candidate | None = None
+    pick: Edited | None = None
     """The first valid success, else the first."""
     first_success: int | None = None
     """Number of the query that reached the goal first, from 1."""
-    first_pick: Candidate | None = None
+    first_pick: Edited | None = None
     """The candidate of that query."""
     first_after: Prediction | None = None
     """The answer on it."""

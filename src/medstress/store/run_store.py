@@ -15,7 +15,7 @@ from filelock import FileLock, Timeout
 from medstress.calls import FROM_CACHE, Answer
 from medstress.errors import StoreError
 from medstress.hashing import canonical_json
-from medstress.items import Question
+from medstress.items import Item
 from medstress.store.calls_in_flight import CallsInFlight
 from medstress.store.codec import decode_answer, encode_answer, encode_item
 from medstress.store.formats import bring_up_to_date, make_views
@@ -151,7 +151,7 @@ class RunStore:
         with _translated(self.folder):
             self._db.executemany("INSERT OR REPLACE INTO manifest VALUES (?, ?)", rows)
 
-    def item_id(self, dataset: str, item: Question) -> int:
+    def item_id(self, dataset: str, item: Item) -> int:
         """The row of an item, written on first sight."""
         row = self._db.execute(
             "SELECT id FROM items WHERE dataset = ? AND item_id = ?", (dataset, item.id)

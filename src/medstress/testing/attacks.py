@@ -30,8 +30,8 @@ Tell = Callable[[Question, Predict], Prediction]
 
 def check_attack(
     attack: Attack,
-    items: Sequence[Question],
-    resources: Resources,
+    items: Sequence[Any],
+    resources: Any,
     *,
     may_edit: Collection[str] = ("distractors",),
     reply: Reply = scripted_reply,
@@ -109,7 +109,7 @@ class _Driver:
 
     def start(self, item: Question, seed: int = 0) -> Any:
         """A fresh generator, with the random stream the scheduler would give it."""
-        stream = f"{self.attack.stream}/{self._resources.group}"
+        stream = f"{self.attack.stream}/{getattr(self._resources, 'group', 'all')}"
         rng = rng_for(seed, stream, "check_attack", item.id)
         return self.attack.run(item, rng, self._resources)
 
@@ -210,6 +210,12 @@ def _check_candidate(
 ) -> None:
     if candidate.item != item:
         raise AssertionError(f"{where}: the candidate belongs to item {candidate.item.id!r}")
+    if not isinstance(item, Question):
+        try:
+            _ = [getattr(candidate, n, None) for n in ("tokens", "labels", "text_a", "text_b")]
+        except (ValueError, IndexError) as error:
+            raise AssertionError(f"{where}: the edits do not apply: {error}") from error
+        return
     shown = ("context", "stem", *item.letters)
     for edit in candidate.edits:
         if edit.field not in shown:

@@ -38,6 +38,12 @@ def test_an_attack_without_its_role_is_refused_before_anything_runs(tables):
         prepare(tables)
 
 
+def test_an_attack_that_draws_names_still_needs_an_entity_group(tables):
+    names = {"name": "entity_substitution", "sampler": "random"}
+    with pytest.raises(UsageError, match=r"the table \[\[entities\]\] is missing"):
+        prepare({**tables, "attack": [tables["attack"], names]})
+
+
 def test_a_role_that_nothing_asks_is_refused(tables):
     tables["attack"]["gates"] = ["options"]
     tables["role"]["judge"] = {"backend": "mock"}
