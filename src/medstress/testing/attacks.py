@@ -11,7 +11,7 @@ from typing import Any
 
 from medstress.attacks.protocol import Attack
 from medstress.calls import Answer, Call
-from medstress.candidates import EntityUnit
+from medstress.candidates import EntityUnit, PairCandidate, TaggedCandidate
 from medstress.errors import BudgetExhausted
 from medstress.hashing import canonical_json
 from medstress.items import Candidate, Question
@@ -158,7 +158,9 @@ class _Driver:
 
     def check_pick(self, item: Question, pick: Any) -> None:
         """What the attack returns is a candidate of the item, or None."""
-        if pick is None or (isinstance(pick, Candidate) and pick.item == item):
+        if pick is None or (
+            isinstance(pick, Candidate | TaggedCandidate | PairCandidate) and pick.item == item
+        ):
             return
         raise AssertionError(
             f"{_name(self.attack)} must return a candidate of item {item.id!r} or None, got "
