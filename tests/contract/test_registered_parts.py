@@ -76,7 +76,7 @@ SENTENCE_ATTACKS = (
     "abbreviation",
     "non_entity_noise",
 )
-NEED_MODELS = {"transformers", "spacy", "sentence_transformers"}
+NEED_MODELS = {"transformers", "llama_cpp", "vllm", "spacy", "sentence_transformers"}
 """Back ends checked elsewhere: real models in tests/models, tiny ones in tests/unit/backends."""
 SENTENCES: list[Any] = [
     *units_of(
@@ -171,6 +171,14 @@ def test_the_scripted_back_end_keeps_its_contract() -> None:
     check_backend(ScriptedBackend(batch_size=4), CALLS)
 
 
+def test_replies_of_a_file_keep_the_contract(tmp_path: Path) -> None:
+    (tmp_path / "r.jsonl").write_text(
+        '{"pattern": "vitamin|Question", "reply": "B"}\n{"pattern": "", "reply": "A"}\n'
+    )
+    options = BackendOptions(model="r.jsonl", base=tmp_path, batch_size=4)
+    check_backend(registry.load("backends", "scripted")(options), CALLS)
+
+
 def test_a_server_keeps_its_contract() -> None:
     pytest.importorskip("openai", reason="needs the extra medstress[openai]")
     told = {"p": "B", "r": "C", "s": "B"}
@@ -190,7 +198,7 @@ def test_a_server_keeps_its_contract() -> None:
 
 
 def test_every_registered_back_end_is_checked() -> None:
-    assert {"mock", "openai", "python"} | NEED_MODELS == registry.BACKENDS.keys()
+    assert {"mock", "openai", "python", "scripted"} | NEED_MODELS == registry.BACKENDS.keys()
 
 
 TASKS = [

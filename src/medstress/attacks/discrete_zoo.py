@@ -155,6 +155,11 @@ class DiscreteZoo:
         """The parameters, as JSON values."""
         return {"name": NAME, **asdict(self)}
 
+    @property
+    def puts_one_name(self) -> bool:
+        """Every candidate has one name of the vocabulary in it, which bounds its length."""
+        return True
+
     def label_parameters(self) -> dict[str, Any]:
         """What may name the attack in a label: `spec` without what follows from other keys."""
         follows = {key: value for key, value in followed(self).items() if key != "budget"}

@@ -17,6 +17,7 @@ COMMANDS = (
     "figures",
     "export",
     "annotate",
+    "cache",
     "perturb",
     "list",
     "recipe",

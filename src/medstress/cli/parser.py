@@ -16,6 +16,9 @@ KINDS = (
     "recognisers",
     "vocabularies",
     "prompts",
+    "parsers",
+    "text_scores",
+    "wrappers",
     "recipes",
 )
 NOT_BUILT = (
@@ -25,7 +28,6 @@ NOT_BUILT = (
     "test",
     "train",
     "review",
-    "cache",
 )
 """Commands of the interface that this version lacks."""
 
@@ -61,6 +63,7 @@ def build_parser() -> argparse.ArgumentParser:
     _tune(commands)
     _look(commands)
     _annotate(commands)
+    _cache(commands)
     _perturb(commands)
     _list(commands)
     commands.add_parser(
@@ -201,6 +204,31 @@ def _look(commands: argparse._SubParsersAction[_Parser]) -> None:
     )
     export.add_argument(
         "--to", required=True, metavar="FILE", help="FILE.jsonl, FILE.csv or FILE.parquet"
+    )
+
+
+def _cache(commands: argparse._SubParsersAction[_Parser]) -> None:
+    cache = commands.add_parser(
+        "cache",
+        help="the shared answer cache",
+        description="Look after answers that runs share where [experiment] says cache = PATH. "
+        "info: entries by model, size; verify: read every entry and say which are damaged; "
+        "prune: remove entries. Run folders have copies and do not need the cache.",
+    )
+    cache.add_argument("action", metavar="{info,verify,prune}", choices=("info", "verify", "prune"))
+    cache.add_argument(
+        "--path",
+        metavar="DIR",
+        default="default",
+        help='the folder that the experiment names; default: that of cache = "default"',
+    )
+    cache.add_argument(
+        "--older-than", type=float, metavar="DAYS", help="prune: entries stored before so many days"
+    )
+    cache.add_argument("--model", metavar="NAME", help="prune: entries of this model, or its hash")
+    cache.add_argument("--damaged", action="store_true", help="prune: entries that verify finds")
+    cache.add_argument(
+        "--dry-run", action="store_true", help="prune: say what would go, remove nothing"
     )
 
 

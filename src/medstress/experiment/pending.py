@@ -12,11 +12,6 @@ ONLY: dict[tuple[str, str], tuple[Any, ...]] = {
 """Keys of which only some values work so far. Values outside are looked up in `WORDS`."""
 
 WORDS: dict[tuple[str, str], tuple[str, ...]] = {
-    ("victim", "backend"): (
-        "llama_cpp",
-        "vllm",
-        "scripted",
-    ),
     ("attack", "name"): (
         "medfuzz",
         "repeat",
@@ -38,11 +33,6 @@ WORDS: dict[tuple[str, str], tuple[str, ...]] = {
 """Values that the interface names and this version lacks."""
 
 KEYS: dict[str, tuple[str, ...]] = {
-    "experiment": ("max_usd",),
-    "victim": (
-        "price_in",
-        "price_out",
-    ),
     "attack": (
         "attempts",
         "runs",

@@ -13,8 +13,8 @@ from medstress.experiment.config import Experiment
 from medstress.experiment.parts import AttackPart, DatasetPart, GroupPart
 from medstress.experiment.sentence_groups import Asked, SentenceGroupPart
 from medstress.hashing import content_hash
-from medstress.scheduler.progress import Limits
 from medstress.scheduler.trial import Trial
+from medstress.store.shared_cache import SharedCache
 from medstress.victim import Victim
 
 
@@ -34,6 +34,8 @@ class Portion:
     """Calls that other runs of the command made; they count against its limits."""
     n_tokens: int = 0
     """Their tokens."""
+    usd: float = 0.0
+    """Their price."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -56,6 +58,8 @@ class Prepared:
     """What found the mentions of each group, in their order."""
     victims: list[Victim] = field(default_factory=list)
     """Opened last."""
+    shared: SharedCache | None = None
+    """Answers of other runs; opened with the run."""
     portion: Portion = Portion()
     """What this run holds of it."""
     asked: Asked = field(default_factory=Asked)
@@ -69,16 +73,6 @@ class Prepared:
     def items(self, dataset: DatasetPart, group: GroupPart | SentenceGroupPart) -> tuple[Any, ...]:
         """The items a group's trials run over."""
         return tuple(filter(self.portion.keep, group.items(dataset)))
-
-    def limits(self, n_queries: int, n_tokens: int) -> Limits:
-        """What may still be asked, given the calls and tokens that the folder holds."""
-        settings = self.experiment.experiment
-        return Limits(
-            max_queries=settings.max_queries,
-            max_tokens=settings.max_tokens,
-            n_queries=n_queries + self.portion.n_queries,
-            n_tokens=n_tokens + self.portion.n_tokens,
-        )
 
     def trials(self) -> Iterator[Trial]:
         """All trials, those of one item together, so that back ends can share prefixes."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -39,11 +40,13 @@ from medstress.experiment.sentence_groups import (
 )
 from medstress.experiment.similarity import prompt_encoder
 from medstress.experiment.sources import find_source
+from medstress.experiment.spent import Spent, check_prices, limits_of, spent
 from medstress.hashing import content_hash
 from medstress.scheduler.progress import Progress
 from medstress.scheduler.ready_queue import Scheduler
 from medstress.store.reader import RunReader
 from medstress.store.run_store import FILE, RunStore, lock_folder
+from medstress.store.shared_cache import open_shared
 
 if TYPE_CHECKING:
     import polars
@@ -161,6 +164,7 @@ def prepare(
     checked, given, base = resolve(experiment, overrides, complete=complete)
     attacks = make_attacks(checked.attack)
     check_scores(attacks, checked.victim)
+    check_prices(checked)
     prompt_encoder(checked.analysis, base)  # refused now, not after the last query
     watcher.note("data")
     loaded = load_datasets(checked.dataset, base, limit)
@@ -257,24 +261,35 @@ def run(
     """
     watcher = watcher or Watcher()
     prepared = prepare(experiment, limit=limit, overrides=overrides, watcher=watcher)
-    settings = prepared.experiment.experiment
-    folder = Path(out) if out is not None else Path("runs") / settings.name
+    folder = run_folder(prepared, out)
     if fresh and folder.exists() and not (folder / FILE).is_file():
         raise StoreError(f"--fresh: {folder} holds no run, so nothing of it is thrown away")
     lock = lock_folder(folder)
     try:
         # Before the store: a victim that cannot be opened costs no stored run.
-        prepared.victims = open_victims(
-            prepared.experiment.victim, prepared.base, watcher.note, prepared.asked
-        )
-        run_prepared(
-            prepared, folder, lock=lock, fresh=fresh, retry_failed=retry_failed, watcher=watcher
-        )
+        with opened_victims(prepared, watcher.note):
+            run_prepared(
+                prepared, folder, lock=lock, fresh=fresh, retry_failed=retry_failed, watcher=watcher
+            )
+    finally:
+        lock.release()
+    return Run(folder)
+
+
+def run_folder(prepared: Prepared, out: str | Path | None) -> Path:
+    """The folder that a run goes to."""
+    return Path(out) if out is not None else Path("runs") / prepared.experiment.experiment.name
+
+
+@contextmanager
+def opened_victims(prepared: Prepared, note: Callable[[str], None]) -> Iterator[None]:
+    """Open all victims, which checks what only a back end knows, and close them again."""
+    prepared.victims = open_victims(prepared.experiment.victim, prepared.base, note, prepared.asked)
+    try:
+        yield
     finally:
         for victim in prepared.victims:
             victim.backend.close()
-        lock.release()
-    return Run(folder)
 
 
 def run_prepared(
@@ -285,18 +300,23 @@ def run_prepared(
     fresh: bool = False,
     retry_failed: bool = False,
     watcher: Watcher,
-) -> tuple[int, int]:
+) -> Spent:
     """Run, resume or extend what is prepared, its victims opened, in a folder.
 
     Returns:
-        Computed calls and their tokens that the folder holds.
+        What the folder's run has used up.
     """
-    with RunStore(folder, lock=lock, fresh=fresh) as store:
+    cache = prepared.experiment.experiment.cache
+    with (
+        open_shared(cache, prepared.base) as shared,
+        RunStore(folder, lock=lock, fresh=fresh) as store,
+    ):
+        prepared.shared = shared
         _start(store, prepared)
         if retry_failed:
             store.forget_failed()
         _drive(store, prepared, watcher)
-        return store.spent()
+        return spent(store, prepared)
 
 
 def _start(store: RunStore, prepared: Prepared) -> None:
@@ -336,9 +356,11 @@ def _keep_labels(prepared: Prepared, known: Mapping[str, str]) -> None:
 
 
 def _drive(store: RunStore, prepared: Prepared, watcher: Watcher) -> None:
-    limits = prepared.limits(*store.spent())
     encoder = prompt_encoder(prepared.experiment.analysis, prepared.base)
-    scheduler = Scheduler(store, limits=limits, on_progress=watcher.progress)
+    limits = limits_of(store, prepared)
+    scheduler = Scheduler(
+        store, limits=limits, shared=prepared.shared, on_progress=watcher.progress
+    )
     n_planned = prepared.n_trials(len(prepared.victims))
     before = [dict(getattr(victim.backend, "counters", {})) for victim in prepared.victims]
     started = time.perf_counter()

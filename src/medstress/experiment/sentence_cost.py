@@ -8,10 +8,9 @@ from itertools import product
 from medstress.attacks.protocol import Attack, is_static
 from medstress.candidates import candidate_of, units_of
 from medstress.experiment.prepared import Prepared
+from medstress.experiment.query_sizes import CHARACTERS_PER_TOKEN
 from medstress.items import Item
 from medstress.outcomes import Measured
-
-CHARACTERS_PER_TOKEN = 4
 
 
 def sentence_cost(prepared: Prepared) -> Iterator[str]:
