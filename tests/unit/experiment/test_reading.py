@@ -188,7 +188,6 @@ def test_what_is_not_built_yet_is_refused(
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [
-        ('"mock"', '"vllm"', "line 10: backend = 'vllm' is not built yet"),
         (
             '"random"',
             '"exhaustive"\nbudget = 8',
