@@ -5,11 +5,13 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
 
 from medstress.attacks.protocol import Attack
 from medstress.calls import Answer, Call
+from medstress.candidates import EntityUnit, PairCandidate, TaggedCandidate
 from medstress.errors import BudgetExhausted
 from medstress.hashing import canonical_json
 from medstress.items import Candidate, Question
@@ -158,7 +160,9 @@ class _Driver:
 
     def check_pick(self, item: Question, pick: Any) -> None:
         """What the attack returns is a candidate of the item, or None."""
-        if pick is None or (isinstance(pick, Candidate) and pick.item == item):
+        if pick is None or (
+            isinstance(pick, Candidate | TaggedCandidate | PairCandidate) and pick.item == item
+        ):
             return
         raise AssertionError(
             f"{_name(self.attack)} must return a candidate of item {item.id!r} or None, got "
@@ -346,13 +350,17 @@ def _close(flow: Any, name: str, item: Question) -> None:
         ) from error
 
 
-def _held(item: Question, _: Predict | None = None) -> Prediction:
+def _held(item: Any, _: Predict | None = None) -> Prediction:
+    if not isinstance(item, Question):
+        return _of_sentence(item, Outcome.RIGHT)
     return Prediction(
         outcome=Outcome.RIGHT, answer=item.key, scores=_scores(item, item.key), mass=0.9
     )
 
 
-def _flipped(item: Question) -> Prediction:
+def _flipped(item: Any) -> Prediction:
+    if not isinstance(item, Question):
+        return replace(_of_sentence(item, Outcome.WRONG), reached_goal=True)
     wrong = next(letter for letter in item.letters if letter != item.key)
     return Prediction(
         outcome=Outcome.WRONG,
@@ -361,6 +369,15 @@ def _flipped(item: Question) -> Prediction:
         mass=0.9,
         reached_goal=True,
     )
+
+
+def _of_sentence(item: Any, outcome: Outcome) -> Prediction:
+    """An answer about an entity, or about a pair, which has a score."""
+    found = outcome is Outcome.RIGHT
+    if isinstance(item, EntityUnit):
+        labels = item.text.labels if found else ("O",) * len(item.text.labels)
+        return Prediction(outcome=outcome, answer=None, text=" ".join(labels))
+    return Prediction(outcome=outcome, answer=None, scores=(0.9 if found else 0.1,))
 
 
 def _unreadable(_: Question, __: Predict) -> Prediction:
