@@ -9,10 +9,11 @@ from medstress.errors import StoreError
 from medstress.hashing import canonical_json
 from medstress.items import Candidate
 from medstress.outcomes import Prediction
-from medstress.scheduler.inquiry import Findings, Inquiry, inquire
+from medstress.scheduler.inquiry import Findings, Inquiring, Inquiry, inquire
 from medstress.scheduler.ledger import Exchange
 from medstress.scheduler.result import TrialResult
-from medstress.scheduler.trial import Need, Trial, conduct
+from medstress.scheduler.study import Study, conduct_study
+from medstress.scheduler.trial import Conduct, Need, Trial, conduct
 
 
 class Live:
@@ -28,7 +29,7 @@ class Live:
     """
 
     def __init__(
-        self, trial: Trial | Inquiry, row: int, journal: dict[int, tuple[bytes, str | None]]
+        self, trial: Trial | Inquiry | Study, row: int, journal: dict[int, tuple[bytes, str | None]]
     ) -> None:
         self.trial = trial
         self.row = row
@@ -38,7 +39,7 @@ class Live:
         self.n_open = 0
         self._journal = journal
         self._seq = 0
-        self._conduct = inquire(trial) if isinstance(trial, Inquiry) else conduct(trial)
+        self._conduct = _start(trial)
 
     def step(self) -> TrialResult | Findings | None:
         """Go on until the next need, or return the result."""
@@ -86,14 +87,15 @@ class Live:
             told = None if need.candidate else canonical_json(request.call.canonical())
             edits = as_edits(need) if i == 0 else None
             error = reply.error if isinstance(reply, Failure) else None
+            query, call = need.numbers[i] if need.numbers else (need.query, need.call + i)
             rows.append(
                 (
                     self.row,
                     self._seq + i,
                     need.role,
                     need.purpose.value,
-                    need.query,
-                    need.call + i,
+                    query,
+                    call,
                     key,
                     edits,
                     told,
@@ -102,6 +104,12 @@ class Live:
             )
         self._seq += len(rows)
         return rows
+
+
+def _start(trial: Trial | Inquiry | Study) -> Conduct | Inquiring:
+    if isinstance(trial, Study):
+        return conduct_study(trial)
+    return inquire(trial) if isinstance(trial, Inquiry) else conduct(trial)
 
 
 def as_edits(need: Need) -> str | None:

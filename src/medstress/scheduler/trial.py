@@ -40,6 +40,7 @@ class Purpose(StrEnum):
     FLIP_CHECK = "flip_check"
     TRANSFER = "transfer"
     UNIVERSALITY = "universality"
+    TEST = "test"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +89,8 @@ class Need:
     """Requests likely to be needed next; pulled only as far as they are computed early."""
     alone: bool = False
     """Answer in a batch of its own."""
+    numbers: tuple[tuple[int, int], ...] = ()
+    """(query, call) of every request, where they belong to several queries."""
 
 
 Conduct: TypeAlias = Generator[Need, tuple[Reply, ...], TrialResult]

@@ -65,6 +65,7 @@ class StoredInquiry:
     told: dict[str, Any]
     outcomes: list[str]
     note: str | None
+    found: dict[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,6 +186,7 @@ class RunReader:
                 told=found["told"],
                 outcomes=found["outcomes"],
                 note=found.get("note"),
+                found=found.get("found"),
             )
 
     def trial_numbers(self) -> dict[int, tuple[str, int]]:
