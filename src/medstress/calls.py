@@ -44,12 +44,17 @@ class Generate:
     sample: int = 0
     """Which of several samples of one prompt; seeds the sampling where the temperature is not 0.
     Set by `Request.addressed`, which the cache key covers."""
+    schema: str | None = None
+    """The JSON schema that the text has to follow, as canonical JSON; an object whose properties
+    are all required and that allows no others. None: any text. Only back ends that declare
+    `structured` are sent one; for the others the prompt has to say what is wanted."""
     kind = "generate"
 
     def canonical(self) -> list[Any]:
         """The parts that define this call, as JSON values."""
         decoding = [self.decoding.max_new_tokens, self.decoding.temperature]
-        return [self.kind, _canonical_prompt(self.prompt), decoding]
+        parts = [self.kind, _canonical_prompt(self.prompt), decoding]
+        return parts if self.schema is None else [*parts, self.schema]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +162,11 @@ class ModelIdentity:
 
 @runtime_checkable
 class Backend(Protocol):
-    """Anything that answers calls; blocking, called from `workers` threads."""
+    """Anything that answers calls; blocking, called from `workers` threads.
+
+    One that makes `Generate` texts follow a schema says so by a true attribute `structured`; to
+    all others calls are sent without their schema.
+    """
 
     @property
     def identity(self) -> ModelIdentity:
@@ -206,6 +215,16 @@ class Request:
         if self.sample and isinstance(self.call, Generate):
             return replace(self.call, sample=self.sample)
         return self.call
+
+    def fitted(self, backend: Backend) -> Request:
+        """The request as a back end can take it: without a schema that it would not follow."""
+        if (
+            isinstance(self.call, Generate)
+            and self.call.schema is not None
+            and not getattr(backend, "structured", False)
+        ):
+            return replace(self, call=replace(self.call, schema=None))
+        return self
 
     def key(self, model: ModelIdentity) -> bytes:
         """The cache key, 16 bytes: who is asked, what, and which repetition."""

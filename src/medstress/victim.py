@@ -30,6 +30,11 @@ class Victim:
         """The prompt with the options listed, for people."""
         return self.task.listing(candidate)
 
+    @property
+    def is_told(self) -> bool:
+        """Whether what is asked follows from earlier answers too, and is stored in full."""
+        return bool(getattr(self.task, "is_told", False))
+
     def spec(self) -> dict[str, Any]:
         """What defines the victim, for fingerprints: task and model, no paths, no devices."""
         return {"task": self.task.spec(), "model": self.backend.identity.hash}

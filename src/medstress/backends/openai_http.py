@@ -16,6 +16,7 @@ from medstress.backends.server_address import address_of, key_of
 from medstress.backends.server_connection import Connection
 from medstress.backends.server_errors import Server, ServerTrouble, Then
 from medstress.backends.server_replies import is_named, most_tokens, plain, text_of, usage_of
+from medstress.backends.server_schemas import SchemaWatch, response_format
 from medstress.backends.server_scores import first_token_scores, text_scores
 from medstress.calls import (
     Answer,
@@ -48,6 +49,7 @@ class OpenAiBackend:
         connection: to the server.
         max_in_flight: requests made at the same time.
         version: tells apart what the model's name does not, such as a quantisation.
+        structured: whether texts are made to follow the schema of a call.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class OpenAiBackend:
         *,
         max_in_flight: int = DEFAULT_IN_FLIGHT,
         version: str | None = None,
+        structured: bool = True,
     ) -> None:
         self._connection = connection
         self._server = connection.server
@@ -69,9 +72,11 @@ class OpenAiBackend:
         self.batch_size = 1
         self.workers = max_in_flight
         self.ahead = 0  # an answer that is never used would still be paid for
+        self.structured = structured
         self._lock = Lock()
         self._answered_as: str | None = None
         self._n_scored = 0
+        self._schemas = SchemaWatch(connection.server)
         self._n_top = _TOP
         self._length_key = "max_tokens"
 
@@ -133,6 +138,7 @@ class OpenAiBackend:
                 **self._body(call.prompt, length),
                 "temperature": call.decoding.temperature,
                 "seed": seed,
+                **response_format(call.schema),
             }
 
         def read(found: dict[str, Any]) -> Generated:
@@ -140,6 +146,8 @@ class OpenAiBackend:
             text = text_of(choice)
             if text is None:
                 raise ServerTrouble(f"{self._server.where} sent an empty choice", Then.AGAIN)
+            if call.schema:
+                self._schemas.check(call.schema, choice, text)
             tokens_in, tokens_out = usage_of(found, [plain(call.prompt)], text)
             return Generated(text=text, tokens_in=tokens_in, tokens_out=tokens_out)
 
@@ -259,6 +267,8 @@ class OpenAiBackend:
 
     def _refused(self, trouble: ServerTrouble, sent: dict[str, Any]) -> ServerTrouble:
         """A refused feature stops a run that it has never worked in."""
+        if about_schemas := self._schemas.refused(trouble, sent):
+            return about_schemas
         refused = "echo" in trouble.said or "logprobs" in trouble.said
         if trouble.then is not Then.ITEM_FAILS or self._n_scored or not refused:
             return trouble
@@ -339,7 +349,9 @@ def open_backend(options: BackendOptions) -> OpenAiBackend:
     except BaseException:
         connection.close()
         raise
-    return OpenAiBackend(connection, max_in_flight=in_flight, version=options.version)
+    return OpenAiBackend(
+        connection, max_in_flight=in_flight, version=options.version, structured=options.structured
+    )
 
 
 def _total(answer: Any) -> int:

@@ -36,5 +36,7 @@ class BackendOptions:
     """openai: the most requests a minute."""
     tokens_per_minute: int | None = None
     """openai: the most tokens a minute, in and out."""
+    structured: bool = True
+    """openai: ask for JSON of a schema where a call has one."""
     base: Path = field(default_factory=Path.cwd)
     """Relative paths are relative to this folder."""

@@ -11,7 +11,17 @@ from typing import Any, NoReturn
 
 from medstress.backends.awaiting import Awaiter
 from medstress.backends.options import BackendOptions
-from medstress.calls import Call, Choose, Chosen, Failure, ModelIdentity, Reply
+from medstress.calls import (
+    Call,
+    Choose,
+    Chosen,
+    Failure,
+    Generate,
+    Generated,
+    ModelIdentity,
+    Prompt,
+    Reply,
+)
 from medstress.errors import PermanentBackendError, UsageError
 from medstress.functions import load_module, source_hashes, told
 from medstress.hashing import content_hash
@@ -20,16 +30,17 @@ DEFAULT_BATCH_SIZE = 32
 WHAT = "python victim"
 """What a target is, in messages."""
 
-PythonVictim = Callable[[list[str]], Any]
-"""Receives prompts with the options listed; returns one answer a prompt, in order: a text, or
-exactly ``{"answer": "A"}`` or ``{"scores": {"A": 0.7, ...}}``. It may be a coroutine function, and
-answers may be awaitables, which are awaited together."""
+PythonVictim = Callable[[list[Any]], Any]
+"""Receives prompts with the options listed, or, where it is asked in turns, conversations as lists
+of ``{"role", "content"}``. Returns one answer each, in order: a text, or for a prompt exactly
+``{"answer": "A"}`` or ``{"scores": {"A": 0.7, ...}}``. It may be a coroutine function, and answers
+may be awaitables, which are awaited together."""
 METHOD = "answer"
 """The method of a class that is asked; else the class is called."""
 
 
 class PythonBackend:
-    """Answers `Choose` calls with a function."""
+    """Answers with a function: `Choose` calls, and `Generate` calls about conversations."""
 
     def __init__(
         self,
@@ -42,14 +53,14 @@ class PythonBackend:
         self._owner = owner
         self._awaiter = Awaiter()
         self.identity = identity
-        self.kinds = frozenset({"choose"})
+        self.kinds = frozenset({"choose", "generate"})
         self.batch_size = batch_size or DEFAULT_BATCH_SIZE
         self.workers = 1
         # An answer that is never used would still cost the user's model a query.
         self.ahead = 0
 
     def answer(self, calls: Sequence[Call]) -> list[Reply]:
-        """Answer every call with one call of the function.
+        """Answer every call; the function is called once for prompts and once for conversations.
 
         Returns:
             One reply a call; where the function returned awaitables, one that raises fails alone.
@@ -58,24 +69,44 @@ class PythonBackend:
             PermanentBackendError: the function raised.
             UsageError: it returned too few answers, or nonsense.
         """
-        prompts = [call.prompt for call in calls if isinstance(call, Choose)]
-        n = len(prompts)
+        chosen = [call for call in calls if isinstance(call, Choose)]
+        said = [call for call in calls if isinstance(call, Generate)]
+        replies = iter(self._choose(chosen) if chosen else ())
+        texts = iter(self._generate(said) if said else ())
+        return [next(replies if isinstance(call, Choose) else texts) for call in calls]
+
+    def _choose(self, calls: Sequence[Choose]) -> list[Reply]:
+        answers = self._called([call.prompt for call in calls])
+        return self._read_all(answers, [call.letters for call in calls], self._read)
+
+    def _generate(self, calls: Sequence[Generate]) -> list[Reply]:
+        answers = self._called([_conversation(call.prompt) for call in calls])
+        return self._read_all(answers, [""] * len(calls), self._read_text)
+
+    def _called(self, given: list[Any]) -> Any:
         try:
-            answers = self._awaiter.settle(self._function(prompts))
+            return self._awaiter.settle(self._function(given))
         except KeyboardInterrupt:
             raise
         except BaseException as error:
             raise PermanentBackendError(
                 f"python victim {self.identity.name!r} raised {told(error)}"
             ) from error
+
+    def _read_all(
+        self, answers: Any, letters: Sequence[str], read: Callable[[Any, str], Reply]
+    ) -> list[Reply]:
         try:
-            return self._read_all(answers, [c.letters for c in calls if isinstance(c, Choose)], n)
+            return self._checked(answers, letters, read)
         except UsageError:
             raise
         except Exception as error:  # noqa: BLE001 - objects of the user's may do anything
             self._refuse(f"returned something that cannot be read ({told(error)})")
 
-    def _read_all(self, answers: Any, letters: Sequence[str], n: int) -> list[Reply]:
+    def _checked(
+        self, answers: Any, letters: Sequence[str], read: Callable[[Any, str], Reply]
+    ) -> list[Reply]:
+        n = len(letters)
         if isinstance(answers, str | bytes | Mapping) or not isinstance(answers, Sequence):
             self._refuse(f"returned {type(answers).__name__}; expected a list, one answer a prompt")
         if len(answers) != n:
@@ -83,7 +114,7 @@ class PythonBackend:
                 f"returned {len(answers)} answers for {n} prompts; expected one answer a prompt, "
                 "in the same order"
             )
-        return [self._read(answer, known) for answer, known in zip(answers, letters, strict=True)]
+        return [read(answer, known) for answer, known in zip(answers, letters, strict=True)]
 
     def close(self) -> None:
         """Close the instance made of a class, where it can be, and what coroutines ran on."""
@@ -117,6 +148,15 @@ class PythonBackend:
                 "{'scores': {'A': 0.7, ...}}"
             )
         return Chosen(scores=self._scores(answer["scores"], letters))
+
+    def _read_text(self, answer: Any, _: str) -> Reply:
+        """What was returned for a conversation: a text."""
+        reply = self._read(answer, "")
+        if isinstance(reply, Chosen):
+            if reply.text is None:
+                self._refuse(f"returned {answer!r} for a conversation; expected a text")
+            return Generated(text=reply.text)
+        return reply
 
     def _scores(self, scores: Any, letters: str) -> tuple[float, ...]:
         if not isinstance(scores, Mapping) or set(scores) != set(letters):
@@ -157,6 +197,12 @@ def open_backend(options: BackendOptions) -> PythonBackend:
     function, owner = _resolve(module, target)
     identity = _identity(function, target, options, path)
     return PythonBackend(function, identity, options.batch_size, owner)
+
+
+def _conversation(prompt: Prompt) -> list[dict[str, str]]:
+    if isinstance(prompt, str):
+        return [{"role": "user", "content": prompt}]
+    return [{"role": turn.role, "content": turn.content} for turn in prompt]
 
 
 def _resolve(module: Any, target: str) -> tuple[PythonVictim, Any]:

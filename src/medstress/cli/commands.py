@@ -13,9 +13,8 @@ from medstress import recipes
 from medstress.cli.display import display, print_table
 from medstress.errors import UsageError
 from medstress.experiment.figures import INDEX
-from medstress.experiment.parts import open_victims
 from medstress.experiment.prepared import Prepared
-from medstress.experiment.run import Run, Watcher, prepare, run
+from medstress.experiment.run import Run, Watcher, close_models, open_models, prepare, run
 from medstress.report.paper.collection import Made, Skipped
 
 
@@ -199,8 +198,8 @@ def _dry_run(args: argparse.Namespace) -> int:
 
 def _check_victims(prepared: Prepared, watcher: Watcher) -> None:
     """Open and close them: that checks what only a back end knows; nothing is asked."""
-    for victim in open_victims(prepared.experiment.victim, prepared.base, watcher.note):
-        victim.backend.close()
+    open_models(prepared, watcher.note)
+    close_models(prepared)
 
 
 def _show(finished: Run) -> int:

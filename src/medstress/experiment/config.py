@@ -178,6 +178,9 @@ class VictimTable(Table):
     """openai: never exceeded, repeated requests included."""
     tokens_per_minute: Count | None = None
     """openai: never exceeded, in and out together."""
+    structured: bool = True
+    """openai: where an attack wants JSON, make the server keep to its schema; false: only the
+    prompt asks for it."""
     shots: Annotated[int, Field(ge=0, le=100)] = 0
     """Answered examples before each prompt."""
     shots_from: str | None = None
@@ -195,6 +198,50 @@ class VictimTable(Table):
     @classmethod
     def _wrap(cls, value: Any) -> Any:
         return read_wraps(value)
+
+
+class RoleTable(VictimTable):
+    """`[role.attacker]` and `[role.judge]`: the keys of a victim that concern its back end."""
+
+    max_new_tokens: Count = 1024
+    """Most tokens of a reply."""
+    temperature: Annotated[float, Field(ge=0)] = 1.0
+    """0 makes runs and votes repeat one another."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _only_backends(cls, data: Any) -> Any:
+        if isinstance(data, dict):
+            for key in _NO_ROLE_KEYS:
+                if key in data:
+                    raise ValueError(f"the key {key!r} is for victims; a role always writes text")
+        return data
+
+
+_NO_ROLE_KEYS = (
+    "name",
+    "answer_by",
+    "text_score",
+    "prompt",
+    "parser",
+    "parameters",
+    "family",
+    "group",
+    "shots",
+    "shots_from",
+    "shots_seed",
+    "wrap",
+    "use",
+)
+
+
+class RolesTable(Table):
+    """`[role]`: models that attacks ask beside the victim."""
+
+    attacker: RoleTable | None = None
+    """Writes what is asked."""
+    judge: RoleTable | None = None
+    """Judges what was written."""
 
 
 class AttackTable(Table):
@@ -302,12 +349,14 @@ class Experiment(Table):
     """Name, seeds, limits."""
     dataset: Annotated[tuple[DatasetTable, ...], Field(min_length=1)]
     """Where the questions come from."""
-    entities: Annotated[tuple[EntitiesTable, ...], Field(min_length=1)]
-    """Entity groups."""
+    entities: tuple[EntitiesTable, ...] = ()
+    """Entity groups; none where no attack draws names."""
     victim: tuple[VictimTable, ...] = ()
     """Models under attack; what asks none does without (`reading.NEEDS`)."""
     attack: tuple[AttackTable, ...] = ()
     """Attacks; likewise."""
+    role: RolesTable | None = None
+    """Models that attacks ask beside the victim."""
     tune: TuneTable | None = None
     """Settings of `medstress tune`; other commands do not read them."""
     analysis: AnalysisTable = AnalysisTable()

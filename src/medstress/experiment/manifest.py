@@ -11,10 +11,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from medstress.entities.no_names import NoNames
 from medstress.errors import StoreError
 from medstress.experiment.config import VictimTable
 from medstress.experiment.parts import DatasetPart, GroupPart, undefined_names, used_tables
 from medstress.experiment.prepared import Prepared
+from medstress.experiment.roles import RolePart
 from medstress.hashing import content_hash
 from medstress.version import __version__
 from medstress.victim import Victim
@@ -35,6 +37,7 @@ def fingerprint_parts(prepared: Prepared) -> dict[str, Any]:
         },
         "victims": {victim.label: content_hash(victim.spec()) for victim in prepared.victims},
         "attacks": {part.label: content_hash(part.attack.spec()) for part in prepared.attacks},
+        **({"roles": {part.name: part.hash for part in prepared.roles}} if prepared.roles else {}),
     }
 
 
@@ -63,6 +66,10 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
             elif new[kind][label] != value:
                 hint = " (model, prompt or source changed)" if kind == "victims" else ""
                 found.append(f"{noun} {label!r} is another one{hint}")
+    known, now = old.get("roles") or {}, new.get("roles") or {}
+    # A folder that asked no role may be extended by an attack that asks some.
+    found += [f"role {name!r} is another one" for name in known if known[name] != now.get(name)]
+    found += [f"role {name!r} is new" for name in now if known and name not in known]
     return found
 
 
@@ -113,23 +120,32 @@ def describe(prepared: Prepared, parts: Mapping[str, Any]) -> dict[str, Any]:
             for victim, table in zip(prepared.victims, prepared.experiment.victim, strict=True)
         },
         "attacks": {part.label: part.attack.spec() for part in prepared.attacks},
-        "endpoints": endpoints(prepared.victims),
+        "roles": {part.name: _role(part) for part in prepared.roles},
+        "endpoints": endpoints([*prepared.victims, *prepared.roles]),
         **prepared.portion.notes,
     }
 
 
-def endpoints(victims: Sequence[Victim]) -> list[dict[str, Any]]:
+def endpoints(victims: Sequence[Victim | RolePart]) -> list[dict[str, Any]]:
     """What is asked over a network, and as which model it has answered so far."""
     found = [(victim.label, getattr(victim.backend, "endpoint", None)) for victim in victims]
     return [{"victim": label, **endpoint} for label, endpoint in found if endpoint]
 
 
-def expect_same_models(victims: Sequence[Victim], known: Mapping[str, Any]) -> None:
+def expect_same_models(victims: Sequence[Victim | RolePart], known: Mapping[str, Any]) -> None:
     """Tell each server's back end as which model it answered when the run began."""
     answered = {each["victim"]: each["answered_as"] for each in known.get("endpoints") or ()}
     for victim in victims:
         if answered.get(victim.label) and hasattr(victim.backend, "expect"):
             victim.backend.expect(answered[victim.label])
+
+
+def _role(part: RolePart) -> dict[str, Any]:
+    return {
+        "model": part.backend.identity.name,
+        "model_hash": part.backend.identity.hash,
+        "decoding": [part.decoding.max_new_tokens, part.decoding.temperature],
+    }
 
 
 def _dataset(part: DatasetPart) -> dict[str, Any]:
@@ -142,6 +158,8 @@ def _dataset(part: DatasetPart) -> dict[str, Any]:
 
 
 def _group(part: GroupPart) -> dict[str, Any]:
+    if part.table is None or isinstance(part.perturbations, NoNames):
+        return {"n_names": 0, "hash": part.perturbations.hash}
     return {
         "vocabulary": part.table.vocabulary,
         "n_names": len(part.perturbations.names),

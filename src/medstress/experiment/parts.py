@@ -9,12 +9,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medstress import registry
-from medstress.attacks.protocol import Attack, SearchOn, search_on
+from medstress.attacks.protocol import (
+    Attack,
+    ReadsFiles,
+    SearchOn,
+    needs_entities,
+    search_on,
+)
 from medstress.backends.options import BackendOptions
 from medstress.calls import Backend, Decoding
 from medstress.datasets.draw import draw
 from medstress.datasets.source import DatasetOptions, Loaded
 from medstress.entities.grouping import typed_options
+from medstress.entities.no_names import LABEL as NO_GROUP
+from medstress.entities.no_names import NoNames
 from medstress.errors import UsageError
 from medstress.experiment.config import (
     AttackTable,
@@ -66,11 +74,11 @@ class GroupPart:
 
     label: str
     """Name in results."""
-    table: EntitiesTable
-    """As configured."""
+    table: EntitiesTable | None
+    """As configured; None for the group of attacks that draw no names."""
     resources: Resources
     """What attacks on it may read."""
-    perturbations: VectorPerturbationSet
+    perturbations: VectorPerturbationSet | NoNames
     """The same set, with its hash."""
 
 
@@ -190,7 +198,8 @@ def victim_labels(tables: Sequence[VictimTable]) -> list[str]:
 def task_of(table: VictimTable, base: Path, kinds: frozenset[str], label: str) -> MultipleChoice:
     """The multiple-choice task of a victim; checks what its back end can do."""
     template = load_template(table.prompt, base)
-    if kinds == {"choose"} or (table.answer_by is None and "choose" in kinds):
+    is_function = "choose" in kinds and "score" not in kinds
+    if is_function or (table.answer_by is None and "choose" in kinds):
         if table.answer_by is not None:
             raise UsageError(
                 f"victim {label!r}: answer_by is not for functions, which answer as they like; "
@@ -227,8 +236,34 @@ def task_of(table: VictimTable, base: Path, kinds: frozenset[str], label: str) -
     )
 
 
-def make_attacks(tables: Sequence[AttackTable]) -> list[AttackPart]:
+def free_group(attacks: Sequence[AttackPart]) -> list[GroupPart]:
+    """The group of the attacks that draw no names, where there are any."""
+    free = [part.attack for part in attacks if not needs_entities(part.attack)]
+    if not free:
+        return []
+    from medstress.entities.recognisers.gazetteer import shipped_gazetteer
+
+    def names_in(text: str) -> list[str]:
+        (found,) = shipped_gazetteer().find([text])
+        return [text[one.start : one.end] for one in found]
+
+    wanted = any(getattr(attack, "needs_names", False) for attack in free)
+    names = NoNames()
+    resources = Resources(
+        group=NO_GROUP,
+        types=frozenset(),
+        perturbations=names,
+        names_in=names_in if wanted else None,
+    )
+    return [GroupPart(label=NO_GROUP, table=None, resources=resources, perturbations=names)]
+
+
+def make_attacks(tables: Sequence[AttackTable], base: Path | None = None) -> list[AttackPart]:
     """Build every attack; each value of a list `n` is an attack of its own.
+
+    Args:
+        tables: the attacks.
+        base: folder that files of theirs are relative to; default: the working folder.
 
     Raises:
         UsageError: an attack refuses its parameters, or is not installed.
@@ -241,6 +276,8 @@ def make_attacks(tables: Sequence[AttackTable]) -> list[AttackPart]:
         for n in exponents if isinstance(exponents, list) else [exponents]:
             given = table.parameters if n is None else {**table.parameters, "n": n}
             attack: Attack = kind(**given)
+            if isinstance(attack, ReadsFiles):
+                attack = attack.with_files(base or Path())
             attacks.append(attack)
             label = f"{table.label} n={n:g}" if table.label and n != exponents else table.label
             # What only follows from other keys names nothing.
@@ -260,6 +297,8 @@ def check_budgets(attacks: Sequence[AttackPart], groups: Sequence[GroupPart]) ->
         UsageError: an attack's budget is larger than a group's vocabulary.
     """
     for group in groups:
+        if group.table is None:
+            continue
         size = len(group.perturbations.names) - len(group.perturbations.undefined)
         without = (
             f" that are not {group.perturbations.lack}"
@@ -267,6 +306,8 @@ def check_budgets(attacks: Sequence[AttackPart], groups: Sequence[GroupPart]) ->
             else ""
         )
         for part in attacks:
+            if not needs_entities(part.attack):
+                continue
             # A search that nothing ends has the vocabulary as its budget.
             is_endless = search_on(part.attack) is SearchOn.ALWAYS
             if part.attack.budget > size and not is_endless:
@@ -297,7 +338,7 @@ def check_scores(attacks: Sequence[AttackPart], victims: Sequence[VictimTable]) 
             )
 
 
-def undefined_names(label: str, perturbations: VectorPerturbationSet) -> str | None:
+def undefined_names(label: str, perturbations: VectorPerturbationSet | NoNames) -> str | None:
     """Say how many names of a group have no distance, or None where all have."""
     n, total = len(perturbations.undefined), len(perturbations.names)
     if not n:
@@ -310,7 +351,7 @@ def select_items(dataset: DatasetPart, group: GroupPart) -> tuple[Question, ...]
 
     Items that are not attackable stay in, so that they are counted; they are never asked.
     """
-    if group.table.limit is None:
+    if group.table is None or group.table.limit is None:
         return dataset.questions
     types = group.resources.types
     attackable = [item for item in dataset.questions if _has_span(item, types)]

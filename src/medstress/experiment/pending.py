@@ -21,7 +21,6 @@ WORDS: dict[tuple[str, str], tuple[str, ...]] = {
     ),
     ("dataset", "name"): ("bc5cdr", "biosses", "iob", "pubtator", "pairs", "hub"),
     ("attack", "name"): (
-        "medfuzz",
         "swap_noise",
         "keyboard_noise",
         "synonym",
@@ -51,16 +50,10 @@ KEYS: dict[str, tuple[str, ...]] = {
         "price_in",
         "price_out",
     ),
-    "attack": (
-        "attempts",
-        "runs",
-        "exemplars",
-        "attack_all",
-    ),
 }
 """Keys that this version lacks altogether."""
 
-TABLES = ("role", "test", "require", "train")
+TABLES = ("test", "require", "train")
 """Tables that this version lacks."""
 
 

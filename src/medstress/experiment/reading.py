@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from medstress import registry
+from medstress.attacks.protocol import needs_entities
 from medstress.errors import UsageError, did_you_mean
 from medstress.experiment.config import (
     AnalysisTable,
@@ -18,6 +19,8 @@ from medstress.experiment.config import (
     EntitiesTable,
     Experiment,
     ExperimentTable,
+    RolesTable,
+    RoleTable,
     Table,
     TuneTable,
     VictimTable,
@@ -32,6 +35,7 @@ TABLES_BUILT: dict[str, type[Table]] = {
     "entities": EntitiesTable,
     "victim": VictimTable,
     "attack": AttackTable,
+    "role": RolesTable,
     "tune": TuneTable,
     "analysis": AnalysisTable,
 }
@@ -121,8 +125,18 @@ def check_experiment(
         if table in ARRAYS and kept and not used:
             raise UsageError(f"{where.table(table)}: every [[{table}]] entry has use = false")
         cleaned[table] = [kept[i] for i in used] if table in ARRAYS else kept[0]
+    if "entities" not in cleaned and _draws_no_names(cleaned):
+        needs = [table for table in needs if table != "entities"]
     require_tables(cleaned, needs, where.file)
     return _validate(cleaned, where)
+
+
+def _draws_no_names(raw: Mapping[str, Any]) -> bool:
+    """Whether every attack does without entity groups; names that are unknown are refused later."""
+    names = {str(row.get("name")) for row in raw.get("attack", ())}
+    known = names & registry.installed("attacks").keys()
+    kinds = [registry.load("attacks", name) for name in known]
+    return bool(names) and names == known and not any(map(needs_entities, kinds))
 
 
 def _is_off(table: str, row: Mapping[str, Any]) -> bool:
@@ -225,6 +239,8 @@ def _refuse(error: Any, where: _Where) -> NoReturn:
 
 def _sentence(error: Any, where: _Where) -> str:
     table, *rest = [str(part) for part in error["loc"]]
+    if table == "role" and rest and rest[0] in RolesTable.model_fields:
+        table = f"role.{rest.pop(0)}"
     index = where.place_of(table, int(rest.pop(0)) if rest and rest[0].isdigit() else 0)
     key = rest[0] if rest else ""
     place = where.key(table, key, index)
@@ -241,6 +257,8 @@ def _sentence(error: Any, where: _Where) -> str:
 
 
 def _fields(table: str) -> Mapping[str, Any]:
+    if table.startswith("role."):
+        return RoleTable.model_fields
     return TABLES_BUILT[table].model_fields
 
 
@@ -251,6 +269,8 @@ def _entries(raw: dict[str, Any], table: str, name: str, override: str) -> list[
         hint = did_you_mean(table, Experiment.model_fields)
         raise UsageError(f"--set {override!r}: there is no table {table!r}{hint}")
     value = raw.setdefault(table, [] if table in ARRAYS else {})
+    if table == "role" and isinstance(value, dict) and name:
+        return [value.setdefault(name, {})]
     entries = value if isinstance(value, list) else [value]
     if not name or not all(isinstance(entry, dict) for entry in entries):
         return entries

@@ -72,7 +72,7 @@ def _row(run: str, trial: StoredTrial, item: Question, prompts: Prompts) -> Tria
     edits = decode_edits(json.dumps(result.get("edits", [])))
     candidate = Candidate(item=item, edits=edits)
     score = _key_probability(item, before)
-    excluded = result.get("n_excluded")
+    excluded, records = result.get("n_excluded"), result.get("records")
     return TrialRow(
         trial_id=trial.trial_id,
         run=run,
@@ -113,6 +113,7 @@ def _row(run: str, trial: StoredTrial, item: Question, prompts: Prompts) -> Tria
         prompt_after=prompts.listing(trial.victim, candidate) if flipped else None,
         error=result.get("note") if trial.verdict == Verdict.FAILED.value else None,
         prompt_similarity=None,
+        attempts=json.dumps(records, ensure_ascii=False) if records else None,
     )
 
 
@@ -126,7 +127,7 @@ def _first_successes(result: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "first_success": result.get("first_success"),
         "first_valid_success": result.get("first_valid_success", valid_at),
-        "first_success_attempt": None,
+        "first_success_attempt": result.get("first_success_attempt"),
         "first_success_answer": answer[0] if answer else None,
         "first_success_replacement": edits[0][3] if edits else None,
     }

@@ -13,9 +13,11 @@ from medstress.errors import StoreError, UsageError
 from medstress.experiment import manifest as manifests
 from medstress.experiment.after import finish
 from medstress.experiment.config import Experiment
+from medstress.experiment.conversations import check_conversations
 from medstress.experiment.parts import (
     check_budgets,
     check_scores,
+    free_group,
     load_datasets,
     load_groups,
     make_attacks,
@@ -31,6 +33,7 @@ from medstress.experiment.reading import (
     require_tables,
 )
 from medstress.experiment.recognising import recognise_mentions
+from medstress.experiment.roles import check_roles, open_roles, with_roles
 from medstress.experiment.similarity import prompt_encoder
 from medstress.experiment.sources import find_source
 from medstress.hashing import content_hash
@@ -153,7 +156,8 @@ def prepare(
     """
     watcher = watcher or Watcher()
     checked, given, base = resolve(experiment, overrides, complete=complete)
-    attacks = make_attacks(checked.attack)
+    attacks = make_attacks(checked.attack, base)
+    check_roles(checked.role, attacks)
     check_scores(attacks, checked.victim)
     prompt_encoder(checked.analysis, base)  # refused now, not after the last query
     watcher.note("data")
@@ -161,6 +165,8 @@ def prepare(
     recognised = recognise_mentions(checked.entities, base, loaded, watcher.note)
     datasets = recognised.datasets
     groups = load_groups(checked.entities, base, datasets, watcher.note, watcher.vectors)
+    unnamed = free_group(attacks)
+    groups = with_roles([*groups, *unnamed], checked.role)
     check_budgets(attacks, groups)
     return Prepared(
         experiment=checked,
@@ -169,7 +175,7 @@ def prepare(
         datasets=datasets,
         groups=groups,
         attacks=attacks,
-        recognisers=recognised.recognisers,
+        recognisers=[*recognised.recognisers, *({} for _ in unnamed)],
     )
 
 
@@ -245,15 +251,34 @@ def run(
     lock = lock_folder(folder)
     try:
         # Before the store: a victim that cannot be opened costs no stored run.
-        prepared.victims = open_victims(prepared.experiment.victim, prepared.base, watcher.note)
+        open_models(prepared, watcher.note)
         run_prepared(
             prepared, folder, lock=lock, fresh=fresh, retry_failed=retry_failed, watcher=watcher
         )
     finally:
-        for victim in prepared.victims:
-            victim.backend.close()
+        close_models(prepared)
         lock.release()
     return Run(folder)
+
+
+def open_models(prepared: Prepared, note: Callable[[str], None]) -> None:
+    """Open victims and roles; `close_models` closes them.
+
+    Raises:
+        UsageError: see `open_victims`, `open_roles` and `check_conversations`.
+    """
+    tables = prepared.experiment.victim
+    prepared.victims = open_victims(tables, prepared.base, note)
+    check_conversations(prepared.victims, prepared.attacks)
+    known = list(zip(tables, prepared.victims, strict=True))
+    prepared.roles = open_roles(prepared.experiment.role, prepared.base, note, known)
+
+
+def close_models(prepared: Prepared) -> None:
+    """Close the back ends that are open, each once."""
+    own = [part.backend for part in prepared.roles if not part.is_shared]
+    for backend in [*(victim.backend for victim in prepared.victims), *own]:
+        backend.close()
 
 
 def run_prepared(
@@ -286,7 +311,7 @@ def _start(store: RunStore, prepared: Prepared) -> None:
     parts = manifests.fingerprint_parts(prepared)
     if known:
         manifests.check_same_run(store.folder, known["parts"], parts)
-        manifests.expect_same_models(prepared.victims, known)
+        manifests.expect_same_models([*prepared.victims, *prepared.roles], known)
     store.write_manifest(
         {
             **manifests.describe(prepared, parts),
@@ -324,7 +349,8 @@ def _drive(store: RunStore, prepared: Prepared, watcher: Watcher) -> None:
         n_tokens=n_tokens + prepared.portion.n_tokens,
     )
     encoder = prompt_encoder(prepared.experiment.analysis, prepared.base)
-    scheduler = Scheduler(store, limits=limits, on_progress=watcher.progress)
+    roles = {part.name: part.backend for part in prepared.roles}
+    scheduler = Scheduler(store, roles=roles, limits=limits, on_progress=watcher.progress)
     n_planned = prepared.n_trials(len(prepared.victims))
     before = [dict(getattr(victim.backend, "counters", {})) for victim in prepared.victims]
     started = time.perf_counter()
@@ -348,5 +374,5 @@ def _account(
     for victim, known in zip(prepared.victims, before, strict=True):
         for name, count in getattr(victim.backend, "counters", {}).items():
             performance[name] = performance.get(name, 0) + count - known.get(name, 0)
-    endpoints = manifests.endpoints(prepared.victims)
+    endpoints = manifests.endpoints([*prepared.victims, *prepared.roles])
     store.write_manifest({"performance": performance, "endpoints": endpoints})

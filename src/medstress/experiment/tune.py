@@ -11,9 +11,16 @@ from typing import TYPE_CHECKING, Any
 from medstress.errors import StoreError, UsageError
 from medstress.experiment.config import Experiment, TuneTable
 from medstress.experiment.cost import estimate
-from medstress.experiment.parts import AttackPart, open_victims
+from medstress.experiment.parts import AttackPart
 from medstress.experiment.prepared import Portion, Prepared
-from medstress.experiment.run import Run, Watcher, prepare, run_prepared
+from medstress.experiment.run import (
+    Run,
+    Watcher,
+    close_models,
+    open_models,
+    prepare,
+    run_prepared,
+)
 from medstress.experiment.tuning_plan import TuningPlan, check_plan, tune_every_n
 from medstress.experiment.tuning_summary import REPORT, SAME_ITEMS
 from medstress.metrics.counts import is_failed_at_baseline
@@ -104,13 +111,12 @@ def tune(
         if not fresh:
             _check_folder(plan, folder)
         # Before anything is thrown away or stored: a victim that cannot be opened costs nothing.
-        prepared.victims = open_victims(prepared.experiment.victim, prepared.base, watcher.note)
+        open_models(prepared, watcher.note)
         if fresh:
             _throw_away(folder)
         return _tune(plan, folder, lock, retry_failed, watcher)
     finally:
-        for victim in prepared.victims:
-            victim.backend.close()
+        close_models(prepared)
         lock.release()
 
 

@@ -84,7 +84,8 @@ class Live:
             zip(need.requests, self.keys, self.replies, strict=True)
         ):
             # Text that follows from item, template and edits is not stored again.
-            told = None if need.candidate else canonical_json(request.call.canonical())
+            derived = need.candidate is not None and not need.is_told
+            told = None if derived else canonical_json(request.call.canonical())
             edits = as_edits(need) if i == 0 else None
             error = reply.error if isinstance(reply, Failure) else None
             query, call = need.numbers[i] if need.numbers else (need.query, need.call + i)
@@ -144,6 +145,8 @@ def as_record(result: TrialResult | Findings) -> dict[str, Any]:
         "validity_reason": result.validity_reason,
         "censored": result.censored or None,
         "n_excluded": result.n_excluded,
+        "first_success_attempt": result.first_success_attempt,
+        "records": result.records,
     }
     return {name: value for name, value in record.items() if value not in (None, [])}
 

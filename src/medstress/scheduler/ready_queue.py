@@ -10,6 +10,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -149,7 +150,10 @@ class Scheduler:
         """Queue the calls a trial needs; True if it has to wait."""
         need = live.need
         lane = self._lane(live.trial.victim.backend if need.role == VICTIM else None, need.role)
-        live.expect([request.key(lane.backend.identity) for request in need.requests])
+        requests = tuple(request.fitted(lane.backend) for request in need.requests)
+        if requests != need.requests:
+            live.need = need = replace(need, requests=requests)
+        live.expect([request.key(lane.backend.identity) for request in requests])
         if live.is_replayed:
             self._replay(live)
         fresh: list[Entry] = []
@@ -197,7 +201,8 @@ class Scheduler:
 
     def _ahead(self, lane: Lane, live: Live, requests: Iterator[Request]) -> Iterator[Entry]:
         """Calls worth computing early that are not pending; pulled lazily."""
-        for request in requests:
+        for asked in requests:
+            request = asked.fitted(lane.backend)
             key = request.key(lane.backend.identity)
             if key not in lane.pending:
                 lane.pending[key] = entry = Entry(key=key, request=request, trial=live.row)

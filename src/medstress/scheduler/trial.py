@@ -5,18 +5,19 @@ The verdict comes from the recorded answers (see `referee`), never from the atta
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import chain
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from medstress.attacks.protocol import Attack
 from medstress.calls import Answer, Failure, Reply, Request
 from medstress.errors import MedstressError, TrialError
 from medstress.items import Candidate, Question
 from medstress.outcomes import Outcome, Prediction, Verdict
-from medstress.queries import Ask, CleanAnswer, Consult, Predict
+from medstress.queries import Ask, CleanAnswer, Consult, Note, Predict
 from medstress.resources import Resources
 from medstress.scheduler.referee import Referee
 from medstress.scheduler.result import TrialResult
@@ -91,6 +92,8 @@ class Need:
     """Answer in a batch of its own."""
     numbers: tuple[tuple[int, int], ...] = ()
     """(query, call) of every request, where they belong to several queries."""
+    is_told: bool = False
+    """Whether the requests do not follow from item, template and edits, and are stored in full."""
 
 
 Conduct: TypeAlias = Generator[Need, tuple[Reply, ...], TrialResult]
@@ -116,7 +119,9 @@ def conduct(trial: Trial) -> Conduct:
             result.verdict, result.note = Verdict.NOT_ATTACKABLE, reason
             return result
         clean = Candidate(item=trial.item)
-        result.before = yield from _predict(trial.victim.flow(clean), clean, Purpose.BASELINE, 0)
+        result.before = yield from _predict(
+            trial.victim.flow(clean), clean, Purpose.BASELINE, 0, is_told=trial.victim.is_told
+        )
     except MedstressError:
         raise
     except Exception as error:  # noqa: BLE001 - the per-trial guard
@@ -124,7 +129,10 @@ def conduct(trial: Trial) -> Conduct:
         return result
     if result.before.outcome is not Outcome.RIGHT:
         wrong = result.before.outcome is Outcome.WRONG
-        result.verdict = Verdict.ALREADY_WRONG if wrong else Verdict.UNREADABLE
+        lost = Verdict.ALREADY_WRONG if wrong else Verdict.UNREADABLE
+        if getattr(trial.attack, "attack_all", False):
+            return (yield from _attack_lost(trial, result, lost))
+        result.verdict = lost
         return result
     referee = Referee(trial.attack, trial.resources, result, _note)
     try:
@@ -146,6 +154,39 @@ def conduct(trial: Trial) -> Conduct:
     return result
 
 
+def _attack_lost(trial: Trial, result: TrialResult, lost: Verdict) -> Conduct:
+    """Attack an item that was not answered rightly to begin with; its verdict stays."""
+    referee = Referee(trial.attack, trial.resources, result, _note)
+    try:
+        yield from _attack(trial, result, referee)
+    except MedstressError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the per-trial guard
+        result.note = _note(error)
+    # Nothing could be flipped: what was found stays in the records, and no rate counts it.
+    n_asked, records, before = result.n_asked, result.records, result.before
+    return TrialResult(
+        verdict=lost,
+        before=before,
+        n_asked=n_asked,
+        records=records,
+        note=result.note,
+        n_unreadable=result.n_unreadable,
+    )
+
+
+def _asked(query: Predict, number: int, prediction: Prediction) -> dict[str, Any]:
+    """What a victim that was asked in turns said, for the trial's record."""
+    return {
+        "attempt": query.attempt,
+        "query": number,
+        "answer": prediction.answer,
+        "scores": prediction.scores,
+        "rationale": prediction.rationale,
+        "confidences": prediction.confidences,
+    }
+
+
 def _note(error: Exception) -> str:
     """A failed call tells its own story; anything else is a defect of an attack or a task."""
     if isinstance(error, _CallFailedError | TrialError):
@@ -164,6 +205,9 @@ def _attack(
         while (step := session.step) is not None:
             if isinstance(step, Consult):
                 session.tell((yield from _consult(step)))
+            elif isinstance(step, Note):
+                result.records.append(json.loads(step.text))
+                session.tell(())
             elif isinstance(step, CleanAnswer):
                 assert result.before is not None
                 session.tell((result.before,))
@@ -198,7 +242,10 @@ def _ask(
             Purpose.ATTACK,
             result.n_asked,
             ahead=flows.first_requests(upcoming, left),
+            is_told=trial.victim.is_told,
         )
+        if prediction.rationale is not None:
+            result.records.append(_asked(query, result.n_asked, prediction))
         predictions.append(referee.judge(query, prediction))
         if predictions[-1].reached_goal:
             break
@@ -231,6 +278,7 @@ def _check_flip(
             number,
             sample=FLIP_CHECK_SAMPLE,
             alone=True,
+            is_told=trial.victim.is_told,
         )
     except _CallFailedError:
         return None  # the verdict stands
@@ -246,6 +294,7 @@ def _predict(
     sample: int = 0,
     ahead: Iterator[Request] | None = None,
     alone: bool = False,
+    is_told: bool = False,
 ) -> Generator[Need, tuple[Reply, ...], Prediction]:
     """Drive a victim's flow for one candidate."""
     started = flow if isinstance(flow, _Started) else _Started(flow)
@@ -263,6 +312,7 @@ def _predict(
             candidate=candidate,
             ahead=ahead or iter(()),
             alone=alone,
+            is_told=is_told,
         )
         call += len(requests)
         try:
@@ -278,7 +328,10 @@ def _consult(step: Consult) -> Generator[Need, tuple[Reply, ...], tuple[Answer, 
         purpose=Purpose.ATTACK,
         query=None,
         call=0,
-        requests=tuple(Request(call, step.sample) for call in step.calls),
+        requests=tuple(
+            Request(call, step.sample + step.calls[:i].count(call))
+            for i, call in enumerate(step.calls)
+        ),
         candidate=None,
     )
     return _answers(replies)

@@ -113,6 +113,7 @@ class FaultServer:
         retry_after: what it asks to wait, where it does.
         top: the most alternatives it lists; 0: it ignores that it is asked for any.
         echo: whether it returns log probabilities of prompts.
+        schemas: whether it takes a JSON schema; whether it keeps to it is up to `answer`.
         context: the most tokens of a prompt.
         tls: speak TLS with this.
 
@@ -132,6 +133,7 @@ class FaultServer:
         retry_after: float = 0.02,
         top: int = 20,
         echo: bool = True,
+        schemas: bool = True,
         context: int | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
@@ -144,6 +146,7 @@ class FaultServer:
         self.retry_after = retry_after
         self.top = top
         self.echo = echo
+        self.schemas = schemas
         self.context = context
         self.tls = tls
         self.log: list[Asked] = []
@@ -205,6 +208,8 @@ class FaultServer:
                 f"{n}",
                 "context_length_exceeded",
             )
+        if "response_format" in body and not self.schemas:
+            return 400, _error("response_format is not supported", "invalid_request")
         wanted = body.get("top_logprobs", body.get("logprobs") or 0)
         if 0 < self.top < wanted:
             return 400, _error(f"at most {self.top} logprobs can be asked for", "invalid_request")

@@ -63,7 +63,9 @@ class ScriptedBackend:
         batch_size: int = 32,
         workers: int = 1,
         ahead: int = 0,
+        structured: bool = False,
     ) -> None:
+        self.structured = structured
         self.identity = ModelIdentity(name=name, hash=content_hash(["scripted", name]))
         self.kinds = KINDS
         self.batch_size = batch_size

@@ -478,6 +478,29 @@ def test_other_roles_are_asked_and_recorded_outside_the_budget(
     assert rows == [("victim", 0, False), ("judge", None, True), ("victim", 1, False)]
 
 
+@pytest.mark.parametrize("structured", [True, False])
+def test_a_schema_reaches_only_roles_that_keep_to_it(
+    tmp_path: Path, by_hand: Make, trial_of: Make, query_of: Make, structured: bool
+) -> None:
+    wanted = Generate("valid?", schema='{"type":"object"}')
+
+    def body(item: Any, rng: Any) -> Any:
+        yield Consult("judge", (wanted,))
+        yield Ask((query_of("Mirozide", item),))
+
+    judge = ScriptedBackend(lambda _: Generated(text="{}"), name="judge", structured=structured)
+    drive(
+        tmp_path,
+        [trial_of(by_hand(body=body), ITEMS[0], victim_that(never))],
+        roles={"judge": judge},
+    )
+    assert judge.asked == [wanted if structured else Generate("valid?")]
+    reader = RunReader(tmp_path)
+    (request,) = [e.request for e in reader.exchanges() if e.role == "judge"]
+    reader.close()
+    assert ("object" in str(request)) == structured
+
+
 def test_a_role_that_is_not_there_is_named(tmp_path: Path, by_hand: Make, trial_of: Make) -> None:
     def body(item: Any, rng: Any) -> Any:
         yield Consult("judge", (Generate("valid?"),))

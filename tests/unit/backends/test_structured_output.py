@@ -1,0 +1,125 @@
+"""Texts that follow a JSON schema: what is sent, checked, refused, and left out."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from medstress.backends.mock import MockBackend
+from medstress.backends.server_schemas import follows
+from medstress.calls import Failure, Generate, Generated, Message, ModelIdentity, Request
+from medstress.errors import UsageError
+from medstress.hashing import canonical_json
+from medstress.testing import FaultServer, ScriptedBackend
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"answer": {"type": "string", "enum": ["A", "B"]}},
+    "required": ["answer"],
+    "additionalProperties": False,
+}
+ASKED = Generate((Message("user", "Which?"),), schema=canonical_json(SCHEMA))
+GOOD = '{"answer": "B"}'
+SOMEONE = ModelIdentity(name="someone", hash="1")
+
+
+def openai_backend(server: FaultServer, **options: Any) -> Any:
+    pytest.importorskip("openai", reason="needs the extra medstress[openai]")
+    from medstress.backends.openai_http import open_backend
+    from medstress.backends.options import BackendOptions
+
+    return open_backend(BackendOptions(base_url=server.url, model=server.model, **options))
+
+
+def stop(server: FaultServer) -> str:
+    backend = openai_backend(server)
+    with pytest.raises(UsageError) as caught:
+        backend.answer([ASKED])
+    backend.close()
+    return str(caught.value)
+
+
+def test_the_schema_is_sent_and_an_answer_that_follows_it_comes_back() -> None:
+    with FaultServer(answer=lambda prompt: GOOD) as server:
+        backend = openai_backend(server)
+        (reply,) = backend.answer([ASKED])
+        backend.close()
+    assert isinstance(reply, Generated)
+    assert reply.text == GOOD
+    asked = server.log[0].body["response_format"]
+    assert asked["type"] == "json_schema"
+    assert asked["json_schema"]["schema"] == SCHEMA
+    assert asked["json_schema"]["strict"] is True
+
+
+def test_a_server_that_ignores_the_schema_stops_the_run_at_its_first_answer() -> None:
+    with FaultServer(answer=lambda prompt: "The answer is B.") as server:
+        said = stop(server)
+    assert "does not keep to the JSON schema" in said
+    assert "structured = false" in said
+
+
+def test_json_of_another_schema_is_no_better() -> None:
+    with FaultServer(answer=lambda prompt: '{"letter": "B"}') as server:
+        assert "does not keep to the JSON schema" in stop(server)
+
+
+def test_a_server_that_refuses_schemas_is_named_with_its_own_words() -> None:
+    with FaultServer(schemas=False) as server:
+        said = stop(server)
+    assert "structured = false" in said
+    assert "response_format is not supported" in said
+
+
+def test_once_a_schema_was_kept_a_bad_text_is_an_answer_like_any_other() -> None:
+    texts = iter([GOOD, "no JSON"])
+    with FaultServer(answer=lambda prompt: next(texts)) as server:
+        backend = openai_backend(server)
+        replies = [*backend.answer([ASKED]), *backend.answer([ASKED])]
+        backend.close()
+    assert [reply.text for reply in replies] == [GOOD, "no JSON"]
+
+
+def test_a_refusal_at_first_says_nothing_about_schemas() -> None:
+    with FaultServer(faults=lambda asked: "refusal") as server:
+        backend = openai_backend(server)
+        (reply,) = backend.answer([ASKED])
+        backend.close()
+    assert not isinstance(reply, Failure)
+    assert reply.text == "I cannot help with that."
+
+
+def test_a_schema_is_part_of_the_key_and_calls_without_one_keep_theirs() -> None:
+    plain = Generate("Q")
+    assert plain.canonical() == ["generate", "Q", [128, 0.0]]
+    with_schema = Request(Generate("Q", schema="{}"))
+    assert with_schema.key(SOMEONE) != Request(plain).key(SOMEONE)
+
+
+def test_only_back_ends_that_declare_it_are_given_a_schema() -> None:
+    request = Request(ASKED, sample=2)
+    plain = request.fitted(MockBackend())
+    assert plain == Request(Generate(ASKED.prompt), sample=2)
+    declared = ScriptedBackend(structured=True)
+    assert request.fitted(declared) is request
+    with FaultServer() as server:
+        told_not_to = openai_backend(server, structured=False)
+        assert request.fitted(told_not_to) == plain
+        told_not_to.close()
+
+
+@pytest.mark.parametrize(
+    ("schema", "good", "bad"),
+    [
+        ({"type": "integer"}, 3, True),
+        ({"type": ["string", "null"]}, None, 3),
+        ({"type": "array", "items": {"type": "number"}}, [1, 2.5], [1, "2"]),
+        ({"anyOf": [{"type": "string"}, {"type": "null"}]}, "a", 1),
+        (SCHEMA, {"answer": "A"}, {"answer": "A", "more": 1}),
+    ],
+)
+def test_forms_are_told_apart(schema: dict[str, Any], good: Any, bad: Any) -> None:
+    assert follows(schema, json.loads(json.dumps(good)))
+    assert not follows(schema, json.loads(json.dumps(bad)))
