@@ -16,6 +16,7 @@ COMMANDS = (
     "report",
     "figures",
     "export",
+    "test",
     "annotate",
     "list",
     "recipe",

@@ -143,6 +143,45 @@ def recipe_cli(args: argparse.Namespace) -> int:
     return 0
 
 
+def test_cli(args: argparse.Namespace) -> int:
+    """`medstress test`."""
+    from medstress.experiment.significance.run import Chosen, run_tests
+    from medstress.metrics.success_table import family_lines, success_table
+
+    changes = {
+        "null": args.null,
+        "controls": _controls(args.controls),
+        "statistic": args.statistic,
+        "family": args.family,
+    }
+    with display(quiet=args.quiet) as watcher:
+        run_tests(
+            Path(args.folder),
+            Chosen(items=tuple(args.item), trial=args.trial),
+            {key: value for key, value in changes.items() if value is not None},
+            watcher.note,
+            watcher.progress,
+        )
+    summary = Run(args.folder).summary()
+    table = success_table(summary)
+    print_table(table.headers, table.rows)
+    for line in family_lines(summary):
+        print(line)
+    return 0
+
+
+# pytest would take it for a test wherever it is imported.
+test_cli.__test__ = False  # type: ignore[attr-defined]
+
+
+def _controls(given: str | None) -> int | str | None:
+    if given is None or given == "adaptive":
+        return given
+    if not given.isdigit() or int(given) < 1:
+        raise UsageError(f"--controls {given}: expected a number from 1, or adaptive")
+    return int(given)
+
+
 def annotate_cli(args: argparse.Namespace) -> int:
     """`medstress annotate`."""
     from medstress.experiment.annotate import annotate

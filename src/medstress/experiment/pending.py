@@ -53,7 +53,7 @@ KEYS: dict[str, tuple[str, ...]] = {
 }
 """Keys that this version lacks altogether."""
 
-TABLES = ("test", "require", "train")
+TABLES = ("require", "train")
 """Tables that this version lacks."""
 
 

@@ -21,6 +21,7 @@ from medstress.experiment.config import (
     ExperimentTable,
     RolesTable,
     RoleTable,
+    SignificanceTable,
     Table,
     TuneTable,
     VictimTable,
@@ -38,6 +39,7 @@ TABLES_BUILT: dict[str, type[Table]] = {
     "role": RolesTable,
     "tune": TuneTable,
     "analysis": AnalysisTable,
+    "test": SignificanceTable,
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 
 from medstress.items import Candidate, Question
@@ -94,11 +94,6 @@ def slots_of(fuzz: Candidate, added: Sequence[tuple[str, str]] = ()) -> tuple[Sl
             )
         )
     return tuple(found)
-
-
-def pooled(slots: Sequence[Slot]) -> tuple[Slot, ...]:
-    """The slots with their categories forgotten: for fuzzes of other taxonomies."""
-    return tuple(replace(slot, category=None) for slot in slots)
 
 
 def core_of(edit: Edit) -> tuple[str, str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from medstress.metrics.hardness import Statistic
@@ -18,7 +18,7 @@ class Settings:
 
     null: Null = Null.MATCHED
     """What a control is."""
-    controls: ControlPlan = ControlPlan()
+    controls: ControlPlan = field(default_factory=ControlPlan)
     """How many there are."""
     statistic: Statistic = Statistic.KEY_PROBABILITY
     """What T is estimated by, where the victim allows it."""
