@@ -130,9 +130,8 @@ def no_evidence(draft: Draft) -> str | None:
 def key_not_told(draft: Draft) -> str | None:
     """The key's text not brought in, and no option letter named."""
     key = _flat(draft.item.key_text)
-    if key and _flat(draft.question).count(f" {key} ") > _flat(draft.item.question).count(
-        f" {key} "
-    ):
+    before, after = _flat(draft.item.question).count(key), _flat(draft.question).count(key)
+    if key.strip() and after > before:
         return "the key's text was inserted"
     # "A" is an article and "I" a pronoun wherever nothing says otherwise.
     letters = "".join(letter for letter in draft.item.letters if letter not in "AI")

@@ -224,7 +224,7 @@ class MedFuzz:
             raise TrialError(f"{NAME} asks the role 'attacker', which is not configured")
         sample = int(rng.integers(1, _MAX_SAMPLE))
         session = RoleSession(
-            ATTACKER, resources.roles[ATTACKER], sample, self.prompts, self._rules()
+            ATTACKER, resources.roles[ATTACKER], sample, self.prompts, item.letters, self._rules()
         )
         feedback, pick = None, None
         for attempt in range(1, self.attempts + 1):
@@ -322,7 +322,8 @@ class MedFuzz:
         request = self.prompts.render(
             "judge_categories", inserted=inserted, categories=self.prompts.categories
         )
-        session = RoleSession(JUDGE, resources.roles[JUDGE], sample, self.prompts)
+        letters = draft.item.letters
+        session = RoleSession(JUDGE, resources.roles[JUDGE], sample, self.prompts, letters)
         vote = yield from session.ask(request, CategoryVote)
         return None if isinstance(vote, Unreadable) else vote.category
 
@@ -332,8 +333,8 @@ class MedFuzz:
         """The letters that the judges pick on the edited item; None for one nobody can read."""
         options = tuple(zip(draft.item.letters, draft.item.options, strict=True))
         request = self.prompts.render("judge_key", question=draft.question, options=options)
-        decoding = resources.roles[JUDGE]
-        found = yield from votes(JUDGE, decoding, sample, request, Letter, N_VOTES)
+        decoding, letters = resources.roles[JUDGE], draft.item.letters
+        found = yield from votes(JUDGE, decoding, sample, request, Letter, letters, N_VOTES)
         return [None if isinstance(vote, Unreadable) else vote.answer for vote in found]
 
 

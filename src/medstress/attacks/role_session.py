@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from medstress.calls import Decoding, Generate, Generated, Message
 from medstress.prompts import PromptSet
-from medstress.prompts.replies import Reply, Unreadable, read_reply
+from medstress.prompts.replies import Reply, Unreadable, read_reply, schema_of
 from medstress.queries import Steps, consult
 
 R = TypeVar("R", bound=Reply)
@@ -21,16 +21,24 @@ class RoleSession:
         sample: index of this conversation among those that begin alike; 0 where nothing is
             sampled.
         prompts: holds the words that ask for a repair.
+        letters: of the item's options.
         system: the conversation's first turn; empty for none.
     """
 
     def __init__(
-        self, role: str, decoding: Decoding, sample: int, prompts: PromptSet, system: str = ""
+        self,
+        role: str,
+        decoding: Decoding,
+        sample: int,
+        prompts: PromptSet,
+        letters: str,
+        system: str = "",
     ) -> None:
         self._role = role
         self._decoding = decoding
         self._sample = sample if decoding.temperature > 0 else 0
         self._prompts = prompts
+        self._letters = letters
         self._turns = [Message("system", system)] if system else []
 
     def ask(self, text: str, kind: type[R]) -> Steps[R | Unreadable]:
@@ -43,7 +51,8 @@ class RoleSession:
 
     def _said(self, text: str, kind: type[R]) -> Steps[R | Unreadable]:
         self._turns.append(Message("user", text))
-        call = Generate(tuple(self._turns), self._decoding)
+        schema = schema_of(kind, self._letters)
+        call = Generate(tuple(self._turns), self._decoding, schema=schema)
         (answer,) = yield from consult(self._role, [call], self._sample)
         assert isinstance(answer, Generated)
         self._turns.append(Message("assistant", answer.text))
@@ -51,13 +60,13 @@ class RoleSession:
 
 
 def votes(
-    role: str, decoding: Decoding, sample: int, text: str, kind: type[R], n: int
+    role: str, decoding: Decoding, sample: int, text: str, kind: type[R], letters: str, n: int
 ) -> Steps[list[R | Unreadable]]:
     """Ask one question n times, each in a conversation of its own.
 
     The votes are samples of one another: at temperature 0 they are equal.
     """
-    call = Generate((Message("user", text),), decoding)
+    call = Generate((Message("user", text),), decoding, schema=schema_of(kind, letters))
     answers = yield from consult(role, [call] * n, sample)
     texts = [answer.text for answer in answers if isinstance(answer, Generated)]
     return [read_reply(each, kind) for each in texts]

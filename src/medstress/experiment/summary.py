@@ -48,6 +48,7 @@ def summarise_run(reader: RunReader) -> dict[str, Any]:
             "tokens_naive": performance.get("tokens_naive"),
         },
         budgets,
+        reader.role_counts(),
     )
     tuning = describe_tuning(reader, trials)
     if tuning is not None:

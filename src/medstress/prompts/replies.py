@@ -8,8 +8,6 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from medstress.hashing import canonical_json
-
 MAX_REASON = 200
 """Characters of a reason that go back to the model."""
 
@@ -117,12 +115,13 @@ def _first_object(text: str) -> dict[str, Any] | None:
 
 
 def schema_of(kind: type[Reply], letters: str) -> str:
-    """The JSON schema of a reply about an item with these option letters, as canonical JSON.
+    """The JSON schema of a reply about an item with these option letters.
 
     Every property is required and no other allowed, as servers want it; letters are the keys of
-    objects that hold something for every option.
+    objects that hold something for every option. Properties stay in their order, in which they
+    are written: what went wrong before what is planned.
     """
-    return canonical_json(_strict(kind.model_json_schema(), letters))
+    return json.dumps(_strict(kind.model_json_schema(), letters), separators=(",", ":"))
 
 
 def _strict(node: Any, letters: str, shared: Any = None) -> Any:

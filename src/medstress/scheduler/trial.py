@@ -127,6 +127,8 @@ def conduct(trial: Trial) -> Conduct:
     except Exception as error:  # noqa: BLE001 - the per-trial guard
         result.verdict, result.at, result.note = Verdict.FAILED, "baseline", _note(error)
         return result
+    if result.before.rationale is not None:
+        result.records.append(_asked(Predict(clean, attempt=0), 0, result.before))
     if result.before.outcome is not Outcome.RIGHT:
         wrong = result.before.outcome is Outcome.WRONG
         lost = Verdict.ALREADY_WRONG if wrong else Verdict.UNREADABLE

@@ -241,6 +241,30 @@ class RunReader:
                 counts.setdefault((arm[0], arm[1], arm[2], arm[3], arm[4]), {})[name] = n
         return counts
 
+    def role_counts(
+        self,
+    ) -> dict[tuple[str, str, str, str, int | None], dict[str, dict[str, int]]]:
+        """(data set, group, victim, attack, seed) -> role -> computed calls and their tokens, for
+        arms that asked another role than the victim.
+
+        A call that several trials share counts for the first of them.
+        """
+        rows = self._db.execute(
+            "SELECT a.dataset, a.grp, a.victim, a.attack, a.seed, e.role, COUNT(*), "
+            "TOTAL(s.tokens_in), TOTAL(s.tokens_out) FROM (SELECT trial, role, key, "
+            "  ROW_NUMBER() OVER (PARTITION BY key ORDER BY trial, seq) AS n "
+            "  FROM exchanges WHERE error IS NULL) e JOIN answers s ON s.key = e.key "
+            "JOIN trials t ON t.id = e.trial JOIN arms a ON a.id = t.arm "
+            f"WHERE e.n = 1 AND (t.verdict IS NULL OR t.verdict NOT IN {_INQUIRIES}) "
+            "GROUP BY a.id, e.role ORDER BY a.id, e.role"
+        )
+        found: dict[tuple[str, str, str, str, int | None], dict[str, dict[str, int]]] = {}
+        for *arm, role, calls, tokens_in, tokens_out in rows:
+            counts = {"calls": calls, "tokens_in": int(tokens_in), "tokens_out": int(tokens_out)}
+            key = (arm[0], arm[1], arm[2], arm[3], arm[4])
+            found.setdefault(key, {})[role] = counts
+        return {arm: roles for arm, roles in found.items() if set(roles) != {"victim"}}
+
     def attack_calls(self) -> Iterator[tuple[int, str, str, str, str, int, bytes]]:
         """Answered calls of the attacks' own queries in the plan's order: (trial, data set,
         group, victim, attack, query, cache key).

@@ -25,7 +25,7 @@ from medstress.calls import (
 from medstress.items import Candidate
 from medstress.outcomes import Outcome, Prediction
 from medstress.prompts import Exemplar, PromptSet
-from medstress.prompts.replies import Confidences, Letter, Reply, Unreadable, read_reply
+from medstress.prompts.replies import Confidences, Letter, Reply, Unreadable, read_reply, schema_of
 from medstress.tasks.multiple_choice import Flow, from_scores, mark
 from medstress.tasks.parsers import PARSERS
 from medstress.tasks.task import Task
@@ -119,7 +119,7 @@ class Conversation:
         turns = [Message("system", say("target_system")), Message("user", reasoning)]
         rationale = yield from self._said(turns, self.decoding)
         turns.append(Message("user", say("target_confidences", letters=item.letters)))
-        told = yield from self._read(turns, Confidences)
+        told = yield from self._read(turns, Confidences, item.letters)
         confidences = _ordered(told, item.letters)
         turns.append(Message("user", say("target_answer", by_letter=self.by_letter)))
         if self.by_letter:
@@ -128,23 +128,23 @@ class Conversation:
             found = yield from self._letter(turns, candidate)
         return replace(found, rationale=rationale, confidences=confidences)
 
-    def _said(self, turns: list[Message], decoding: Decoding) -> Turn:
+    def _said(self, turns: list[Message], decoding: Decoding, schema: str | None = None) -> Turn:
         """One generated turn, put at the end of the conversation."""
-        (reply,) = yield (Request(Generate(self._prompt(turns), decoding)),)
+        (reply,) = yield (Request(Generate(self._prompt(turns), decoding, schema=schema)),)
         assert isinstance(reply, Generated)
         text = reply.text.strip() if self.in_turns else _first_speech(reply.text)
         turns.append(Message("assistant", text))
         return text
 
     def _read(
-        self, turns: list[Message], kind: type[R]
+        self, turns: list[Message], kind: type[R], letters: str
     ) -> Generator[tuple[Request, ...], tuple[Answer, ...], R | Unreadable]:
         """A turn that has to be JSON, with one turn to repair it."""
-        decoding = replace(self.decoding, max_new_tokens=SHORT)
-        found = read_reply((yield from self._said(turns, decoding)), kind)
+        decoding, schema = replace(self.decoding, max_new_tokens=SHORT), schema_of(kind, letters)
+        found = read_reply((yield from self._said(turns, decoding, schema)), kind)
         if isinstance(found, Unreadable):
             turns.append(Message("user", self.prompts.render("repair", reason=found.reason)))
-            found = read_reply((yield from self._said(turns, decoding)), kind)
+            found = read_reply((yield from self._said(turns, decoding, schema)), kind)
         return found
 
     def _letter(
@@ -156,7 +156,7 @@ class Conversation:
                 said = f"expected one of the letters {', '.join(letters)}"
                 turns.append(Message("user", self.prompts.render("repair", reason=said)))
             decoding = replace(self.decoding, max_new_tokens=SHORT)
-            text = yield from self._said(turns, decoding)
+            text = yield from self._said(turns, decoding, schema_of(Letter, letters))
             told = read_reply(text, Letter)
             letter = told.answer if isinstance(told, Letter) else None
             if letter is None:
