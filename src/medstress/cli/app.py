@@ -17,6 +17,7 @@ COMMANDS = (
     "figures",
     "export",
     "test",
+    "review",
     "annotate",
     "list",
     "recipe",

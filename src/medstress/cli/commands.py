@@ -104,8 +104,6 @@ def report_cli(args: argparse.Namespace) -> int:
 
 def export_cli(args: argparse.Namespace) -> int:
     """`medstress export`."""
-    if args.table == "reviews":
-        raise UsageError("--table reviews is not built yet: reviews come with `medstress review`")
     n = Run(args.folder).export(args.table, args.to)
     print(f"{n} rows: {args.to}")
     return 0
@@ -180,6 +178,33 @@ def _controls(given: str | None) -> int | str | None:
     if not given.isdigit() or int(given) < 1:
         raise UsageError(f"--controls {given}: expected a number from 1, or adaptive")
     return int(given)
+
+
+def review_cli(args: argparse.Namespace) -> int:
+    """`medstress review`."""
+    from medstress.experiment.reviews import export_sheet, import_sheet
+    from medstress.store.reader import RunReader
+    from medstress.store.run_store import RunStore
+
+    if args.port is not None or (args.export is None and args.read is None):
+        raise UsageError(
+            "the review room is not built yet; use: medstress review DIR --export FILE.html or "
+            "FILE.csv, and --import FILE.csv"
+        )
+    folder = Path(args.folder)
+    reader = RunReader(folder)
+    try:
+        if args.export is not None:
+            n = export_sheet(reader, Path(args.export))
+            print(f"{n} cases: {args.export}")
+            return 0
+        known = [trial_id for trial_id, _ in reader.trial_numbers().values()]
+    finally:
+        reader.close()
+    with RunStore(folder) as store:
+        n = import_sheet(store, known, Path(args.read))
+    print(f"{n} reviews read; next: medstress summary {folder}")
+    return 0
 
 
 def annotate_cli(args: argparse.Namespace) -> int:

@@ -24,7 +24,6 @@ NOT_BUILT = (
     "explain",
     "perturb",
     "train",
-    "review",
     "cache",
 )
 """Commands of the interface that this version lacks."""
@@ -64,6 +63,7 @@ def build_parser() -> argparse.ArgumentParser:
     _tune(commands)
     _look(commands)
     _test(commands)
+    _review(commands)
     _annotate(commands)
     _list(commands)
     commands.add_parser(
@@ -214,6 +214,23 @@ def _test(commands: argparse._SubParsersAction[_Parser]) -> None:
         "--family", choices=("successes", "attacked"), help="what p-values are adjusted over"
     )
     test.add_argument("--quiet", action="store_true", help="no progress display")
+
+
+def _review(commands: argparse._SubParsersAction[_Parser]) -> None:
+    review = commands.add_parser(
+        "review",
+        help="cases for experts, out as a sheet and back in",
+        description="Write every success of MedFuzz as a case for experts, and read back what "
+        "they say of it. human_valid overrides what gates say. The review room (--port) is not "
+        "built yet.",
+    )
+    review.add_argument("folder", metavar="DIR")
+    how = review.add_mutually_exclusive_group()
+    how.add_argument(
+        "--export", metavar="FILE", help="FILE.html to read or print, FILE.csv to fill in"
+    )
+    how.add_argument("--import", dest="read", metavar="FILE", help="a filled-in FILE.csv")
+    how.add_argument("--port", metavar="P", help="not built yet")
 
 
 def _list(commands: argparse._SubParsersAction[_Parser]) -> None:

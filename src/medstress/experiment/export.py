@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from medstress.errors import UsageError, did_you_mean
+from medstress.experiment.reviews import review_rows
 from medstress.experiment.rows import Prompts, trial_rows
 from medstress.hashing import content_hash
 from medstress.items import Candidate, Question
@@ -100,6 +101,7 @@ TABLES: dict[str, Callable[[RunReader], Iterator[Row]]] = {
     "trials": _trial_dicts,
     "items": item_rows,
     "exchanges": exchange_rows,
+    "reviews": review_rows,
 }
 
 

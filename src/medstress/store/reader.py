@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from medstress.errors import StoreError
+from medstress.store import reviews
 from medstress.store.codec import decode_item
 from medstress.store.run_store import FILE, FORMAT
 
@@ -188,6 +189,10 @@ class RunReader:
                 note=found.get("note"),
                 found=found.get("found"),
             )
+
+    def reviews(self) -> Iterator[reviews.Review]:
+        """What experts said of successes."""
+        return reviews.read(self._db)
 
     def trial_numbers(self) -> dict[int, tuple[str, int]]:
         """Row -> (trial id, row of its item) of finished trials."""

@@ -17,6 +17,7 @@ from medstress.calls import Answer
 from medstress.errors import StoreError
 from medstress.hashing import canonical_json
 from medstress.items import Question
+from medstress.store import reviews
 from medstress.store.codec import decode_answer, encode_answer, encode_item
 
 FILE = "run.sqlite"
@@ -235,6 +236,11 @@ class RunStore:
                 "UPDATE trials SET result = json_set(result, '$.distances', json(?)) WHERE id = ?",
                 [(json.dumps(list(ends)), trial) for trial, ends in values],
             )
+
+    def write_reviews(self, found: Iterable[reviews.Review]) -> None:
+        """Keep what experts said of successes."""
+        with _translated(self.folder):
+            reviews.write(self._db, found)
 
     # -- calls -------------------------------------------------------------------------------
     def journal(self, trial: int) -> dict[int, tuple[bytes, str | None]]:
