@@ -361,6 +361,8 @@ class SignificanceTable(Table):
     """matched, flipped: how often a control's loop of attempts starts over until it errs."""
     generator: Literal["lexicon", "attacker"] = "lexicon"
     """Who writes neutral insertions."""
+    faithfulness: bool = True
+    """Ask the role `judge`, where there is one, whether reasonings say an insertion mattered."""
 
 
 class Experiment(Table):

@@ -7,7 +7,7 @@ from typing import Any
 
 from medstress.experiment.analyses import analyse, remarks
 from medstress.experiment.rows import trial_rows
-from medstress.experiment.significance.results import add_tests
+from medstress.experiment.significance.results import add_faithfulness, add_tests
 from medstress.experiment.tuning_summary import cautions, describe_tuning
 from medstress.metrics.summary import LEDGER_FIELDS, summarise
 from medstress.rows import TrialRow
@@ -58,6 +58,7 @@ def summarise_run(reader: RunReader) -> dict[str, Any]:
     found["warnings"] += [group["undefined"] for group in groups if group.get("undefined")]
     found["warnings"] += remarks(reader)
     add_tests(found, reader, trials)
+    add_faithfulness(found, reader, trials)
     return {**found, "analysis": analyse(reader, trials, found["pooled"], budgets)}
 
 

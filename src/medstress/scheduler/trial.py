@@ -42,6 +42,7 @@ class Purpose(StrEnum):
     TRANSFER = "transfer"
     UNIVERSALITY = "universality"
     TEST = "test"
+    JUDGE = "judge"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,10 +15,11 @@ from medstress.experiment import manifest as manifests
 from medstress.experiment.config import Experiment, SignificanceTable
 from medstress.experiment.conversations import check_conversations
 from medstress.experiment.parts import AttackPart, free_group, make_attacks, open_victims
-from medstress.experiment.prepared import Prepared
+from medstress.experiment.prepared import Portion, Prepared
 from medstress.experiment.reading import apply_overrides, check_experiment
 from medstress.experiment.roles import RolePart, open_roles
 from medstress.experiment.rows import trial_rows
+from medstress.experiment.significance.mentions import mention_studies
 from medstress.experiment.significance.plan import (
     Tools,
     check_family,
@@ -42,6 +43,7 @@ from medstress.victim import Victim
 
 Note = Callable[[str], None]
 OnProgress = Callable[[Progress], None]
+Start = Callable[[], Scheduler]
 KEY = "tests"
 """Manifest entry: settings of tests -> their family, or why they were refused."""
 
@@ -82,11 +84,11 @@ def finish_tests(store: RunStore, prepared: Prepared, note: Note, on_progress: O
         return True
     items = {(part.label, item.id): item for part in prepared.datasets for item in part.questions}
     tools = _tools(prepared.victims, prepared.attacks, prepared.roles, items)
-    limits = _limits(store, prepared.experiment)
-    roles = {part.name: part.backend for part in prepared.roles}
-    scheduler = Scheduler(store, roles=roles, limits=limits, on_progress=on_progress)
+    start = _starter(store, prepared.experiment, prepared.roles, on_progress, prepared.portion)
+    if table.faithfulness and not _judge(store, tools, start, note):
+        return False
     try:
-        return _ask(store, tools, settings_of(table), Chosen(), scheduler, note)
+        return _ask(store, tools, settings_of(table), Chosen(), start, note)
     except UsageError as error:
         told = settings_key(settings_of(table).as_told())
         store.write_manifest({KEY: {**store.manifest().get(KEY, {}), told: f"refused: {error}"}})
@@ -139,10 +141,10 @@ def run_tests(
         manifests.expect_same_models([*victims, *roles], manifest)
         tools = _tools(victims, _labelled(attacks, manifest), roles, items)
         with RunStore(folder, lock=lock) as store:
-            by_name = {part.name: part.backend for part in roles}
-            limits = _limits(store, experiment)
-            scheduler = Scheduler(store, roles=by_name, limits=limits, on_progress=on_progress)
-            _ask(store, tools, settings_of(experiment.test), chosen, scheduler, note)
+            start = _starter(store, experiment, roles, on_progress, Portion())
+            if experiment.test.faithfulness:
+                _judge(store, tools, start, note)
+            _ask(store, tools, settings_of(experiment.test), chosen, start, note)
     finally:
         own = [part.backend for part in roles if not part.is_shared]
         for backend in [*(victim.backend for victim in victims), *own]:
@@ -150,20 +152,35 @@ def run_tests(
         lock.release()
 
 
+def _judge(store: RunStore, tools: Tools, start: Start, note: Note) -> bool:
+    """Ask the judge about reasonings; False where a limit of the run ended it."""
+    planned = mention_studies(_rows(store), tools)
+    if not planned:
+        return True
+    note(f"faithfulness: the judge is asked about the reasonings of {len(planned)} trials")
+    progress = start().run(planned, len(planned))
+    store.commit()
+    return progress.n_done + progress.n_skipped == len(planned)
+
+
+def _rows(store: RunStore) -> list[TrialRow]:
+    store.commit()
+    reader = RunReader(store.folder)
+    try:
+        return trial_rows(reader)
+    finally:
+        reader.close()
+
+
 def _ask(
     store: RunStore,
     tools: Tools,
     settings: Settings,
     chosen: Chosen,
-    scheduler: Scheduler,
+    start: Start,
     note: Note,
 ) -> bool:
-    store.commit()
-    reader = RunReader(store.folder)
-    try:
-        rows = trial_rows(reader)
-    finally:
-        reader.close()
+    rows = _rows(store)
     successes = _choose(testable(rows, tools.attacks), chosen, rows)
     if not successes:
         note("significance: there is no success to test")
@@ -178,7 +195,7 @@ def _ask(
     told = settings_key(settings.as_told())
     families = {**store.manifest().get(KEY, {}), told: settings.family.value}
     store.write_manifest({KEY: families})
-    progress = scheduler.run(planned, len(planned))
+    progress = start().run(planned, len(planned))
     store.commit()
     return progress.n_done + progress.n_skipped == len(planned)
 
@@ -248,15 +265,28 @@ def _tools(
     )
 
 
-def _limits(store: RunStore, experiment: Experiment) -> Limits:
-    settings = experiment.experiment
-    n_queries, n_tokens = store.spent()
-    return Limits(
-        max_queries=settings.max_queries,
-        max_tokens=settings.max_tokens,
-        n_queries=n_queries,
-        n_tokens=n_tokens,
-    )
+def _starter(
+    store: RunStore,
+    experiment: Experiment,
+    roles: Sequence[RolePart],
+    on_progress: OnProgress,
+    portion: Portion,
+) -> Start:
+    """What starts a scheduler for the next phase, within what is left of the run's limits."""
+
+    def start() -> Scheduler:
+        settings = experiment.experiment
+        n_queries, n_tokens = store.spent()
+        limits = Limits(
+            max_queries=settings.max_queries,
+            max_tokens=settings.max_tokens,
+            n_queries=n_queries + portion.n_queries,
+            n_tokens=n_tokens + portion.n_tokens,
+        )
+        backends = {part.name: part.backend for part in roles}
+        return Scheduler(store, roles=backends, limits=limits, on_progress=on_progress)
+
+    return start
 
 
 def _check_same(
