@@ -116,7 +116,7 @@ def test_a_gate_that_refuses_everything_is_named() -> None:
     draws = neutral_controls(
         ITEM, slots_of(FUZZ), np.random.default_rng(0), gate=lambda _: "too blue"
     )
-    with pytest.raises(TrialError, match="only 0 distinct .*: too blue"):
+    with pytest.raises(TrialError, match=r"only 0 distinct .*: too blue"):
         next(draws)
 
 
