@@ -110,6 +110,10 @@ class AsksInTurns(Protocol):
     """An attack that asks the victim in a conversation, about the clean item too."""
 
     @property
+    def budget(self) -> int:
+        """As every attack has it."""
+
+    @property
     def prompts(self) -> PromptSet:
         """What is said."""
 

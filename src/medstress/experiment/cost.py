@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import product
 
-from medstress.attacks.protocol import Attack, Bounded, SearchOn, search_on
+from medstress.attacks.protocol import (
+    AsksInTurns,
+    Attack,
+    Bounded,
+    SearchOn,
+    n_repeats,
+    needs_entities,
+    search_on,
+)
 from medstress.experiment.parts import GroupPart, undefined_names, victim_labels
 from medstress.experiment.prepared import Prepared
 from medstress.items import Candidate, Question
@@ -26,7 +34,8 @@ def estimate(prepared: Prepared) -> Iterator[str]:
     settings = prepared.experiment.experiment
     n_victims = len(prepared.experiment.victim)
     seeds = {
-        part.label: 1 if part.attack.deterministic else len(settings.seeds)
+        part.label: (1 if part.attack.deterministic else len(settings.seeds))
+        * n_repeats(part.attack)
         for part in prepared.attacks
     }
     template = load_template(prepared.experiment.victim[0].prompt, prepared.base)
@@ -34,14 +43,15 @@ def estimate(prepared: Prepared) -> Iterator[str]:
     for dataset in prepared.datasets:
         asked: set[str] = set()
         for group, part in product(prepared.groups, prepared.attacks):
+            if (group.table is None) == needs_entities(part.attack):
+                continue
             for item in prepared.items(dataset, group):
                 if part.attack.obstacle(item, group.resources) is not None:
                     continue
                 size = len(listing(template, Candidate(item=item)))
-                if item.id not in asked:
-                    asked.add(item.id)
-                    baseline += 1
-                    characters += size
+                n_clean = _clean_questions(part.attack, item, asked, seeds[part.label])
+                baseline += n_clean
+                characters += n_clean * size
                 n = _most_queries(part.attack, item, group)
                 trials += seeds[part.label]
                 searches += 1
@@ -60,6 +70,7 @@ def estimate(prepared: Prepared) -> Iterator[str]:
     if carried or universal:
         yield _counts("[analysis]: ", n_victims, {"transfer": carried, "universality": universal})
     yield from _calls_and_tokens(prepared, total // n_victims, characters)
+    yield from _roles(prepared, n_victims, seeds)
     told = (undefined_names(group.label, group.perturbations) for group in prepared.groups)
     yield from filter(None, told)
     yield "money and time: unknown (no price or measured speed of these victims)"
@@ -77,6 +88,34 @@ def _calls_and_tokens(prepared: Prepared, queries: int, characters: int) -> Iter
         f"tokens: about {tokens:,} (estimate: {CHARACTERS_PER_TOKEN} characters a token, "
         "options listed, nothing shared)"
     )
+
+
+def _clean_questions(attack: Attack, item: Question, asked: set[str], n_runs: int) -> int:
+    """How often the clean item is asked: once for all, but anew in every run of an attack that
+    asks in turns, which shows other worked questions."""
+    if isinstance(attack, AsksInTurns):
+        return n_runs
+    n = int(item.id not in asked)
+    asked.add(item.id)
+    return n
+
+
+def _roles(prepared: Prepared, n_victims: int, runs: Mapping[str, int]) -> Iterator[str]:
+    """A line for each attack that asks other roles; how long they reply, nobody knows."""
+    for part in prepared.attacks:
+        if not isinstance(part.attack, AsksInTurns):
+            continue
+        n_items = sum(
+            len(prepared.items(dataset, group))
+            for dataset, group in product(prepared.datasets, prepared.groups)
+            if group.table is None
+        )
+        n = n_victims * n_items * runs[part.label] * part.attack.budget
+        yield (
+            f"{part.label}: a query takes 3 calls in one conversation, 5 where replies have to be "
+            f"repaired; {n:,} attempts at most, each with 2 calls to the attacker (4) and, where "
+            "there is a judge, 3 to it (5)"
+        )
 
 
 def _calls_per_query(prepared: Prepared) -> dict[str, int]:
