@@ -51,10 +51,16 @@ def _attacker(turns):
     last = turns[-1]["content"]
     if '"insertions"' in last:
         jobs = ("baker", "tailor", "printer", "teacher", "sailor")
-        n = sum(map(ord, json.dumps(turns))) + attacker.n
+        n = attacker.n
         attacker.n += 1
-        text = f"who {('now', 'also', 'still')[n % 3]} works as a {jobs[n % 5]} in town"
+        when, where = ("now", "also", "still")[n // 5 % 3], ("nearby", "uptown", "downtown")
+        text = f"who {when} works as a {jobs[n % 5]} {where[n // 15 % 3]}"
         return json.dumps({"insertions": [text]})
+    if '"paraphrase"' in last:
+        attacker.n += 1
+        name = next(each for each in ("Abel", "Brook", "Cole") if each in last)
+        text = f"A man called {name} visits clinic number {attacker.n} now with a sore knee."
+        return json.dumps({"paraphrase": text})
     if '"modified_item"' not in last:
         return json.dumps({"post_mortem": None, "target_option": "B", "plan": "play on a job"})
     question = last.split("The original question:\\n")[1].split("\\n\\nReply")[0]
@@ -213,6 +219,23 @@ def test_other_nulls_stand_beside_and_only_attacked_items_can_dilute_matched_one
     assert code == 0
     # Three attacked items, one of which held: 1/31 x 3/2.
     assert {row["p_adjusted"] for row in rows_of(tested).values()} == {1 / 31 * 3 / 2}
+
+
+@pytest.mark.parametrize("null", ["neutral", "best_of_k", "paraphrase"])
+def test_a_role_can_write_the_controls(bench: Path, tested: Run, null: str) -> None:
+    changes = {"null": null, "controls": 30, "generator": "attacker"}
+    run_tests(tested.folder, Chosen(items=("abel",)), changes, lambda _: None, lambda _: None)
+    (row,) = rows_of(tested, null).values()
+    assert row["note"] is None
+    assert (row["p"], row["n_controls"], row["n_as_hard"]) == (1 / 31, 30, 0)
+
+
+def test_the_report_shows_tests_histogram_and_faithfulness(tested: Run) -> None:
+    page = tested.report()
+    assert "Significance and faithfulness" in page
+    assert "p-values of 2 tests, null matched" in page
+    assert "Every tested success" in page
+    assert "majority of 3 judges" in page
 
 
 def test_a_family_in_which_nothing_can_be_found_is_refused_before_anything_is_asked(

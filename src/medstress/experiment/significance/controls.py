@@ -87,7 +87,7 @@ class Controls:
     """Writes neutral controls and paraphrases, where a role does."""
     written: bool = False
     """Whether the writer rather than the lexicon makes neutral insertions."""
-    pool_size: int = 60
+    pool_size: int = 30
     """Controls that the writer makes for all loops together."""
     _pool: list[Candidate] | None = None
     _singles: Iterator[Candidate] | None = None

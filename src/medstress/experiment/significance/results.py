@@ -35,7 +35,7 @@ def add_faithfulness(
             found = rates(same)
             row |= {"mention_rate": found["mention_rate"], "unfaithful": found["unfaithful"]}
             if "seeds" in row:
-                place = {name: row[name] for name in _PLACE}
+                place = {name: row[name] for name in (*_PLACE, "seeds")}
                 summary["faithfulness"]["rates"].append({**place, **found})
 
 
