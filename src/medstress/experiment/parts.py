@@ -21,7 +21,6 @@ from medstress.calls import Backend, Decoding
 from medstress.datasets.draw import draw
 from medstress.datasets.source import DatasetOptions, Loaded
 from medstress.entities.grouping import typed_options
-from medstress.entities.no_names import LABEL as NO_GROUP
 from medstress.entities.no_names import NoNames
 from medstress.errors import UsageError
 from medstress.experiment.config import (
@@ -234,28 +233,6 @@ def task_of(table: VictimTable, base: Path, kinds: frozenset[str], label: str) -
         parser=table.parser,
         decoding=Decoding(max_new_tokens=table.max_new_tokens, temperature=table.temperature),
     )
-
-
-def free_group(attacks: Sequence[AttackPart]) -> list[GroupPart]:
-    """The group of the attacks that draw no names, where there are any."""
-    free = [part.attack for part in attacks if not needs_entities(part.attack)]
-    if not free:
-        return []
-    from medstress.entities.recognisers.gazetteer import shipped_gazetteer
-
-    def names_in(text: str) -> list[str]:
-        (found,) = shipped_gazetteer().find([text])
-        return [text[one.start : one.end] for one in found]
-
-    wanted = any(getattr(attack, "needs_names", False) for attack in free)
-    names = NoNames()
-    resources = Resources(
-        group=NO_GROUP,
-        types=frozenset(),
-        perturbations=names,
-        names_in=names_in if wanted else None,
-    )
-    return [GroupPart(label=NO_GROUP, table=None, resources=resources, perturbations=names)]
 
 
 def make_attacks(tables: Sequence[AttackTable], base: Path | None = None) -> list[AttackPart]:

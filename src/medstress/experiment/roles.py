@@ -31,7 +31,7 @@ class RolePart:
     decoding: Decoding
     """How it generates."""
     is_shared: bool
-    """Whether a victim has the same back end, which closes it."""
+    """Whether a victim or another role has the same back end, and closes it."""
 
     @property
     def label(self) -> str:
@@ -87,22 +87,25 @@ def open_roles(
     note: Callable[[str], None],
     victims: Sequence[tuple[VictimTable, Victim]] = (),
 ) -> list[RolePart]:
-    """Open every role's back end; one that a victim has already is shared with it.
+    """Open every role's back end; what a victim or another role has open already is shared, so
+    that a model is loaded once and a server's limits hold for all who ask it.
 
     Raises:
         UsageError: a back end that cannot be opened or generates no text.
     """
     parts: list[RolePart] = []
+    known: list[tuple[VictimTable, Backend]] = [(own, victim.backend) for own, victim in victims]
     with ExitStack() as opened:
         for name, table in tables_of(roles).items():
             note(f"role {name} ({table.backend})")
-            same = [victim for own, victim in victims if _options(own) == _options(table)]
+            same = [backend for own, backend in known if _options(own) == _options(table)]
             if same:
-                backend = same[0].backend
+                backend = same[0]
             else:
                 options = BackendOptions(base=base, **table.model_dump(include=_OPTIONS))
                 backend = registry.load("backends", table.backend)(options)
                 opened.callback(backend.close)
+                known.append((table, backend))
             if "generate" not in backend.kinds:
                 raise UsageError(
                     f"[role.{name}]: backend {table.backend!r} generates no text, and a role has "
@@ -123,4 +126,6 @@ def decoding_of(table: RoleTable) -> Decoding:
 
 
 def _options(table: VictimTable) -> dict[str, Any]:
-    return {"backend": table.backend, **table.model_dump(include=_OPTIONS)}
+    """What makes a back end; by head is the only way of answering that needs another one."""
+    found = {"backend": table.backend, **table.model_dump(include=_OPTIONS)}
+    return {**found, "answer_by": table.answer_by == "head"}

@@ -14,10 +14,10 @@ from medstress.experiment import manifest as manifests
 from medstress.experiment.after import finish
 from medstress.experiment.config import Experiment
 from medstress.experiment.conversations import check_conversations
+from medstress.experiment.free_group import free_group
 from medstress.experiment.parts import (
     check_budgets,
     check_scores,
-    free_group,
     load_datasets,
     load_groups,
     make_attacks,

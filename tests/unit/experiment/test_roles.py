@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import pytest
 
@@ -78,6 +79,23 @@ def test_a_judge_cannot_join_a_run_that_began_without_one(tables, tmp_path):
     tables["role"]["judge"] = {"backend": "mock"}
     with pytest.raises(StoreError, match="role 'judge' is new"):
         run(tables, tmp_path / "run")
+
+
+def test_equal_back_ends_are_opened_once_and_closed_once(tables, monkeypatch):
+    from medstress.experiment.run import close_models, open_models
+
+    tables["role"] |= {"judge": {"backend": "mock"}, "attacker": {"backend": "mock"}}
+    tables["victim"]["batch_size"] = 7
+    prepared = prepare(tables)
+    open_models(prepared, lambda _: None)
+    attacker, judge = prepared.roles
+    assert attacker.backend is judge.backend is not prepared.victims[0].backend
+    assert (attacker.is_shared, judge.is_shared) == (False, True)
+    closed = []
+    for name, backend in {"role": attacker.backend, "victim": prepared.victims[0].backend}.items():
+        monkeypatch.setattr(backend, "close", partial(closed.append, name))
+    close_models(prepared)
+    assert sorted(closed) == ["role", "victim"]
 
 
 def test_more_items_extend_a_run_and_the_manifest_names_the_roles(tables, tmp_path):
