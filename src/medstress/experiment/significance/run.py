@@ -14,7 +14,8 @@ from medstress.errors import StoreError, UsageError
 from medstress.experiment import manifest as manifests
 from medstress.experiment.config import Experiment, SignificanceTable
 from medstress.experiment.conversations import check_conversations
-from medstress.experiment.parts import AttackPart, free_group, make_attacks, open_victims
+from medstress.experiment.free_group import free_group
+from medstress.experiment.parts import AttackPart, make_attacks, open_victims
 from medstress.experiment.prepared import Portion, Prepared
 from medstress.experiment.reading import apply_overrides, check_experiment
 from medstress.experiment.roles import RolePart, open_roles
