@@ -304,6 +304,24 @@ def test_a_sheet_with_a_mistake_names_row_and_column(
     assert said in error
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ["--family", "attacked", "--null", "neutral"],
+            "family = 'attacked' needs null = 'matched'",
+        ),
+        (["--controls", "few"], "expected a number from 1, or adaptive"),
+        (["--trial", "zzz"], "no trial is called so"),
+    ],
+)
+def test_what_cannot_be_tested_is_refused(
+    tested: Run, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    assert medstress_cli(["test", str(tested.folder), *arguments, "--quiet"]) == 2
+    assert said in capsys.readouterr().err
+
+
 def test_the_review_room_is_refused_in_one_sentence(
     tested: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -34,6 +34,7 @@ from medstress.experiment.reading import (
 )
 from medstress.experiment.recognising import recognise_mentions
 from medstress.experiment.roles import check_roles, open_roles, with_roles
+from medstress.experiment.significance.checks import check_tests
 from medstress.experiment.similarity import prompt_encoder
 from medstress.experiment.sources import find_source
 from medstress.hashing import content_hash
@@ -158,6 +159,7 @@ def prepare(
     checked, given, base = resolve(experiment, overrides, complete=complete)
     attacks = make_attacks(checked.attack, base)
     check_roles(checked.role, attacks)
+    check_tests(checked, attacks)
     check_scores(attacks, checked.victim)
     prompt_encoder(checked.analysis, base)  # refused now, not after the last query
     watcher.note("data")

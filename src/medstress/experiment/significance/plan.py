@@ -21,7 +21,7 @@ from medstress.experiment.significance.settings import Settings
 from medstress.experiment.significance.writer import RoleWriter
 from medstress.items import Candidate, Question
 from medstress.metrics.counts import is_eligible, is_flipped
-from medstress.metrics.significance import Family, Null, attainable, refusal
+from medstress.metrics.significance import Null, attainable, refusal
 from medstress.prompts.replies import Addition
 from medstress.rows import TrialRow
 from medstress.scheduler.study import Study, Studying
@@ -66,13 +66,8 @@ def check_family(
     """Refuse a family of tests in which nothing could be found, before anything is asked.
 
     Raises:
-        UsageError: with the number of controls it needs; or a null that cannot have the family.
+        UsageError: with the number of controls it needs.
     """
-    if settings.family is Family.ATTACKED and not settings.null.allows_attacked:
-        raise UsageError(
-            f"family = 'attacked' needs null = 'matched': {settings.null.value!r} does not say how "
-            "an attacked item can hold, so p = 1 for those that did would be no p-value"
-        )
     n_held = sum(is_eligible(r) and not is_flipped(r) and r.attack in attacks for r in rows)
     best = attainable(len(chosen), len(chosen) + n_held, settings.family, settings.controls)
     if said := refusal(best):

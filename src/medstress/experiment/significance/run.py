@@ -20,6 +20,7 @@ from medstress.experiment.prepared import Portion, Prepared
 from medstress.experiment.reading import apply_overrides, check_experiment
 from medstress.experiment.roles import RolePart, open_roles
 from medstress.experiment.rows import trial_rows
+from medstress.experiment.significance.checks import check_tests
 from medstress.experiment.significance.mentions import mention_studies
 from medstress.experiment.significance.plan import (
     Tools,
@@ -130,6 +131,7 @@ def run_tests(
     base = Path(manifest.get("base") or ".")
     assert experiment.test is not None
     attacks = make_attacks(experiment.attack, base)
+    check_tests(experiment, attacks)
     lock = lock_folder(folder)
     victims: list[Victim] = []
     roles: list[RolePart] = []
