@@ -150,6 +150,10 @@ Answer: TypeAlias = Generated | Scored | Chosen
 Reply: TypeAlias = Answer | Failure
 
 
+FROM_CACHE = 0
+"""In place of the trial that paid for an answer: it was taken from the shared cache."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelIdentity:
     """What must be equal for two answers to count as the same model's."""

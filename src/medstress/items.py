@@ -50,6 +50,10 @@ class Question:
     def __post_init__(self) -> None:
         check_question(self)
 
+    def __hash__(self) -> int:
+        # Of equal questions the ids are equal; hashing every text would cost more than rendering.
+        return hash(self.id)
+
     @property
     def letters(self) -> str:
         """The option letters, such as ``"ABCD"``."""

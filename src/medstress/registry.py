@@ -43,11 +43,23 @@ BACKENDS = {
         "medstress.backends.openai_http:open_backend",
         "any OpenAI-compatible server (OpenAI, vLLM, llama.cpp, Ollama, TGI); extra: openai",
     ),
+    "llama_cpp": Entry(
+        "medstress.backends.llama_cpp:open_backend",
+        "GGUF files through llama.cpp, in process; extra: llama_cpp",
+    ),
+    "vllm": Entry(
+        "medstress.backends.vllm:open_backend",
+        "vLLM's offline engine with prefix caching; extra: vllm, in an environment of its own",
+    ),
     "python": Entry(
         "medstress.backends.python:open_backend", "a function of yours: module:function or file.py"
     ),
     "mock": Entry(
         "medstress.backends.mock:open_backend", "an instant victim that hashes its prompt"
+    ),
+    "scripted": Entry(
+        "medstress.backends.scripted:open_backend",
+        "replies from a file of yours: the first pattern found in the prompt decides",
     ),
 }
 DATASETS = {

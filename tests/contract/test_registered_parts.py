@@ -72,8 +72,8 @@ ATTACKS: dict[str, list[Any]] = {
         MedFuzz(attempts=3, goal="C", attack_all=True),
     ],
 }
-NEED_MODELS = {"transformers"}
-"""Back ends checked in tests/models, with the real ones."""
+NEED_MODELS = {"transformers", "llama_cpp", "vllm"}
+"""Back ends checked in tests/models with real models, and in tests/unit/backends with tiny ones."""
 
 
 def test_every_registered_attack_is_checked_with_every_sampler() -> None:
@@ -156,6 +156,14 @@ def test_the_scripted_back_end_keeps_its_contract() -> None:
     check_backend(ScriptedBackend(batch_size=4), CALLS)
 
 
+def test_replies_of_a_file_keep_the_contract(tmp_path: Path) -> None:
+    (tmp_path / "r.jsonl").write_text(
+        '{"pattern": "vitamin|Question", "reply": "B"}\n{"pattern": "", "reply": "A"}\n'
+    )
+    options = BackendOptions(model="r.jsonl", base=tmp_path, batch_size=4)
+    check_backend(registry.load("backends", "scripted")(options), CALLS)
+
+
 def test_a_server_keeps_its_contract() -> None:
     pytest.importorskip("openai", reason="needs the extra medstress[openai]")
     told = {"p": "B", "r": "C", "s": "B"}
@@ -175,7 +183,7 @@ def test_a_server_keeps_its_contract() -> None:
 
 
 def test_every_registered_back_end_is_checked() -> None:
-    assert {"mock", "openai", "python"} | NEED_MODELS == registry.BACKENDS.keys()
+    assert {"mock", "openai", "python", "scripted"} | NEED_MODELS == registry.BACKENDS.keys()
 
 
 TASKS = [

@@ -72,8 +72,9 @@ class DiscreteZoo:
     code*: the step is taken (docs: discrete-zoo).
     """
 
-    budget: int = 8
-    """Perturbed queries an item, 3 (two names and one step) to 1,000."""
+    budget: int = by_choices(8, as_released=7)
+    """Perturbed queries an item, 3 (two names and one step) to 1,000. Default 8; 7 as_released,
+    where the clean call is the first of 8."""
     choices: str = "default"
     """`default`; `as_published`: `aggregate = "mean"`, `rounds = "one_pass"`,
     `variants = "mark"`; `as_released`: what the released code amounts to, draws from a
@@ -117,7 +118,7 @@ class DiscreteZoo:
     """Whether an unreadable answer is a success."""
     max_edit_distance: int | Mapping[str, int] = 0
     """Largest edit distance of entity and name: characters, or `{tokens = 3}`; 0 = no limit."""
-    count_baseline: bool = by_choices(False, as_released=True)
+    count_baseline: bool = by_choices(False)
     """Whether the question on the clean item uses up one query of the budget."""
 
     def __post_init__(self) -> None:
@@ -154,9 +155,14 @@ class DiscreteZoo:
         """The parameters, as JSON values."""
         return {"name": NAME, **asdict(self)}
 
+    @property
+    def puts_one_name(self) -> bool:
+        """Every candidate has one name of the vocabulary in it, which bounds its length."""
+        return True
+
     def label_parameters(self) -> dict[str, Any]:
         """What may name the attack in a label: `spec` without what follows from other keys."""
-        follows = followed(self)
+        follows = {key: value for key, value in followed(self).items() if key != "budget"}
         return {
             key: None if key in follows and value == follows[key] else value
             for key, value in self.spec().items()

@@ -199,6 +199,11 @@ class EntitySubstitution:
         found = {"name": NAME, **asdict(self)}
         return {**found, "budget": None} if self.sampler == "exhaustive" else found
 
+    @property
+    def puts_one_name(self) -> bool:
+        """Every candidate has one name of the vocabulary in it, which bounds its length."""
+        return True
+
     def label_parameters(self) -> dict[str, Any]:
         """What may name the attack in a label: `spec` without what follows from other keys."""
         follows = {k: v for k, v in self._defaults().items() if k not in ("budget", "variants")}

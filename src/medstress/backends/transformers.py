@@ -46,6 +46,7 @@ class TransformersBackend:
         kv_bytes: int | None = None,
     ) -> None:
         self.identity = loaded.identity
+        self.parameters = loaded.parameters
         self.kinds = frozenset({"generate", "score"})
         self.batch_size = batch_size
         self.workers = 1

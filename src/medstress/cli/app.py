@@ -19,6 +19,7 @@ COMMANDS = (
     "test",
     "review",
     "annotate",
+    "cache",
     "list",
     "recipe",
     "doctor",

@@ -16,6 +16,9 @@ KINDS = (
     "recognisers",
     "vocabularies",
     "prompts",
+    "parsers",
+    "text_scores",
+    "wrappers",
     "recipes",
 )
 NOT_BUILT = (
@@ -24,7 +27,6 @@ NOT_BUILT = (
     "explain",
     "perturb",
     "train",
-    "cache",
 )
 """Commands of the interface that this version lacks."""
 
@@ -65,6 +67,7 @@ def build_parser() -> argparse.ArgumentParser:
     _test(commands)
     _review(commands)
     _annotate(commands)
+    _cache(commands)
     _list(commands)
     commands.add_parser(
         "doctor",
@@ -231,6 +234,31 @@ def _review(commands: argparse._SubParsersAction[_Parser]) -> None:
     )
     how.add_argument("--import", dest="read", metavar="FILE", help="a filled-in FILE.csv")
     how.add_argument("--port", metavar="P", help="not built yet")
+
+
+def _cache(commands: argparse._SubParsersAction[_Parser]) -> None:
+    cache = commands.add_parser(
+        "cache",
+        help="the shared answer cache",
+        description="Look after answers that runs share where [experiment] says cache = PATH. "
+        "info: entries by model, size; verify: read every entry and say which are damaged; "
+        "prune: remove entries. Run folders have copies and do not need the cache.",
+    )
+    cache.add_argument("action", metavar="{info,verify,prune}", choices=("info", "verify", "prune"))
+    cache.add_argument(
+        "--path",
+        metavar="DIR",
+        default="default",
+        help='the folder that the experiment names; default: that of cache = "default"',
+    )
+    cache.add_argument(
+        "--older-than", type=float, metavar="DAYS", help="prune: entries stored before so many days"
+    )
+    cache.add_argument("--model", metavar="NAME", help="prune: entries of this model, or its hash")
+    cache.add_argument("--damaged", action="store_true", help="prune: entries that verify finds")
+    cache.add_argument(
+        "--dry-run", action="store_true", help="prune: say what would go, remove nothing"
+    )
 
 
 def _list(commands: argparse._SubParsersAction[_Parser]) -> None:

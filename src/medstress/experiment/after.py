@@ -13,10 +13,11 @@ from medstress.experiment.prepared import Prepared
 from medstress.experiment.rows import trial_rows
 from medstress.experiment.significance.run import finish_tests
 from medstress.experiment.similarity import store_similarities
+from medstress.experiment.spent import limits_of
 from medstress.metrics.arms import spec_of
 from medstress.metrics.coverage import BINS
 from medstress.rows import TrialRow
-from medstress.scheduler.progress import Limits, Progress
+from medstress.scheduler.progress import Progress
 from medstress.scheduler.ready_queue import Scheduler
 from medstress.store.reader import RunReader
 from medstress.store.run_store import RunStore
@@ -75,15 +76,8 @@ def _ask(
     if not inquiries:
         return True
     note(f"transfer and universality: {sum(len(one.candidates) for one in inquiries)} questions")
-    settings = prepared.experiment.experiment
-    n_queries, n_tokens = store.spent()
-    limits = Limits(
-        max_queries=settings.max_queries,
-        max_tokens=settings.max_tokens,
-        n_queries=n_queries + prepared.portion.n_queries,
-        n_tokens=n_tokens + prepared.portion.n_tokens,
-    )
-    scheduler = Scheduler(store, limits=limits, on_progress=on_progress)
+    limits = limits_of(store, prepared)
+    scheduler = Scheduler(store, limits=limits, shared=prepared.shared, on_progress=on_progress)
     progress = scheduler.run(inquiries, len(inquiries))
     store.commit()
     return progress.n_done + progress.n_skipped == len(inquiries)

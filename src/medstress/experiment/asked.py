@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
 from rapidfuzz.distance import Levenshtein
 
 from medstress.items import Question
@@ -15,7 +16,7 @@ from medstress.metrics.counts import is_eligible
 from medstress.metrics.coverage import Tried
 from medstress.metrics.edits import FirstQuery
 from medstress.rows import TrialRow
-from medstress.store.codec import decode_edits
+from medstress.store.codec import edits_of
 from medstress.store.reader import RunReader
 from medstress.text import Edit
 
@@ -53,22 +54,27 @@ def asked_trials(
         if trial_id in by_id
     }
     found: dict[int, AskedTrial] = {}
+    last: dict[int, list[list[Any]]] = {}
     for trial, query, text in reader.asked_edits():
         if trial not in known:
             continue
-        edits = decode_edits(text)
-        if not edits or not all(edit.replacement for edit in edits):
+        # Most queries are neither the first nor the last of a trial: their names are enough.
+        edits = orjson.loads(text)
+        if not edits or not all(edit[3] for edit in edits):
             continue
-        names = {edit.replacement.casefold() for edit in edits}
+        names = {edit[3].casefold() for edit in edits}
         asked = found.get(trial)
         if asked is None:
             row, item = known[trial]
+            put_in = edits_of(edits)
             found[trial] = AskedTrial(
-                row=row, item=item, first=(query, edits), last=edits, names=names
+                row=row, item=item, first=(query, put_in), last=put_in, names=names
             )
         else:
-            asked.last = edits
+            last[trial] = edits
             asked.names |= names
+    for trial, edits in last.items():
+        found[trial].last = edits_of(edits)
     return list(found.values())
 
 

@@ -32,6 +32,10 @@ class ExperimentTable(Table):
     """Stop cleanly after so many computed calls, baseline and work ahead included."""
     max_tokens: Count | None = None
     """Stop cleanly after about so many tokens."""
+    max_usd: Annotated[float, Field(gt=0)] | None = None
+    """Stop cleanly after about so many US dollars, at `price_in` and `price_out` of the victims."""
+    cache: NonEmpty | None = None
+    """A folder of answers that runs share, or `default`; default: each run has only its own."""
     flip_check: bool = True
     """Ask every success again, alone."""
 
@@ -130,13 +134,23 @@ class EntitiesTable(Table):
         return self
 
 
+_SHIPPED = ("transformers", "llama_cpp", "vllm", "openai", "python", "mock")
+_READERS = {
+    "device_map": ("transformers",),
+    "load_in_4bit": ("transformers",),
+    "adapter": ("transformers",),
+    "context_tokens": ("llama_cpp", "vllm"),
+}
+"""Which back ends read a key."""
+
+
 class VictimTable(Table):
     """`[[victim]]`."""
 
     name: str | None = None
     """Name in results; default: the model or target."""
     backend: NonEmpty
-    """`transformers`, `openai`, `python`, `mock`, or a plug-in's."""
+    """`transformers`, `llama_cpp`, `vllm`, `openai`, `python`, `mock`, or a plug-in's."""
     model: str | None = None
     """A path, a hub id, `smollm2`, or the name the server knows."""
     answer_by: Literal["letter", "text", "generate", "head"] | None = None
@@ -161,6 +175,16 @@ class VictimTable(Table):
     """Arithmetic of local models."""
     device: NonEmpty = "auto"
     """`auto`, `cpu`, `cuda`, `cuda:1`."""
+    device_map: (
+        Literal["auto", "balanced", "balanced_low_0", "sequential"] | dict[str, str | int] | None
+    ) = None
+    """transformers: a model spread over devices; `auto`, or a table of parts and devices."""
+    load_in_4bit: bool = False
+    """transformers: linear layers packed into 4 bits by bitsandbytes."""
+    adapter: NonEmpty | None = None
+    """transformers: a peft adapter, a folder or a hub id."""
+    context_tokens: Count | None = None
+    """llama_cpp, vllm: the longest prompt with its answer; default: the model's, at most 8192."""
     batch_size: Count | None = None
     """Calls handed over at once; default: the back end's."""
     target: str | None = None
@@ -178,6 +202,10 @@ class VictimTable(Table):
     """openai: never exceeded, repeated requests included."""
     tokens_per_minute: Count | None = None
     """openai: never exceeded, in and out together."""
+    price_in: Annotated[float, Field(ge=0)] | None = None
+    """US dollars per million tokens read."""
+    price_out: Annotated[float, Field(ge=0)] | None = None
+    """US dollars per million tokens written."""
     structured: bool = True
     """openai: where an attack wants JSON, make the server keep to its schema; false: only the
     prompt asks for it."""
@@ -194,10 +222,27 @@ class VictimTable(Table):
     use: bool = True
     """False switches the entry off."""
 
+    @model_validator(mode="after")
+    def _keys_of_others(self) -> VictimTable:
+        """Refuse what a shipped back end would not read; plug-ins may read anything."""
+        for key, readers in _READERS.items():
+            if self.backend not in readers and self.backend in _SHIPPED and getattr(self, key):
+                raise ValueError(
+                    f"{key} is for backend = {' or '.join(map(repr, readers))}, not "
+                    f"{self.backend!r}"
+                )
+        return self
+
     @field_validator("wrap", mode="before")
     @classmethod
     def _wrap(cls, value: Any) -> Any:
         return read_wraps(value)
+
+    @model_validator(mode="after")
+    def _both_prices(self) -> VictimTable:
+        if (self.price_in is None) != (self.price_out is None):
+            raise ValueError("price_in and price_out go together (US dollars per million tokens)")
+        return self
 
 
 class RoleTable(VictimTable):

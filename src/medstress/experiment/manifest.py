@@ -117,7 +117,7 @@ def describe(prepared: Prepared, parts: Mapping[str, Any]) -> dict[str, Any]:
             for part, found in zip(prepared.groups, prepared.recognisers, strict=True)
         },
         "victims": {
-            victim.label: {**_victim(victim), **_size(table)}
+            victim.label: {**_victim(victim), **_size(table, victim)}
             for victim, table in zip(prepared.victims, prepared.experiment.victim, strict=True)
         },
         "attacks": {part.label: part.attack.spec() for part in prepared.attacks},
@@ -146,6 +146,8 @@ def _role(part: RolePart) -> dict[str, Any]:
         "model": part.backend.identity.name,
         "model_hash": part.backend.identity.hash,
         "decoding": [part.decoding.max_new_tokens, part.decoding.temperature],
+        "price_in": part.table.price_in,
+        "price_out": part.table.price_out,
     }
 
 
@@ -183,9 +185,15 @@ def _victim(victim: Victim) -> dict[str, Any]:
     }
 
 
-def _size(table: VictimTable) -> dict[str, Any]:
-    """What figures by size need; no part of the fingerprint."""
-    return {"parameters": table.parameters, "family": table.family, "group": table.group}
+def _size(table: VictimTable, victim: Victim) -> dict[str, Any]:
+    """What figures by size and sums of money need; no part of the fingerprint.
+
+    Parameters that the user did not give are those a local model's back end counted.
+    """
+    counted = getattr(victim.backend, "parameters", None)
+    parameters = table.parameters if table.parameters is not None else counted
+    names = ("family", "group", "price_in", "price_out")
+    return {"parameters": parameters, **{name: getattr(table, name) for name in names}}
 
 
 def versions() -> dict[str, str]:

@@ -16,6 +16,7 @@ from medstress.attacks.protocol import (
     needs_entities,
     search_on,
 )
+from medstress.backends.llama_cpp import NO_TEXT
 from medstress.backends.options import BackendOptions
 from medstress.calls import Backend, Decoding
 from medstress.datasets.draw import draw
@@ -221,6 +222,8 @@ def task_of(table: VictimTable, base: Path, kinds: frozenset[str], label: str) -
             f"victim {label!r}: servers give no log probabilities of a conversation, which prompt "
             f'{table.prompt!r} is, so answer_by = "text" needs a prompt that is plain text'
         )
+    if answer_by is AnswerBy.TEXT and table.backend == "llama_cpp":
+        raise UsageError(f"victim {label!r}: {NO_TEXT}")
     if answer_by not in (AnswerBy.TEXT, AnswerBy.HEAD) and not template.lists_options:
         raise UsageError(
             f"victim {label!r}: prompt {table.prompt!r} does not list the options, so only "

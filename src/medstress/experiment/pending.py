@@ -13,9 +13,6 @@ ONLY: dict[tuple[str, str], tuple[Any, ...]] = {
 
 WORDS: dict[tuple[str, str], tuple[str, ...]] = {
     ("victim", "backend"): (
-        "llama_cpp",
-        "vllm",
-        "scripted",
         "spacy",
         "sentence_transformers",
     ),
@@ -44,12 +41,7 @@ WORDS: dict[tuple[str, str], tuple[str, ...]] = {
 """Values that the interface names and this version lacks."""
 
 KEYS: dict[str, tuple[str, ...]] = {
-    "experiment": ("max_usd",),
     "dataset": ("hub",),
-    "victim": (
-        "price_in",
-        "price_out",
-    ),
 }
 """Keys that this version lacks altogether."""
 

@@ -16,6 +16,7 @@ from medstress.experiment.roles import RolePart
 from medstress.hashing import content_hash
 from medstress.items import Question
 from medstress.scheduler.trial import Trial
+from medstress.store.shared_cache import SharedCache
 from medstress.victim import Victim
 
 
@@ -35,6 +36,8 @@ class Portion:
     """Calls that other runs of the command made; they count against its limits."""
     n_tokens: int = 0
     """Their tokens."""
+    usd: float = 0.0
+    """Their price."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -57,6 +60,8 @@ class Prepared:
     """What found the mentions of each group, in their order."""
     victims: list[Victim] = field(default_factory=list)
     """Opened last."""
+    shared: SharedCache | None = None
+    """Answers of other runs; opened with the run."""
     portion: Portion = Portion()
     """What this run holds of it."""
     roles: list[RolePart] = field(default_factory=list)

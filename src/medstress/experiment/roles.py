@@ -30,6 +30,8 @@ class RolePart:
     """Who answers."""
     decoding: Decoding
     """How it generates."""
+    table: RoleTable
+    """As configured."""
     is_shared: bool
     """Whether a victim or another role has the same back end, and closes it."""
 
@@ -113,7 +115,11 @@ def open_roles(
                 )
             parts.append(
                 RolePart(
-                    name=name, backend=backend, decoding=decoding_of(table), is_shared=bool(same)
+                    name=name,
+                    backend=backend,
+                    decoding=decoding_of(table),
+                    table=table,
+                    is_shared=bool(same),
                 )
             )
         opened.pop_all()

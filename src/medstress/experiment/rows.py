@@ -14,7 +14,7 @@ from medstress.calls import Answer, Call
 from medstress.items import Candidate, Question
 from medstress.outcomes import Outcome, Verdict
 from medstress.rows import TrialRow
-from medstress.store.codec import decode_edits
+from medstress.store.codec import edits_of
 from medstress.store.reader import RunReader, StoredTrial
 from medstress.store.reviews import Review
 from medstress.tasks.task import Task
@@ -30,6 +30,7 @@ class Prompts:
         for label, victim in manifest["victims"].items():
             template = compile_template(victim["prompt"]["name"], victim["prompt"]["source"])
             self._tasks[label] = task_from_spec(victim["task"], template)
+        self._clean: dict[tuple[str, int], str] = {}
 
     def call(self, victim: str, candidate: Candidate, number: int) -> Call:
         """The number-th call of a query about a candidate."""
@@ -50,6 +51,12 @@ class Prompts:
     def listing(self, victim: str, candidate: Candidate) -> str:
         """The prompt with the options listed."""
         return self._tasks[victim].listing(candidate)
+
+    def clean(self, victim: str, row: int, item: Question) -> str:
+        """The same of an unperturbed item; `row` is its row in the run, whose trials share it."""
+        if (victim, row) not in self._clean:
+            self._clean[victim, row] = self.listing(victim, Candidate(item=item))
+        return self._clean[victim, row]
 
 
 def trial_rows(reader: RunReader) -> list[TrialRow]:
@@ -97,8 +104,7 @@ def _row(run: str, trial: StoredTrial, item: Question, prompts: Prompts) -> Tria
     result = trial.result
     before, after = result.get("before"), result.get("after")
     flipped = trial.verdict == Verdict.FLIPPED.value
-    edits = decode_edits(json.dumps(result.get("edits", [])))
-    candidate = Candidate(item=item, edits=edits)
+    candidate = Candidate(item=item, edits=edits_of(result.get("edits", [])))
     score = _key_probability(item, before)
     excluded, records = result.get("n_excluded"), result.get("records")
     return TrialRow(
@@ -137,7 +143,7 @@ def _row(run: str, trial: StoredTrial, item: Question, prompts: Prompts) -> Tria
         n_excluded=json.dumps(excluded) if excluded is not None else None,
         guess=None if score is None else score < 0.5,
         repeats=result.get("repeats"),
-        prompt_before=prompts.listing(trial.victim, Candidate(item=item)) if flipped else None,
+        prompt_before=prompts.clean(trial.victim, trial.item, item) if flipped else None,
         prompt_after=prompts.listing(trial.victim, candidate) if flipped else None,
         error=result.get("note") if trial.verdict == Verdict.FAILED.value else None,
         prompt_similarity=None,

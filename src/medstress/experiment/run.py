@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -37,11 +38,13 @@ from medstress.experiment.roles import check_roles, open_roles, with_roles
 from medstress.experiment.significance.checks import check_tests
 from medstress.experiment.similarity import prompt_encoder
 from medstress.experiment.sources import find_source
+from medstress.experiment.spent import Spent, check_prices, limits_of, spent
 from medstress.hashing import content_hash
-from medstress.scheduler.progress import Limits, Progress
+from medstress.scheduler.progress import Progress
 from medstress.scheduler.ready_queue import Scheduler
 from medstress.store.reader import RunReader
 from medstress.store.run_store import FILE, RunStore, lock_folder
+from medstress.store.shared_cache import open_shared
 
 if TYPE_CHECKING:
     import polars
@@ -161,6 +164,7 @@ def prepare(
     check_roles(checked.role, attacks)
     check_tests(checked, attacks)
     check_scores(attacks, checked.victim)
+    check_prices(checked)
     prompt_encoder(checked.analysis, base)  # refused now, not after the last query
     watcher.note("data")
     loaded = load_datasets(checked.dataset, base, limit)
@@ -246,41 +250,44 @@ def run(
     """
     watcher = watcher or Watcher()
     prepared = prepare(experiment, limit=limit, overrides=overrides, watcher=watcher)
-    settings = prepared.experiment.experiment
-    folder = Path(out) if out is not None else Path("runs") / settings.name
+    folder = run_folder(prepared, out)
     if fresh and folder.exists() and not (folder / FILE).is_file():
         raise StoreError(f"--fresh: {folder} holds no run, so nothing of it is thrown away")
     lock = lock_folder(folder)
     try:
         # Before the store: a victim that cannot be opened costs no stored run.
-        open_models(prepared, watcher.note)
-        run_prepared(
-            prepared, folder, lock=lock, fresh=fresh, retry_failed=retry_failed, watcher=watcher
-        )
+        with opened_victims(prepared, watcher.note):
+            run_prepared(
+                prepared, folder, lock=lock, fresh=fresh, retry_failed=retry_failed, watcher=watcher
+            )
     finally:
-        close_models(prepared)
         lock.release()
     return Run(folder)
 
 
-def open_models(prepared: Prepared, note: Callable[[str], None]) -> None:
-    """Open victims and roles; `close_models` closes them.
+def run_folder(prepared: Prepared, out: str | Path | None) -> Path:
+    """The folder that a run goes to."""
+    return Path(out) if out is not None else Path("runs") / prepared.experiment.experiment.name
+
+
+@contextmanager
+def opened_victims(prepared: Prepared, note: Callable[[str], None]) -> Iterator[None]:
+    """Open victims and roles, which checks what only a back end knows, and close them again.
 
     Raises:
-        UsageError: see `open_victims`, `open_roles` and `check_conversations`.
+        UsageError: see `open_victims`, `check_conversations` and `open_roles`.
     """
-    tables = prepared.experiment.victim
-    prepared.victims = open_victims(tables, prepared.base, note)
-    check_conversations(prepared.victims, prepared.attacks)
-    known = list(zip(tables, prepared.victims, strict=True))
-    prepared.roles = open_roles(prepared.experiment.role, prepared.base, note, known)
-
-
-def close_models(prepared: Prepared) -> None:
-    """Close the back ends that are open, each once."""
-    own = [part.backend for part in prepared.roles if not part.is_shared]
-    for backend in [*(victim.backend for victim in prepared.victims), *own]:
-        backend.close()
+    tables, base = prepared.experiment.victim, prepared.base
+    prepared.victims = open_victims(tables, base, note)
+    try:
+        check_conversations(prepared.victims, prepared.attacks)
+        known = list(zip(tables, prepared.victims, strict=True))
+        prepared.roles = open_roles(prepared.experiment.role, base, note, known)
+        yield
+    finally:
+        own = [part.backend for part in prepared.roles if not part.is_shared]
+        for backend in [*(victim.backend for victim in prepared.victims), *own]:
+            backend.close()
 
 
 def run_prepared(
@@ -291,18 +298,23 @@ def run_prepared(
     fresh: bool = False,
     retry_failed: bool = False,
     watcher: Watcher,
-) -> tuple[int, int]:
+) -> Spent:
     """Run, resume or extend what is prepared, its victims opened, in a folder.
 
     Returns:
-        Computed calls and their tokens that the folder holds.
+        What the folder's run has used up.
     """
-    with RunStore(folder, lock=lock, fresh=fresh) as store:
+    cache = prepared.experiment.experiment.cache
+    with (
+        open_shared(cache, prepared.base) as shared,
+        RunStore(folder, lock=lock, fresh=fresh) as store,
+    ):
+        prepared.shared = shared
         _start(store, prepared)
         if retry_failed:
             store.forget_failed()
         _drive(store, prepared, watcher)
-        return store.spent()
+        return spent(store, prepared)
 
 
 def _start(store: RunStore, prepared: Prepared) -> None:
@@ -342,17 +354,15 @@ def _keep_labels(prepared: Prepared, known: Mapping[str, str]) -> None:
 
 
 def _drive(store: RunStore, prepared: Prepared, watcher: Watcher) -> None:
-    settings = prepared.experiment.experiment
-    n_queries, n_tokens = store.spent()
-    limits = Limits(
-        max_queries=settings.max_queries,
-        max_tokens=settings.max_tokens,
-        n_queries=n_queries + prepared.portion.n_queries,
-        n_tokens=n_tokens + prepared.portion.n_tokens,
-    )
     encoder = prompt_encoder(prepared.experiment.analysis, prepared.base)
     roles = {part.name: part.backend for part in prepared.roles}
-    scheduler = Scheduler(store, roles=roles, limits=limits, on_progress=watcher.progress)
+    scheduler = Scheduler(
+        store,
+        roles=roles,
+        limits=limits_of(store, prepared),
+        shared=prepared.shared,
+        on_progress=watcher.progress,
+    )
     n_planned = prepared.n_trials(len(prepared.victims))
     before = [dict(getattr(victim.backend, "counters", {})) for victim in prepared.victims]
     started = time.perf_counter()

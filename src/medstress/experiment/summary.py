@@ -8,6 +8,7 @@ from typing import Any
 from medstress.experiment.analyses import analyse, remarks
 from medstress.experiment.rows import trial_rows
 from medstress.experiment.significance.results import add_faithfulness, add_tests
+from medstress.experiment.spent import describe_spending
 from medstress.experiment.tuning_summary import cautions, describe_tuning
 from medstress.metrics.summary import LEDGER_FIELDS, summarise
 from medstress.rows import TrialRow
@@ -20,6 +21,7 @@ def summarise_run(reader: RunReader) -> dict[str, Any]:
     performance = dict(manifest.get("performance", {}))
     totals = reader.totals()
     seconds = performance.get("wall_seconds", 0.0)
+    usd, spending = describe_spending(reader.spending(), manifest)
     asked = sum(trial.n_asked for trial in trials)
     experiment = {
         "name": manifest["config"]["experiment"]["name"],
@@ -41,11 +43,14 @@ def summarise_run(reader: RunReader) -> dict[str, Any]:
             "wall_seconds": seconds,
             "queries_per_second": asked / seconds if seconds else None,
             "calls": totals["calls"],
+            "calls_from_cache": reader.n_from_cache(),
             "calls_per_query": reader.calls_per_query(),
             "tokens_forwarded": performance.get("tokens_forwarded"),
             # Needs a tokenizer and consumed calls: see benchmarks/prefix_sharing.py.
             "tokens_unique": None,
             "tokens_naive": performance.get("tokens_naive"),
+            "usd": usd,
+            "spending": spending,
         },
         budgets,
         reader.role_counts(),

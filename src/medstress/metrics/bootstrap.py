@@ -72,11 +72,9 @@ def rate(observations: Iterable[tuple[str, bool]]) -> Estimate:
         Davison and Hinkley, "Bootstrap Methods and their Application", 1997, section 3.8.
         Wilson, 1927 (see `wilson`).
     """
-    hits: Counter[str] = Counter()
-    counted: Counter[str] = Counter()
-    for item, hit in observations:
-        counted[item] += 1
-        hits[item] += hit
+    seen = list(observations)
+    counted = Counter(item for item, _ in seen)
+    hits = Counter(item for item, hit in seen if hit)
     k, n, m = hits.total(), counted.total(), len(counted)
     if n == m:
         return replace(wilson(k, n), method=f"{WILSON} (each item occurs once)")

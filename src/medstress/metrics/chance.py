@@ -41,8 +41,7 @@ def chance_level(items: Sequence[tuple[int, str]]) -> float | None:
 
 def chance_of(trials: Sequence[TrialRow]) -> float | None:
     """Return the chance level over the items that accuracy is measured on."""
-    items = first_of_each_item(filter(is_answered, trials))
-    return chance_level([(row.n_options, row.key) for row in items])
+    return _level(first_of_each_item(filter(is_answered, trials)))
 
 
 def binomial_above(k: int, n: int, level: float | None) -> float | None:
@@ -67,5 +66,9 @@ def above_chance(trials: Sequence[TrialRow]) -> dict[str, Any]:
         `p`, the one-sided exact p-value (None without items), and `method`.
     """
     items = first_of_each_item(filter(is_answered, trials))
-    p = binomial_above(sum(map(is_eligible, items)), len(items), chance_of(items))
+    p = binomial_above(sum(map(is_eligible, items)), len(items), _level(items))
     return {"p": p, "method": _METHOD}
+
+
+def _level(items: Sequence[TrialRow]) -> float | None:
+    return chance_level([(row.n_options, row.key) for row in items])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from medstress.errors import MedstressError
 from medstress.outcomes import Verdict
@@ -12,7 +13,8 @@ from medstress.rows import TrialRow
 VARIANT_CLASSES = ("same_words", "key_plus_words", "key_subset", "synonym", "different")
 """Classes of a replacement against the key, as in `asr_by_variant`."""
 
-_NOT_ELIGIBLE = {Verdict.ALREADY_WRONG, Verdict.NOT_ATTACKABLE, Verdict.UNREADABLE}
+# A tuple: members are found by identity, where a set would hash every verdict in Python.
+_NOT_ELIGIBLE = (Verdict.ALREADY_WRONG, Verdict.NOT_ATTACKABLE, Verdict.UNREADABLE)
 
 
 def check_trial(trial: TrialRow, budgets: Mapping[str, int]) -> None:
@@ -92,10 +94,13 @@ def first_of_each_item(trials: Iterable[TrialRow]) -> list[TrialRow]:
     It is the one with the least seed, then attack label, then repeat. The clean item is
     asked once and its answer shared, so further trials add nothing about it.
     """
-    first: dict[str, TrialRow] = {}
-    for trial in sorted(trials, key=lambda row: (seed_order(row.seed), row.attack, row.repeat)):
-        first.setdefault(trial.item_id, trial)
-    return [first[item] for item in sorted(first)]
+    first: dict[str, tuple[Any, TrialRow]] = {}
+    for trial in trials:
+        place = (seed_order(trial.seed), trial.attack, trial.repeat)
+        known = first.get(trial.item_id)
+        if known is None or place < known[0]:
+            first[trial.item_id] = (place, trial)
+    return [first[item][1] for item in sorted(first)]
 
 
 def count_verdicts(trials: Sequence[TrialRow]) -> dict[str, int]:

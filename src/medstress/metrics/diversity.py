@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -47,14 +47,25 @@ def replacement_diversity(trials: Sequence[TrialRow], *, unbiased: bool = False)
 
     The plain form grows with the number of successes, the unbiased one does not.
     """
-    successes = [
+    return name_diversity(_successes(trials), unbiased=unbiased)
+
+
+def both_diversities(trials: Sequence[TrialRow]) -> tuple[Estimate, Estimate]:
+    """Estimate eta in the plain and in the unbiased form, from the same resamples."""
+    names = _by_item(_successes(trials))
+    drawn = _drawn(names.values()) if names else None
+    return _diversity(names, drawn, unbiased=False), _diversity(names, drawn, unbiased=True)
+
+
+def _successes(trials: Iterable[TrialRow]) -> list[tuple[str, str]]:
+    """Item identifier and name of every success."""
+    return [
         (row.item_id, name)
         for row in trials
         # The first success, as in the paper, also where the search went on for a valid one.
         if (name := row.first_success_replacement or row.replacement) is not None
         and is_flipped(row)
     ]
-    return name_diversity(successes, unbiased=unbiased)
 
 
 def name_diversity(successes: Iterable[tuple[str, str]], *, unbiased: bool) -> Estimate:
@@ -78,15 +89,28 @@ def name_diversity(successes: Iterable[tuple[str, str]], *, unbiased: bool) -> E
     References:
         Davison and Hinkley, "Bootstrap Methods and their Application", 1997, chapter 5.
     """
+    names = _by_item(successes)
+    return _diversity(names, _drawn(names.values()) if names else None, unbiased=unbiased)
+
+
+def _by_item(successes: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """The names, case ignored, that succeeded on each item."""
     names: dict[str, list[str]] = {}
     for item, name in successes:
         names.setdefault(item, []).append(name.casefold())
+    return names
+
+
+def _diversity(
+    names: Mapping[str, list[str]], drawn: NDArray[np.float64] | None, *, unbiased: bool
+) -> Estimate:
+    """`name_diversity` from names by item and the counts of names in every resample."""
     counts = Counter(name for group in names.values() for name in group)
     n, m = counts.total(), len(names)
-    if n < (2 if unbiased else 1):
+    if drawn is None or n < (2 if unbiased else 1):
         return unknown("needs at least 2 successes" if unbiased else "needs a success", n)
     value = float(gini_simpson(list(counts.values()), unbiased=unbiased))
-    resampled = _resampled(names.values(), unbiased=unbiased)
+    resampled = gini_simpson(drawn, unbiased=unbiased)
     low, high = percentiles(resampled)
     what = "successes" if m == n else f"the successes of {m} items"
     method = f"bootstrap over {what}, {RESAMPLES} resamples, recentred percentile 95 %"
@@ -100,11 +124,14 @@ def name_diversity(successes: Iterable[tuple[str, str]], *, unbiased: bool) -> E
     return Estimate(value=value, n=n, low=low, high=high, method=method)
 
 
-def _resampled(items: Iterable[list[str]], *, unbiased: bool) -> NDArray[np.float64]:
-    """Return the index of every resample of items, each of which has one name or more."""
+def _drawn(items: Iterable[list[str]]) -> NDArray[np.float64]:
+    """How often each name occurs in every resample of items, each of which has one or more."""
     kinds, drawn = resample(Counter(tuple(sorted(names)) for names in items))
+    if all(len(kind) == 1 for kind in kinds):  # kinds are names: nothing to add up
+        return drawn.astype(np.float64)
     columns = {name: j for j, name in enumerate(sorted({name for kind in kinds for name in kind}))}
     rows = [i for i, kind in enumerate(kinds) for _ in kind]
     cells = [columns[name] for kind in kinds for name in kind]
     by_kind = csr_array((np.ones(len(cells)), (rows, cells)), shape=(len(kinds), len(columns)))
-    return gini_simpson(drawn @ by_kind, unbiased=unbiased)
+    found: NDArray[np.float64] = drawn @ by_kind
+    return found

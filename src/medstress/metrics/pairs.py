@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations
-from typing import Any
+from typing import Any, TypeAlias
 
 from scipy.stats import binomtest, false_discovery_control
 
@@ -18,6 +19,9 @@ _METHOD = (
     "with the first seed that both ran (a deterministic attack stands for every seed); "
     "adjusted by Benjamini-Hochberg within the family"
 )
+
+Outcomes: TypeAlias = Mapping[str, Mapping[int | None, bool]]
+"""Item -> seed -> whether the attack flipped it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,13 +72,7 @@ def pair_trials(first: Iterable[TrialRow], second: Iterable[TrialRow]) -> list[t
     Returns:
         For each item whether the first and whether the second attack flipped it.
     """
-    ours, theirs = _by_item(first), _by_item(second)
-    pairs = []
-    for item in sorted(ours.keys() & theirs.keys()):
-        for a, b in _seeds_in_common(ours[item].keys(), theirs[item].keys()):
-            pairs.append((is_flipped(ours[item][a]), is_flipped(theirs[item][b])))
-            break
-    return pairs
+    return _pair(_by_item(first), _by_item(second))
 
 
 def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
@@ -105,11 +103,12 @@ def sampler_tests(trials: Iterable[TrialRow]) -> list[dict[str, Any]]:
     for trial in trials:
         place = (trial.dataset, trial.group, trial.victim)
         arms[place].setdefault(trial.attack, []).append(trial)
-    compared = [
-        (place, first, second, mcnemar(pair_trials(by_attack[first], by_attack[second])))
-        for place, by_attack in sorted(arms.items())
-        for first, second in combinations(sorted(by_attack), 2)
-    ]
+    compared = []
+    for place, by_attack in sorted(arms.items()):
+        outcomes = {attack: _by_item(by_attack[attack]) for attack in sorted(by_attack)}
+        for first, second in combinations(outcomes, 2):
+            test = mcnemar(_pair(outcomes[first], outcomes[second]))
+            compared.append((place, first, second, test))
     adjusted = iter(benjamini_hochberg([test.p for *_, test in compared if test.p is not None]))
     return [
         {
@@ -128,19 +127,29 @@ def sampler_tests(trials: Iterable[TrialRow]) -> list[dict[str, Any]]:
     ]
 
 
-def _by_item(trials: Iterable[TrialRow]) -> Mapping[str, Mapping[int | None, TrialRow]]:
-    """Return the first repeat of each item's eligible trials, by seed."""
-    found: dict[str, dict[int | None, TrialRow]] = defaultdict(dict)
+def _by_item(trials: Iterable[TrialRow]) -> Outcomes:
+    """Return the outcome of the first repeat of each item's eligible trials, by seed."""
+    found: dict[str, dict[int | None, bool]] = defaultdict(dict)
     for trial in sorted(trials, key=lambda row: row.repeat):
         if is_eligible(trial):
-            found[trial.item_id].setdefault(trial.seed, trial)
+            found[trial.item_id].setdefault(trial.seed, is_flipped(trial))
     return found
 
 
-def _seeds_in_common(
-    first: Iterable[int | None], second: Iterable[int | None]
-) -> list[tuple[int | None, int | None]]:
-    """Return the pairs of seeds that may be compared, the first seed's first."""
-    theirs = list(second)
-    matching = [(a, b) for a in first for b in theirs if a == b or a is None or b is None]
-    return sorted(matching, key=lambda pair: (seed_order(pair[0]), seed_order(pair[1])))
+def _pair(ours: Outcomes, theirs: Outcomes) -> list[tuple[bool, bool]]:
+    """Pair two attacks, each item once."""
+    pairs = []
+    for item in sorted(ours.keys() & theirs.keys()):
+        seeds = _first_in_common(tuple(ours[item]), tuple(theirs[item]))
+        if seeds is not None:
+            pairs.append((ours[item][seeds[0]], theirs[item][seeds[1]]))
+    return pairs
+
+
+@lru_cache(maxsize=256)
+def _first_in_common(
+    first: tuple[int | None, ...], second: tuple[int | None, ...]
+) -> tuple[int | None, int | None] | None:
+    """Return the least pair of seeds that may be compared, the first attack's seed first."""
+    matching = [(a, b) for a in first for b in second if a == b or a is None or b is None]
+    return min(matching, key=lambda pair: (seed_order(pair[0]), seed_order(pair[1])), default=None)

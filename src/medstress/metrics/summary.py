@@ -12,7 +12,7 @@ from medstress.metrics.attempts import attempt_fields
 from medstress.metrics.cautions import cautions
 from medstress.metrics.chance import above_chance, chance_of
 from medstress.metrics.counts import check_trial, count_verdicts, seed_order
-from medstress.metrics.diversity import replacement_diversity
+from medstress.metrics.diversity import both_diversities
 from medstress.metrics.pairs import sampler_tests
 from medstress.metrics.similarity import prompt_similarity
 from medstress.metrics.success import (
@@ -139,6 +139,7 @@ def _asked_roles(roles: Mapping[RowKey, Roles], keys: Sequence[RowKey]) -> dict[
 def _row(key: RowKey, trials: Sequence[TrialRow], ledger: Ledger, budget: int) -> dict[str, Any]:
     """Compute one row of results or of pooled, the fields in the documented order."""
     dataset, group, victim, attack, seed = key
+    diversity, unbiased = both_diversities(trials)
     return {
         "dataset": dataset,
         "group": group,
@@ -163,8 +164,8 @@ def _row(key: RowKey, trials: Sequence[TrialRow], ledger: Ledger, budget: int) -
         "asr_valid_at": asr_valid_at(trials, budget),
         "queries": {field: ledger[field] for field in LEDGER_FIELDS},
         "queries_to_success": queries_to_success(trials),
-        "diversity": replacement_diversity(trials).as_json(),
-        "diversity_unbiased": replacement_diversity(trials, unbiased=True).as_json(),
+        "diversity": diversity.as_json(),
+        "diversity_unbiased": unbiased.as_json(),
         "prompt_similarity": prompt_similarity(trials).as_json(),
         **attempt_fields(trials),
     }

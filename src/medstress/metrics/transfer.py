@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from medstress.metrics.arms import items_of
 from medstress.metrics.bootstrap import rate
 from medstress.metrics.counts import is_answered, is_eligible, is_flipped
 from medstress.metrics.estimates import unknown
@@ -82,6 +83,7 @@ def _diagonal(successes: Sequence[TrialRow]) -> dict[str, Any]:
         share = unknown("no success was asked again: flip_check = false")
     return {
         "n_right": len(successes),
+        "n_items": len(items_of(successes)),
         "n_asked": len(checked),
         "n_wrong": sum(row.repeats is True for row in checked),
         "n_unreadable": None,
@@ -104,6 +106,7 @@ def _cell(
     share = rate((item, outcome == Outcome.WRONG) for item, outcome in met)
     return {
         "n_right": len(eligible),
+        "n_items": len(items_of(eligible)),
         "n_asked": len(met),
         "n_wrong": sum(outcome == Outcome.WRONG for _, outcome in met),
         "n_unreadable": sum(outcome == Outcome.UNREADABLE for _, outcome in met),

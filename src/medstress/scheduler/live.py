@@ -26,6 +26,7 @@ class Live:
         keys: cache keys of the needed calls, same order.
         replies: their answers; None while open.
         n_open: how many are open.
+        unwritten: exchanges that the ledger does not have yet.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class Live:
         self.keys: list[bytes] = []
         self.replies: list[Reply | None] = []
         self.n_open = 0
+        self.unwritten: list[Exchange] = []
         self._journal = journal
         self._seq = 0
         self._conduct = _start(trial)
@@ -77,34 +79,38 @@ class Live:
             )
         return Failure(error=error) if error is not None else True
 
-    def exchanges(self) -> list[Exchange]:
-        """Rows for the calls just answered; called once each time all replies are in."""
-        need, rows = self.need, []
+    def record(self) -> None:
+        """Note the calls just answered; called once each time all replies are in."""
+        need, seq = self.need, self._seq
+        edits = as_edits(need)
         for i, (request, key, reply) in enumerate(
             zip(need.requests, self.keys, self.replies, strict=True)
         ):
             # Text that follows from item, template and edits is not stored again.
             derived = need.candidate is not None and not need.is_told
             told = None if derived else canonical_json(request.call.canonical())
-            edits = as_edits(need) if i == 0 else None
             error = reply.error if isinstance(reply, Failure) else None
             query, call = need.numbers[i] if need.numbers else (need.query, need.call + i)
-            rows.append(
+            self.unwritten.append(
                 (
                     self.row,
-                    self._seq + i,
+                    seq + i,
                     need.role,
                     need.purpose.value,
                     query,
                     call,
                     key,
-                    edits,
+                    edits if i == 0 else None,
                     told,
                     error,
                 )
             )
-        self._seq += len(rows)
-        return rows
+        self._seq += len(self.keys)
+
+    def take_unwritten(self) -> list[Exchange]:
+        """The exchanges that the ledger does not have yet, handed over to be written."""
+        taken, self.unwritten = self.unwritten, []
+        return taken
 
 
 def _start(trial: Trial | Inquiry | Study) -> Conduct | Inquiring:

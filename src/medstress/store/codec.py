@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from math import isfinite
 from typing import Any
 
@@ -55,9 +56,14 @@ def encode_edits(edits: tuple[Edit, ...]) -> str:
 
 def decode_edits(text: str) -> tuple[Edit, ...]:
     """The inverse of `encode_edits`."""
+    return edits_of(orjson.loads(text))
+
+
+def edits_of(rows: Iterable[Sequence[Any]]) -> tuple[Edit, ...]:
+    """Edits from rows of field, start, end and replacement."""
     return tuple(
         Edit(field=name, start=start, end=end, replacement=replacement)
-        for name, start, end, replacement in orjson.loads(text)
+        for name, start, end, replacement in rows
     )
 
 

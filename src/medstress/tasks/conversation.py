@@ -85,8 +85,8 @@ class Conversation:
         return True
 
     def n_calls(self, n_options: int) -> int:
-        """Calls of one query; two more where replies have to be repaired."""
-        return 3
+        """The most calls of one query: three turns, and two where replies have to be repaired."""
+        return 5
 
     def listing(self, candidate: Candidate) -> str:
         """The victim's own prompt with the options listed."""

@@ -54,6 +54,15 @@ class TextScore(StrEnum):
     """log P(option | prompt) - log P(option | "Answer:")."""
 
 
+TEXT_SCORES = {
+    "sum": "log P(option | prompt), summed over the option's tokens; favours short options",
+    "per_token": "log P(option | prompt) / number of tokens (Brown et al. 2020, section 2.4)",
+    "unconditional": 'log P(option | prompt) - log P(option | "Answer:") (Brown et al. 2020, '
+    "section 2.4; Holtzman et al. 2021, domain-conditional PMI)",
+}
+"""Formula and source of every `TextScore`, for `medstress list text_scores`."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MultipleChoice:
     """The multiple-choice task of one victim."""

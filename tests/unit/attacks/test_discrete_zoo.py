@@ -370,13 +370,21 @@ class TestChoices:
         assert (spec["update"], spec["answers"], spec["variants"]) == ("gradient", "soft", "mark")
 
     def test_as_released_draws_from_a_neighbourhood_and_never_steps(self) -> None:
-        """Ten of the fifty nearest of the first entity; the clean question is one query."""
-        attack = DiscreteZoo(choices="as_released", budget=14, variants="exclude")
+        """Ten of the fifty nearest of the first entity, then of the next."""
+        attack = DiscreteZoo(choices="as_released", budget=13, variants="exclude")
         assert (attack.candidates, attack.learning_rate, attack.update) == (10, 0.1, "none")
         asked, _ = drive(attack)
         found = edits(asked)
         assert [field for field, _ in found] == [*"BBBBBBBBBB", *"CCC"]
         assert {name for field, name in found if field == "B"} < set(nearest("Beta", 50))
+
+    @pytest.mark.parametrize(("given", "n"), [({}, 7), ({"budget": 8}, 8)])
+    def test_as_released_the_clean_question_is_one_of_the_default_budget_alone(
+        self, given: dict[str, int], n: int
+    ) -> None:
+        """A written budget counts perturbed queries, as it does of entity_substitution."""
+        attack = DiscreteZoo(choices="as_released", variants="exclude", **given)
+        assert (attack.budget, len(drive(attack)[0])) == (n, n)
 
     def test_what_is_written_wins(self) -> None:
         attack = DiscreteZoo(choices="as_released", candidates=3, update="gradient")

@@ -62,8 +62,8 @@ def test_the_file_these_tests_start_from_is_fine(tmp_path: Path) -> None:
         (
             "experiment",
             "zzz = 1",
-            "line 4: unknown key 'zzz' (known: flip_check, max_failed, max_queries, max_tokens, "
-            "name, seeds)",
+            "line 4: unknown key 'zzz' (known: cache, flip_check, max_failed, max_queries, "
+            "max_tokens, max_usd, name, seeds)",
         ),
         ("dataset", "limt = 3", "line 6: unknown key 'limt'; did you mean 'limit'?"),
         ("entities", "poling = 'cls'", "line 9: unknown key 'poling'; did you mean 'pooling'?"),
@@ -140,6 +140,16 @@ def test_an_unknown_key_is_named_with_its_line(
             "batch_size = 0",
             "line 11: batch_size = 0: input should be greater than or equal to 1",
         ),
+        (
+            "experiment",
+            "max_usd = 0",
+            "line 4: max_usd = 0: input should be greater than 0",
+        ),
+        (
+            "victim",
+            "price_in = 1.0",
+            "line 9: price_in and price_out go together (US dollars per million tokens)",
+        ),
         ("attack", "label = 3", "line 14: label = 3: input should be a valid string"),
         ("attack", 'use = "no"', "line 14: use = 'no': input should be a valid boolean"),
     ],
@@ -153,7 +163,6 @@ def test_a_wrong_type_or_value_is_named_with_its_line(
 @pytest.mark.parametrize(
     ("table", "line", "sentence"),
     [
-        ("experiment", "max_usd = 3", "line 4: max_usd is not built yet"),
         (
             "experiment",
             "controls = true",
@@ -165,7 +174,6 @@ def test_a_wrong_type_or_value_is_named_with_its_line(
             'recogniser = "spacy"',
             "line 6: recogniser = 'spacy' needs the key 'model', a pipeline",
         ),
-        ("victim", "price_in = 1.0", "line 11: price_in is not built yet"),
     ],
 )
 def test_what_is_not_built_yet_is_refused(
@@ -178,7 +186,7 @@ def test_what_is_not_built_yet_is_refused(
     ("old", "new", "sentence"),
     [
         ('"sample"', '"biosses"', "line 5: name = 'biosses' is not built yet"),
-        ('"mock"', '"vllm"', "line 10: backend = 'vllm' is not built yet"),
+        ('"mock"', '"scripted"', "line 10: backend = 'scripted' is not built yet"),
         (
             '"random"',
             '"exhaustive"\nbudget = 8',

@@ -9,7 +9,7 @@ import pytest
 
 from medstress.errors import StoreError, UsageError
 from medstress.experiment.cost import estimate
-from medstress.experiment.run import prepare, run
+from medstress.experiment.run import opened_victims, prepare, run
 from medstress.testing import tiny_questions
 
 
@@ -82,19 +82,16 @@ def test_a_judge_cannot_join_a_run_that_began_without_one(tables, tmp_path):
 
 
 def test_equal_back_ends_are_opened_once_and_closed_once(tables, monkeypatch):
-    from medstress.experiment.run import close_models, open_models
-
-    tables["role"] |= {"judge": {"backend": "mock"}, "attacker": {"backend": "mock"}}
+    tables["role"]["judge"] = {"backend": "mock"}
     tables["victim"]["batch_size"] = 7
-    prepared = prepare(tables)
-    open_models(prepared, lambda _: None)
-    attacker, judge = prepared.roles
-    assert attacker.backend is judge.backend is not prepared.victims[0].backend
-    assert (attacker.is_shared, judge.is_shared) == (False, True)
-    closed = []
-    for name, backend in {"role": attacker.backend, "victim": prepared.victims[0].backend}.items():
-        monkeypatch.setattr(backend, "close", partial(closed.append, name))
-    close_models(prepared)
+    prepared, closed = prepare(tables), []
+    with opened_victims(prepared, lambda _: None):
+        attacker, judge = prepared.roles
+        assert attacker.backend is judge.backend is not prepared.victims[0].backend
+        assert (attacker.is_shared, judge.is_shared) == (False, True)
+        opened = {"role": attacker.backend, "victim": prepared.victims[0].backend}
+        for name, backend in opened.items():
+            monkeypatch.setattr(backend, "close", partial(closed.append, name))
     assert sorted(closed) == ["role", "victim"]
 
 
@@ -106,8 +103,24 @@ def test_more_items_extend_a_run_and_the_manifest_names_the_roles(tables, tmp_pa
 
 
 def test_the_dry_run_counts_runs_and_says_what_roles_are_asked(tables):
-    lines = list(estimate(prepare(tables)))
+    prepared = prepare(tables)
+    with opened_victims(prepared, lambda _: None):
+        lines = list(estimate(prepared))
     # Four items, two runs: as many clean conversations, twice as many attempts, one check each.
     assert lines[0] == "queries: at most 32 (exact bound)"
     assert lines[1].split() == ["baseline", "8,", "perturbed", "16,", "flip", "checks", "8"]
-    assert any("16 attempts at most" in line for line in lines)
+    # Three turns and two repairs at most.
+    assert lines[2].startswith("calls: at most 160 ")
+    assert any("at most 16 attempts" in line for line in lines)
+
+
+def test_a_limit_of_money_needs_the_price_of_a_server_in_a_role(tables):
+    tables["experiment"]["max_usd"] = 1.0
+    tables["victim"] |= {"price_in": 1.0, "price_out": 1.0}
+    server = {"backend": "openai", "model": "m", "base_url": "http://127.0.0.1:9/v1"}
+    tables["role"]["attacker"] = server
+    with pytest.raises(
+        UsageError, match=r"max_usd cannot be kept: \[role\.attacker\] has no price"
+    ):
+        prepare(tables)
+    prepare({**tables, "role": {"attacker": {**server, "price_in": 1.0, "price_out": 2.0}}})

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from medstress.metrics import gini_simpson, name_diversity, replacement_diversity, wilson
+from medstress.metrics.diversity import both_diversities
 from medstress.outcomes import Verdict
 from medstress.rows import TrialRow
 
@@ -24,6 +26,18 @@ def test_three_of_one_and_one_of_another_give_three_eighths_and_a_half() -> None
     assert gini_simpson([3, 1], unbiased=True) == 0.5
     assert name_diversity(named("a", "a", "a", "b"), unbiased=False).value == 0.375
     assert name_diversity(named("a", "a", "a", "b"), unbiased=True).value == 0.5
+
+
+def test_both_forms_from_one_draw_are_those_of_each_alone(trial: Make) -> None:
+    for names in (["a", "b", "a"], ["a", "b", "c", "a"], [], ["a"]):
+        for items in (1, 2, 4):
+            rows = [
+                trial(verdict=Verdict.FLIPPED, item_id=f"q{i % items}", seed=i, replacement=name)
+                for i, name in enumerate(names)
+            ]
+            rows = [replace(row, first_success_replacement=row.replacement) for row in rows]
+            alone = replacement_diversity(rows), replacement_diversity(rows, unbiased=True)
+            assert both_diversities(rows) == alone
 
 
 def test_the_case_of_a_name_makes_no_difference() -> None:

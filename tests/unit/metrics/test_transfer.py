@@ -40,6 +40,7 @@ def test_both_counts_of_every_cell_are_right(trial: Make) -> None:
     found = matrix(ours + theirs, carried)
     cell = found["i", "j"]
     assert (cell["n_successes"], cell["n_right"], cell["n_asked"]) == (4, 3, 3)
+    assert cell["n_items"] == 3
     assert (cell["n_wrong"], cell["n_unreadable"]) == (1, 1)
     assert (cell["transfer"]["value"], cell["transfer"]["n"]) == (1 / 3, 3)
     diagonal = found["i", "i"]
@@ -54,6 +55,19 @@ def test_what_was_not_answered_or_is_of_another_success_does_not_count(trial: Ma
     carried = [of(ours[0], "j", None), of(ours[1], "j", "wrong", edits="[other]")]
     cell = matrix(ours + theirs, carried)["i", "j"]
     assert (cell["n_right"], cell["n_asked"], cell["transfer"]["value"]) == (3, 0, None)
+
+
+def test_every_seed_of_an_item_counts_and_the_items_are_told_beside(trial: Make) -> None:
+    ours = [
+        trial(trial_id=f"t{s}", victim="i", seed=s, verdict=Verdict.FLIPPED, edits=f"[{s}]")
+        for s in range(3)
+    ]
+    carried = [
+        of(row, "j", outcome)
+        for row, outcome in zip(ours, ("wrong", "right", "right"), strict=True)
+    ]
+    cell = matrix([*ours, trial(victim="j")], carried)["i", "j"]
+    assert (cell["n_right"], cell["n_items"], cell["n_wrong"]) == (3, 1, 1)
 
 
 def test_without_a_flip_check_the_diagonal_is_unknown_and_says_why(trial: Make) -> None:

@@ -16,7 +16,7 @@ from medstress.experiment.config import Experiment, SignificanceTable
 from medstress.experiment.conversations import check_conversations
 from medstress.experiment.free_group import free_group
 from medstress.experiment.parts import AttackPart, make_attacks, open_victims
-from medstress.experiment.prepared import Portion, Prepared
+from medstress.experiment.prepared import Prepared
 from medstress.experiment.reading import apply_overrides, check_experiment
 from medstress.experiment.roles import RolePart, open_roles
 from medstress.experiment.rows import trial_rows
@@ -30,6 +30,7 @@ from medstress.experiment.significance.plan import (
     testable,
 )
 from medstress.experiment.significance.settings import Settings
+from medstress.experiment.spent import limits_of
 from medstress.hashing import content_hash
 from medstress.items import Question
 from medstress.metrics.hardness import Statistic
@@ -37,7 +38,7 @@ from medstress.metrics.monte_carlo import ControlPlan
 from medstress.metrics.significance import Family, Null
 from medstress.metrics.success_tests import settings_key
 from medstress.rows import TrialRow
-from medstress.scheduler.progress import Limits, Progress
+from medstress.scheduler.progress import Progress
 from medstress.scheduler.ready_queue import Scheduler
 from medstress.store.reader import RunReader
 from medstress.store.run_store import RunStore, lock_folder
@@ -86,7 +87,7 @@ def finish_tests(store: RunStore, prepared: Prepared, note: Note, on_progress: O
         return True
     items = {(part.label, item.id): item for part in prepared.datasets for item in part.questions}
     tools = _tools(prepared.victims, prepared.attacks, prepared.roles, items)
-    start = _starter(store, prepared.experiment, prepared.roles, on_progress, prepared.portion)
+    start = _starter(store, prepared, on_progress)
     if table.faithfulness and not _judge(store, tools, start, note):
         return False
     try:
@@ -143,8 +144,18 @@ def run_tests(
         _check_same(manifest, victims, roles, folder)
         manifests.expect_same_models([*victims, *roles], manifest)
         tools = _tools(victims, _labelled(attacks, manifest), roles, items)
+        prepared = Prepared(
+            experiment=experiment,
+            given=manifest["given"],
+            base=base,
+            datasets=[],
+            groups=[],
+            attacks=attacks,
+            victims=victims,
+            roles=roles,
+        )
         with RunStore(folder, lock=lock) as store:
-            start = _starter(store, experiment, roles, on_progress, Portion())
+            start = _starter(store, prepared, on_progress)
             if experiment.test.faithfulness:
                 _judge(store, tools, start, note)
             _ask(store, tools, settings_of(experiment.test), chosen, start, note)
@@ -268,26 +279,17 @@ def _tools(
     )
 
 
-def _starter(
-    store: RunStore,
-    experiment: Experiment,
-    roles: Sequence[RolePart],
-    on_progress: OnProgress,
-    portion: Portion,
-) -> Start:
+def _starter(store: RunStore, prepared: Prepared, on_progress: OnProgress) -> Start:
     """What starts a scheduler for the next phase, within what is left of the run's limits."""
 
     def start() -> Scheduler:
-        settings = experiment.experiment
-        n_queries, n_tokens = store.spent()
-        limits = Limits(
-            max_queries=settings.max_queries,
-            max_tokens=settings.max_tokens,
-            n_queries=n_queries + portion.n_queries,
-            n_tokens=n_tokens + portion.n_tokens,
+        return Scheduler(
+            store,
+            roles={part.name: part.backend for part in prepared.roles},
+            limits=limits_of(store, prepared),
+            shared=prepared.shared,
+            on_progress=on_progress,
         )
-        backends = {part.name: part.backend for part in roles}
-        return Scheduler(store, roles=backends, limits=limits, on_progress=on_progress)
 
     return start
 
