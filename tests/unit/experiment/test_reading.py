@@ -186,7 +186,7 @@ def test_what_is_not_built_yet_is_refused(
     ("old", "new", "sentence"),
     [
         ('"sample"', '"biosses"', "line 5: name = 'biosses' is not built yet"),
-        ('"mock"', '"scripted"', "line 10: backend = 'scripted' is not built yet"),
+        ('"mock"', '"spacy"', "line 10: backend = 'spacy' is not built yet"),
         (
             '"random"',
             '"exhaustive"\nbudget = 8',
