@@ -16,9 +16,7 @@ import math
 import random
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import chain
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,29 +26,20 @@ from medstress.experiment.prepared import Prepared
 from medstress.experiment.run import prepare
 from medstress.hashing import content_hash
 from medstress.items import Candidate, Question
-from medstress.tasks.templates import load_template
+from medstress.training.batching import batches
+from medstress.training.choice import (
+    Example,
+    accuracy,
+    head_template,
+    key_loss,
+    option_scores,
+    tokenised,
+)
 from medstress.version import __version__
 
 WEIGHT_DECAY = 0.01
 WARM_UP = 0.1
 """Share of all steps in which the learning rate rises; it falls to 0 in the others."""
-POOL = 16
-"""Batches among which items are sorted by length, so that little is padded."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Example:
-    """One item as token sequences."""
-
-    options: tuple[dict[str, list[int]], ...]
-    """What the tokenizer makes of (question, option), one an option."""
-    key: int
-    """Place of the right option."""
-
-    @property
-    def longest(self) -> int:
-        """Tokens of the longest pair."""
-        return max(len(option["input_ids"]) for option in self.options)
 
 
 def main() -> int:
@@ -62,11 +51,7 @@ def main() -> int:
             raise UsageError(f"--out {out}: expected a new or an empty folder")
         prepared = prepare(args.experiment, limit=args.limit, overrides=args.set)
         items = attacked_items(prepared)
-        template = load_template(args.prompt, prepared.base)
-        if template.lists_options or template.chat:
-            raise UsageError(
-                f"--prompt {args.prompt}: expected a plain template with lists_options = false"
-            )
+        template = head_template(args.prompt, prepared.base)
         texts = [str(template.render(Candidate(item=item))) for item in items]
     except MedstressError as error:
         print(f"fit_head: {error}", file=sys.stderr)
@@ -129,16 +114,6 @@ def new_model(seed: int) -> tuple[Any, Any]:
     return model.to(device), AutoTokenizer.from_pretrained(where, local_files_only=True)
 
 
-def tokenised(items: Sequence[Question], texts: Sequence[str], tokenizer: Any) -> list[Example]:
-    """Pairs as the head victim gets them, never cut."""
-    examples = []
-    for item, text in zip(items, texts, strict=True):
-        found = tokenizer([text] * len(item.options), list(item.options), truncation=False)
-        columns = [dict(zip(found, row, strict=True)) for row in zip(*found.values(), strict=True)]
-        examples.append(Example(options=tuple(columns), key=item.letters.index(item.key)))
-    return examples
-
-
 def fit(model: Any, examples: Sequence[Example], args: argparse.Namespace) -> list[float]:
     """Train; returns the accuracy before each step of every epoch, and at last after fitting."""
     import torch
@@ -154,69 +129,24 @@ def fit(model: Any, examples: Sequence[Example], args: argparse.Namespace) -> li
     for epoch in range(1, args.epochs + 1):
         started, losses, right = time.perf_counter(), [], 0
         model.train()
-        for batch in batches(examples, args.batch, order):
-            scores = option_scores(model, batch)
-            keys = torch.tensor([example.key for example in batch], device=scores.device)
-            loss = torch.nn.functional.cross_entropy(scores, keys)
+        for batch in batches(examples, args.batch, order, lambda one: one.longest):
+            loss, n_right = key_loss(option_scores(model, batch), batch)
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimiser.step()
             schedule.step()
             optimiser.zero_grad()
             losses.append(loss.item())
-            right += int((scores.argmax(dim=1) == keys).sum())
+            right += n_right
         history.append(right / len(examples))
         print(
             f"epoch {epoch}: loss {sum(losses) / len(losses):.3f}, accuracy before each step "
             f"{history[-1]:.3f} ({time.perf_counter() - started:.0f} s)",
             flush=True,
         )
-    history.append(accuracy(model, examples, args.batch))
+    history.append(accuracy(model, examples, 4 * args.batch))
     print(f"accuracy after fitting: {history[-1]:.3f}", flush=True)
     return history
-
-
-def batches(
-    examples: Sequence[Example], size: int, order: random.Random
-) -> Iterator[list[Example]]:
-    """Shuffled batches of items of about one length."""
-    shuffled = order.sample(examples, len(examples))
-    for start in range(0, len(shuffled), size * POOL):
-        pool = sorted(shuffled[start : start + size * POOL], key=lambda one: one.longest)
-        parts = [pool[i : i + size] for i in range(0, len(pool), size)]
-        yield from order.sample(parts, len(parts))
-
-
-def option_scores(model: Any, batch: Sequence[Example]) -> Any:
-    """The head's value for every option, `(n_items, most options)`; -inf where there is none."""
-    import torch
-
-    pairs = list(chain.from_iterable(example.options for example in batch))
-    longest = max(example.longest for example in batch)
-    names = {"input_ids": model.config.pad_token_id or 0, "token_type_ids": 0, "attention_mask": 0}
-    inputs = {
-        name: torch.tensor(
-            [[pair[name] + [fill] * (longest - len(pair[name]))] for pair in pairs],
-            device=model.device,
-        )
-        for name, fill in names.items()
-        if name in pairs[0]
-    }
-    values = model(**inputs).logits[:, 0].split([len(example.options) for example in batch])
-    return torch.nn.utils.rnn.pad_sequence(values, batch_first=True, padding_value=float("-inf"))
-
-
-def accuracy(model: Any, examples: Sequence[Example], size: int) -> float:
-    """Share of items whose right option gets the highest value."""
-    import torch
-
-    model.eval()
-    right = 0
-    with torch.inference_mode():
-        for batch in batches(examples, 4 * size, random.Random(0)):
-            best = option_scores(model, batch).argmax(dim=1).tolist()
-            right += sum(top == one.key for top, one in zip(best, batch, strict=True))
-    return right / len(examples)
 
 
 def note(args: argparse.Namespace, n_items: int, hashes: str, history: Sequence[float]) -> str:

@@ -85,10 +85,15 @@ def schema_page() -> str:
         "AnalysisTable": "[analysis]",
         "SignificanceTable": "[test]",
     }
+    training = SOURCE / "experiment" / "training_table.py"
     parts = [f"{HEAD}# Schema\n", "## The experiment file\n"]
     for name, title in titles.items():
         parts += [f"### `{title}`\n", _table(config, name)]
     parts += [
+        "### `[train]`\n",
+        _table(training, "TrainTable"),
+        "Entries of `adversarial`:\n",
+        _table(training, "AdversarialTable"),
         "### Parameters of `entity_substitution`\n",
         _table(SOURCE / "attacks" / "entity_substitution.py", "EntitySubstitution"),
         "### Parameters of `discrete_zoo`\n",

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from medstress.experiment.run import Run, run
     from medstress.experiment.tune import tune
     from medstress.items import Candidate, Mention, Question
+    from medstress.training.train import train
 
 _PLACES = {
     "Candidate": "medstress.items",
@@ -27,6 +28,7 @@ _PLACES = {
     "attack_one": "medstress.api",
     "load_dataset": "medstress.api",
     "run": "medstress.experiment.run",
+    "train": "medstress.training.train",
     "tune": "medstress.experiment.tune",
 }
 _MODULES = ("attacks", "metrics", "testing")
@@ -44,6 +46,7 @@ __all__ = [
     "metrics",
     "run",
     "testing",
+    "train",
     "tune",
 ]
 

@@ -12,6 +12,7 @@ COMMANDS = (
     "demo",
     "run",
     "tune",
+    "train",
     "summary",
     "report",
     "figures",

@@ -87,6 +87,30 @@ def tune_cli(args: argparse.Namespace) -> int:
     return code
 
 
+def train_cli(args: argparse.Namespace) -> int:
+    """`medstress train`."""
+    from medstress.training.plan import plan_training, training_costs
+    from medstress.training.train import RESULT_FILE, train
+
+    _check_limit(args)
+    given: dict[str, Any] = {"limit": args.limit, "overrides": args.set}
+    with display(quiet=args.quiet) as watcher:
+        if args.dry_run:
+            plan = plan_training(Path(args.experiment), **given, watcher=watcher)
+        else:
+            trained = train(Path(args.experiment), args.out, watcher=watcher, **given)
+    if args.dry_run:
+        for line in training_costs(plan):
+            print(line)
+        return 0
+    code = _show(trained.run)
+    folder = trained.run.folder
+    if trained.is_complete:
+        print(f"models: {folder / 'models'}   comparison: {folder / RESULT_FILE}")
+    print(f"run: {folder}   next: medstress report {folder}")
+    return code
+
+
 def summary_cli(args: argparse.Namespace) -> int:
     """`medstress summary`."""
     if args.json:
@@ -281,6 +305,7 @@ def _show(finished: Run) -> int:
     """Print warnings and the table; 1 where more trials failed than the experiment allows."""
     from medstress.metrics.sentence_table import score_table
     from medstress.metrics.table import summary_table
+    from medstress.metrics.training_table import training_table
     from medstress.metrics.tuning_table import tuning_lines
 
     summary = finished.summary()
@@ -291,6 +316,9 @@ def _show(finished: Run) -> int:
     scores = score_table(summary)
     if scores is not None:
         print_table(scores.headers, scores.rows)
+    compared = training_table(summary["training"]) if "training" in summary else None
+    if compared is not None:
+        print_table(compared.headers, compared.rows)
     for line in tuning_lines(summary["tuning"]) if "tuning" in summary else ():
         print(line)
     usd = summary["performance"]["usd"]

@@ -25,7 +25,6 @@ NOT_BUILT = (
     "watch",
     "compare",
     "explain",
-    "train",
 )
 """Commands of the interface that this version lacks."""
 
@@ -62,6 +61,7 @@ def build_parser() -> argparse.ArgumentParser:
     _demo(commands)
     _run(commands)
     _tune(commands)
+    _train(commands)
     _look(commands)
     _test(commands)
     _review(commands)
@@ -119,6 +119,30 @@ def _tune(commands: argparse._SubParsersAction[_Parser]) -> None:
         "DIR/tune.json (default: runs/<name>-tuned)",
     )
     _running(tune)
+
+
+def _train(commands: argparse._SubParsersAction[_Parser]) -> None:
+    train = commands.add_parser(
+        "train",
+        help="fine-tune, attack, train on perturbed copies, attack again",
+        description="Fine-tune models on the data as they are and attack them; fine-tune others on "
+        "the data and a perturbed copy ([train] in the file) and attack those with the same seeds. "
+        "The same command resumes, in the middle of an epoch as well.",
+    )
+    train.add_argument(
+        "experiment", metavar="EXPERIMENT.toml", help="a file, or the name of a shipped recipe"
+    )
+    train.add_argument(
+        "--out",
+        metavar="DIR",
+        help="run folder, with the models in DIR/models and the comparison in DIR/training.json "
+        "(default: runs/<name>-trained)",
+    )
+    _experiment_flags(train)
+    train.add_argument(
+        "--dry-run", action="store_true", help="check everything and print what would be trained"
+    )
+    train.add_argument("--quiet", action="store_true", help="no progress display")
 
 
 def _running(run: _Parser) -> None:

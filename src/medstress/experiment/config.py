@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
+from medstress.experiment.table import Count, NonEmpty, Seed
+from medstress.experiment.table import Table as Table
+from medstress.experiment.training_table import TrainTable as TrainTable
 from medstress.tasks.wrapping import read_wraps
-
-NonEmpty = Annotated[str, Field(min_length=1)]
-Count = Annotated[int, Field(ge=1)]
-Seed = Annotated[int, Field(ge=0, lt=2**63)]
-
-
-class Table(BaseModel):
-    """Base of all tables."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
 class ExperimentTable(Table):
@@ -447,6 +440,8 @@ class Experiment(Table):
     """Models that attacks ask beside the victim."""
     tune: TuneTable | None = None
     """Settings of `medstress tune`; other commands do not read them."""
+    train: TrainTable | None = None
+    """Settings of `medstress train`; other commands do not read them."""
     analysis: AnalysisTable = AnalysisTable()
     """Asked after the trials."""
     test: SignificanceTable | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -87,7 +87,7 @@ def perturb(
     watcher.note("data")
     datasets = load_datasets(checked.dataset, base, limit)
     kind = asked_of(datasets).kind
-    _check_attacks(attacks, kind)
+    check_perturbed_alone(attacks, kind)
     if kind == QUESTIONS:
         rows = _question_rows(checked, attacks, datasets, base, watcher)
     else:
@@ -109,7 +109,12 @@ def perturb(
     )
 
 
-def _check_attacks(attacks: Sequence[AttackPart], kind: str) -> None:
+def check_perturbed_alone(attacks: Sequence[AttackPart], kind: str) -> None:
+    """Refuse attacks that need a victim's answers to perturb an item.
+
+    Raises:
+        UsageError: naming the attack.
+    """
     for part in attacks:
         attack = part.attack
         if isinstance(attack, SentenceAttack):
@@ -184,7 +189,7 @@ def _draws(
     checked: Experiment, dataset: DatasetPart, group: GroupPart, part: AttackPart
 ) -> Iterator[Row]:
     for item, seed in product(group.items(dataset), _seeds(checked, part)):
-        candidates = _candidates(item, seed, dataset.label, part, group.resources)
+        candidates = drawn_candidates(item, seed, dataset.label, part, group.resources)
         for number, candidate in enumerate(candidates, start=1):
             arm = Arm(
                 dataset=dataset.label,
@@ -196,9 +201,9 @@ def _draws(
             yield question_row(candidate, arm)
 
 
-def _candidates(
+def drawn_candidates(
     item: Question, seed: int | None, dataset: str, part: AttackPart, resources: Resources
-) -> Iterator[Candidate]:
+) -> Generator[Candidate, None, None]:
     """What the attack asks about an item if nothing succeeds; nothing where it cannot attack."""
     attack = part.attack
     if attack.obstacle(item, resources):

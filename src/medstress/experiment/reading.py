@@ -22,6 +22,7 @@ from medstress.experiment.config import (
     RoleTable,
     SignificanceTable,
     Table,
+    TrainTable,
     TuneTable,
     VictimTable,
 )
@@ -37,6 +38,7 @@ TABLES_BUILT: dict[str, type[Table]] = {
     "attack": AttackTable,
     "role": RolesTable,
     "tune": TuneTable,
+    "train": TrainTable,
     "analysis": AnalysisTable,
     "test": SignificanceTable,
 }

@@ -76,7 +76,7 @@ def add_scores(reader: RunReader, summary: Json) -> None:
     `non_entity_noise` with the same noise), and `by_type`. Pairs: `pearson` and `spearman`
     likewise, with `_drop`.
     """
-    arms, is_tagged = _arms(reader)
+    arms, is_tagged = arms_of(reader)
     if not arms:
         return
     describe: Callable[[Arm, Arm | None], Json] = (
@@ -90,7 +90,8 @@ def add_scores(reader: RunReader, summary: Json) -> None:
     summary["tests"] = [*summary["tests"], *_tests(arms, is_tagged)]
 
 
-def _arms(reader: RunReader) -> tuple[dict[Place, Arm], bool]:
+def arms_of(reader: RunReader) -> tuple[dict[Place, Arm], bool]:
+    """What was answered by place, and whether the items are tagged texts; nothing of questions."""
     items = {row: item for row, (_, item) in reader.items().items()}
     arms: dict[Place, Arm] = {}
     is_tagged = any(isinstance(item, TaggedText) for item in items.values())

@@ -10,6 +10,7 @@ from medstress.experiment.rows import trial_rows
 from medstress.experiment.sentence_summary import add_scores
 from medstress.experiment.significance.results import add_faithfulness, add_tests
 from medstress.experiment.spent import describe_spending
+from medstress.experiment.training_summary import describe_training
 from medstress.experiment.tuning_summary import cautions, describe_tuning
 from medstress.metrics.summary import LEDGER_FIELDS, summarise
 from medstress.rows import TrialRow
@@ -61,6 +62,10 @@ def summarise_run(reader: RunReader) -> dict[str, Any]:
     if tuning is not None:
         found["tuning"] = tuning
         found["warnings"] += cautions(tuning)
+    training = describe_training(reader, trials)
+    if training is not None:
+        found["training"] = training
+        found["warnings"] += training["cautions"]
     groups = manifest.get("groups", {}).values()
     found["warnings"] += [group["undefined"] for group in groups if group.get("undefined")]
     found["warnings"] += remarks(reader)

@@ -55,6 +55,16 @@ def change(gold: Scores, before: Scores, after: Scores, name: str) -> Estimate:
     return Estimate(value=first - second, n=len(gold), low=low, high=high, method=method)
 
 
+def coefficient(gold: Scores, scores: Scores, name: str) -> tuple[float | None, Scores]:
+    """A correlation, the mean over seeds (None: undefined), and that of every resample of pairs.
+
+    The resamples depend on the number of pairs alone, so that arms over the same pairs are
+    resampled together.
+    """
+    value = _mean(gold, scores, name)
+    return value, np.zeros(0) if value is None else _resampled(gold, scores, name)
+
+
 def permutation_p(gold: Scores, before: Scores, after: Scores, name: str) -> float | None:
     """Two-sided p-value of the change: before and after swapped at random within pairs.
 

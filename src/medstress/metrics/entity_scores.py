@@ -134,6 +134,15 @@ def randomisation_p(first: Sums, second: Sums, measure: str = "f1") -> float | N
     return float((1 + int(hard.sum())) / (1 + PERMUTATIONS))
 
 
+def measured(sums: Sums, measure: str = "f1") -> tuple[float | None, Sums]:
+    """A measure of all clusters together (None: nothing to divide by), and of every resample.
+
+    The resamples depend on the number of clusters alone, so that arms over the same clusters are
+    resampled together.
+    """
+    return _value(sums.sum(0), measure), _values(item_weights(len(sums)) @ sums, measure)
+
+
 def types_in(readings: Iterable[Reading]) -> list[str]:
     """The types of gold entities, sorted."""
     return sorted({entity.type for reading in readings for entity in reading.gold})

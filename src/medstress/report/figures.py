@@ -246,6 +246,51 @@ def attempt_curves(
     return _svg(draw, width=4.2, height=height, name=name, label=label)
 
 
+def learning_curves(
+    losses: Sequence[tuple[str, Sequence[float]]],
+    scores: Sequence[tuple[str, Sequence[float | None]]],
+    measure: str,
+    name: str,
+) -> str:
+    """Draw the training loss and the score on dev data after each epoch, a line a model.
+
+    Args:
+        losses: (model, one value an epoch); at least one model, each with at least one epoch.
+        scores: the same models; None where there are no dev data.
+        measure: what the score is.
+        name: prefix of the identifiers in the SVG, unique on the page.
+    """
+    height = 2.75 + 0.21 * len(losses)
+
+    def draw(figure: Figure) -> None:
+        below = 0.62 + 0.21 * len(losses)
+        tall = 1 - (below + 0.3) / height
+        panels = (
+            (figure.add_axes((0.08, below / height, 0.4, tall)), losses, "training loss"),
+            (figure.add_axes((0.58, below / height, 0.4, tall)), scores, f"{measure}, dev data"),
+        )
+        for axes, lines, said in panels:
+            for i, (_, values) in enumerate(lines):
+                known = [(k, v) for k, v in enumerate(values, 1) if v is not None]
+                axes.plot(
+                    [k for k, _ in known], [v for _, v in known], color=_SERIES[i % _N_COLOURS],
+                    linestyle=_DASHES[i % len(_DASHES)], linewidth=1.7,
+                    marker=_MARKERS[i % len(_MARKERS)], markersize=4.5,
+                )  # fmt: skip
+            axes.set_xlabel("epoch")
+            axes.set_ylabel(said)
+            axes.xaxis.get_major_locator().set_params(integer=True)
+            _calm(axes, grid="y")
+        _legend(figure, panels[0][0], [label for label, _ in losses], height)
+
+    said = "; ".join(
+        f"{shorten(label, _LABEL)} {decimal(values[0])} to {decimal(values[-1])}"
+        for label, values in losses[:_SAID]
+    )
+    label = f"Learning curves, training loss in the first and the last epoch: {said}."
+    return _svg(draw, width=7.6, height=height, name=name, label=label)
+
+
 def distance_plot(
     points: Sequence[tuple[float, Estimate]], title: str, name: str, by_distance: bool
 ) -> str:

@@ -22,6 +22,7 @@ from medstress.report.sentence_scores import score_tables
 from medstress.report.significance import significance_plots, significance_tables
 from medstress.report.sweeps import sweep_plots
 from medstress.report.tables import Cell, Row, Table, number, short_labels
+from medstress.report.training import learning_plots, training_tables
 from medstress.report.tuning import tuning_tables
 from medstress.rows import TrialRow
 
@@ -74,6 +75,8 @@ def render_report(
             **_tables(summary, rows),
             scores=score_tables(rows),
             tuning=tuning_tables(summary.get("tuning")),
+            training=training_tables(summary.get("training")),
+            learning=[Plot(svg=svg, data=data) for svg, data in learning_plots(summary)],
             forest=_forest(rows),
             curves=list(_curves(rows)),
             second_answers=[Plot(svg=svg, data=data) for svg, data in second_answer_plots(trials)],

@@ -132,5 +132,5 @@ def test_a_folder_that_holds_something_and_a_listing_prompt_are_refused(
     assert fit(script, tmp_path, ".") == 2
     assert "expected a new or an empty folder" in capsys.readouterr().err
     assert fit(script, tmp_path, "new", "--prompt", "qstab") == 2
-    assert "--prompt qstab: expected a plain template" in capsys.readouterr().err
+    assert "prompt 'qstab': expected a plain template" in capsys.readouterr().err
     assert not (tmp_path / "new").exists()

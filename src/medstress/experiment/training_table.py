@@ -1,0 +1,128 @@
+"""`[train]`: what `medstress train` fine-tunes, and on what."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+
+from medstress.experiment.table import Count, NonEmpty, Seed, Table
+
+ORIGINAL = "original"
+"""The model that is trained on the data as they are."""
+PUBLISHED_EPOCHS = 30
+
+
+class AdversarialTable(Table):
+    """An entry of `adversarial`: one model more for each seed."""
+
+    attack: Annotated[tuple[NonEmpty, ...], Field(min_length=1)]
+    """A label of `[[attack]]`, or a list: each item is then perturbed by one of them, drawn."""
+    redraw: Literal["once", "epoch"] = "once"
+    """Perturb the training data once, or anew for every epoch."""
+    label: NonEmpty | None = None
+    """Name in results; default: that of its attacks."""
+
+    @field_validator("attack", mode="before")
+    @classmethod
+    def _attack(cls, value: Any) -> Any:
+        return tuple(value) if isinstance(value, list) else (value,)
+
+    @property
+    def name(self) -> str:
+        """What it is called in results."""
+        redrawn = ", redrawn" if self.redraw == "epoch" else ""
+        return self.label or "+".join(self.attack) + redrawn
+
+
+class TrainTable(Table):
+    """`[train]`."""
+
+    choices: Literal["default", "as_published", "as_released"] = "default"
+    """`as_published` and `as_released` set epochs = 30 and dev = 0, as the paper fine-tunes; the
+    data trained on are those of the default: the originals and one perturbed copy."""
+    model: NonEmpty
+    """What is fine-tuned: a folder, a hub id, or `minilm`."""
+    data: dict[str, Any] = Field(default_factory=lambda: {"split": "train"})
+    """Keys of `[[dataset]]` in which the data trained on differ from those attacked."""
+    dev: Annotated[float, Field(ge=0, lt=1)] | dict[str, Any] = 0.1
+    """Data that decide which epoch is kept: a share of the data trained on (whole documents), or
+    keys of `[[dataset]]` as in data; 0: none, and the last epoch is kept."""
+    epochs: Count = 4
+    """Times that every item is read."""
+    batch_size: Count = 32
+    """Items a step; of long sentences windows."""
+    learning_rate: Annotated[float, Field(gt=0, lt=1)] = 5e-5
+    """The highest; it rises and falls linearly."""
+    warmup: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    """Part of the training in which the learning rate rises."""
+    max_length: Annotated[int, Field(ge=8)] = 128
+    """Pieces that are read at once; longer sentences are read in windows, longer pairs are cut."""
+    patience: Annotated[int, Field(ge=0)] = 2
+    """Stop after so many epochs without a better score on the dev data; 0: never."""
+    seeds: Annotated[tuple[Seed, ...], Field(min_length=1)] = (0,)
+    """One model of each kind for every seed."""
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    """Arithmetic of the forward passes; weights stay float32."""
+    device: NonEmpty = "auto"
+    """`auto` (CUDA where there is one), `cpu`, `cuda`, `cuda:1`."""
+    encoder: Literal["cross_encoder", "bi_encoder"] = "cross_encoder"
+    """Pairs: one output for both texts together, or the cosine of two sentence vectors."""
+    prompt: NonEmpty = "question"
+    """Questions: the template before each option; one that does not list the options."""
+    adversarial: tuple[AdversarialTable, ...] = ()
+    """Models that are trained on perturbed copies as well: tables such as
+    `{attack = "swap_noise"}`."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _choices(cls, data: Any) -> Any:
+        """Change the defaults of other keys; what the file says wins."""
+        if isinstance(data, dict) and data.get("choices") in ("as_published", "as_released"):
+            return {"epochs": PUBLISHED_EPOCHS, "dev": 0.0, **data}
+        return data
+
+    @field_validator("seeds", mode="before")
+    @classmethod
+    def _seeds(cls, value: Any) -> Any:
+        if isinstance(value, list):
+            if len(set(map(str, value))) != len(value):
+                raise PydanticCustomError("seeds", "expected each seed once")
+            return tuple(value)
+        return value
+
+    @field_validator("adversarial", mode="before")
+    @classmethod
+    def _adversarial(cls, value: Any) -> Any:
+        if isinstance(value, tuple):
+            return value
+        entries = value if isinstance(value, list) else [value]
+        found = tuple(map(_entry, entries))
+        names = [entry.name for entry in found]
+        for name in names:
+            if name == ORIGINAL or names.count(name) > 1:
+                raise PydanticCustomError(
+                    "adversarial",
+                    "two models would be called {name}; give one of them a label",
+                    {"name": repr(name)},
+                )
+        return found
+
+
+def _entry(value: Any) -> AdversarialTable:
+    if not isinstance(value, dict):
+        raise PydanticCustomError(
+            "adversarial", 'expected tables such as {{attack = "swap_noise"}}'
+        )
+    try:
+        return AdversarialTable.model_validate(value)
+    except ValidationError as failure:
+        error = failure.errors()[0]
+        key = ".".join(map(str, error["loc"]))
+        known = ", ".join(AdversarialTable.model_fields)
+        raise PydanticCustomError(
+            "adversarial",
+            "key {key}: {reason} (keys: {known})",
+            {"key": repr(key), "reason": error["msg"].lower(), "known": known},
+        ) from None

@@ -1,0 +1,91 @@
+"""Before and after adversarial training, as tables and learning curves of the report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from markupsafe import Markup
+
+from medstress.report import figures
+from medstress.report.tables import Cell, Table, estimate_cell, measure, tally, words
+
+_COLUMNS = (
+    ("Clean, original", "clean"),
+    ("Clean, model", "trained_clean"),
+    ("Attacked, original", "attacked"),
+    ("Attacked, model", "trained_attacked"),
+    ("Clean loss", "clean_loss"),
+    ("Gain under attack", "gain"),
+    ("Recovered share", "recovered"),
+)
+_MEASURES = {"f1": "F1", "pearson": "Pearson", "accuracy": "accuracy"}
+
+
+def training_tables(training: Mapping[str, Any] | None) -> list[Table]:
+    """The comparison with the original models; none where nothing was trained on copies."""
+    if training is None or not training["rows"]:
+        return []
+    return [
+        Table(
+            name="training",
+            caption="Models trained on perturbed copies against the original models",
+            columns=(
+                "Attack, data, model",
+                "Trained on it",
+                "Measure",
+                *(header for header, _ in _COLUMNS),
+            ),
+            rows=tuple(
+                (
+                    Cell(
+                        text=str(row["attack"]),
+                        lines=(f"{row['dataset']} · {row['group']}", str(row["model"])),
+                        numeric=False,
+                    ),
+                    words("yes" if row["trained_on"] else "no"),
+                    words(_MEASURES[row["measure"]]),
+                    *(estimate_cell(row[name]) for _, name in _COLUMNS),
+                )
+                for row in training["rows"]
+            ),
+            note="Clean loss: original minus model on clean data. Gain: model minus original on "
+            "perturbed data. Recovered: the gain over what the attack takes from the original; "
+            "empty where that is not clear of zero. Intervals draw documents, pairs or questions, "
+            "the same for all scores, over all training seeds together.",
+        )
+    ]
+
+
+def learning_plots(summary: Mapping[str, Any]) -> Iterator[tuple[Markup, Table]]:
+    """The learning curves of all models, with their numbers."""
+    models = [m for m in (summary.get("training") or {}).get("models", ()) if m["curve"]]
+    if not models:
+        return
+    named = _MEASURES[models[0]["measure"]]
+    svg = figures.learning_curves(
+        [(m["victim"], [point["loss"] for point in m["curve"]]) for m in models],
+        [(m["victim"], [point["score"] for point in m["curve"]]) for m in models],
+        named,
+        "learning",
+    )
+    yield (
+        Markup(svg),
+        Table(
+            name="learning-data",
+            caption="Learning curves",
+            columns=("Model", "Epoch", "Steps", "Training loss", f"{named} on dev data", "Seconds"),
+            rows=tuple(
+                (
+                    words(m["victim"]),
+                    tally(point["epoch"]),
+                    tally(point["steps"]),
+                    measure(point["loss"]),
+                    measure(point["score"]),
+                    measure(point["seconds"]),
+                )
+                for m in models
+                for point in m["curve"]
+            ),
+        ),
+    )

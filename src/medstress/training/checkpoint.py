@@ -1,0 +1,110 @@
+"""What training needs to go on after it was killed: tensors as safetensors, numbers as JSON.
+
+A checkpoint is a folder that gets its name when it is complete; older ones are removed after
+that, so that at every moment the newest complete one is there.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from medstress.errors import StoreError
+
+_WEIGHTS, _OPTIMISER, _STATE = "weights.safetensors", "optimiser.safetensors", "state.json"
+_UNFINISHED = ".part"
+
+
+def save_checkpoint(
+    folder: Path, step: int, model: Any, optimiser: Any, state: Mapping[str, Any]
+) -> None:
+    """Write a checkpoint and remove older ones.
+
+    Args:
+        folder: of the training.
+        step: steps done; names the checkpoint.
+        model: its weights are written.
+        optimiser: AdamW; of its state all values are tensors.
+        state: what else there is, as JSON values.
+
+    Raises:
+        StoreError: the disk does not take it.
+    """
+    building = folder / f"{step:09d}{_UNFINISHED}"
+    try:
+        shutil.rmtree(building, ignore_errors=True)
+        building.mkdir(parents=True)
+        save_weights(building / _WEIGHTS, model)
+        _save(building / _OPTIMISER, dict(_flat(optimiser.state_dict()["state"])))
+        (building / _STATE).write_text(json.dumps(dict(state), allow_nan=False), "utf-8")
+        complete = folder / f"{step:09d}"
+        shutil.rmtree(complete, ignore_errors=True)
+        building.rename(complete)
+        for other in folder.iterdir():
+            if other.is_dir() and other != complete:
+                shutil.rmtree(other, ignore_errors=True)
+    except OSError as error:
+        raise StoreError(f"cannot write {building}: {error.strerror}") from error
+
+
+def load_checkpoint(folder: Path, model: Any, optimiser: Any) -> dict[str, Any] | None:
+    """Put the newest checkpoint into model and optimiser; returns its state, None without one.
+
+    Raises:
+        StoreError: it is damaged.
+    """
+    complete = sorted(p for p in folder.glob("*") if p.is_dir() and p.suffix != _UNFINISHED)
+    if not complete:
+        return None
+    newest = complete[-1]
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        load_weights(newest / _WEIGHTS, model)
+        states: dict[int, dict[str, Any]] = {}
+        for name, tensor in load_file(newest / _OPTIMISER).items():
+            number, _, key = name.partition(".")
+            states.setdefault(int(number), {})[key] = tensor
+        optimiser.load_state_dict({**optimiser.state_dict(), "state": states})
+        state: dict[str, Any] = json.loads((newest / _STATE).read_text("utf-8"))
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+        raise StoreError(
+            f"the checkpoint {newest} cannot be read ({type(error).__name__}); remove the folder "
+            f"{folder} to train this model from the beginning"
+        ) from error
+    return state
+
+
+def save_weights(path: Path, model: Any) -> None:
+    """Write a model's weights, each tensor on its own."""
+    _save(path, model.state_dict())
+
+
+def load_weights(path: Path, model: Any) -> None:
+    """Read them back.
+
+    Raises:
+        OSError, SafetensorError, RuntimeError: the file is missing, damaged or another model's.
+    """
+    from safetensors.torch import load_file
+
+    model.load_state_dict(load_file(path))
+
+
+def _save(path: Path, tensors: Mapping[str, Any]) -> None:
+    from safetensors.torch import save_file
+
+    # Tied weights share memory, which safetensors refuses; copies are few and small.
+    save_file(
+        {name: tensor.detach().clone().contiguous() for name, tensor in tensors.items()}, path
+    )
+
+
+def _flat(states: Mapping[int, Mapping[str, Any]]) -> Any:
+    for number, values in states.items():
+        for key, tensor in values.items():
+            yield f"{number}.{key}", tensor

@@ -1,0 +1,130 @@
+"""Perturbed copies of what is trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from medstress.attacks.noise import NoiseResources
+from medstress.attacks.noise.texts import perturb_pair
+from medstress.attacks.sentence_attack import SentenceAttack
+from medstress.errors import UsageError
+from medstress.experiment.parts import AttackPart, GroupPart
+from medstress.experiment.perturb import drawn_candidates
+from medstress.hashing import digest
+from medstress.items import Question
+from medstress.seeding import rng_for
+from medstress.sentences import SentencePair, TaggedText
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """One way to train: on the data as they are, or with a perturbed copy."""
+
+    name: str
+    """In results."""
+    attacks: tuple[AttackPart, ...] = ()
+    """What perturbs the copy; none for the original data alone."""
+    is_redrawn: bool = False
+    """Whether every epoch has a copy of its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Perturber:
+    """What perturbs the items of one data set."""
+
+    stream: str
+    """Names the random numbers: never those of the attacked data."""
+    noise: NoiseResources
+    """What noise may read, of the data trained on."""
+    groups: tuple[GroupPart, ...] = ()
+    """Entity groups, of substitutions in questions."""
+
+    def copy(self, item: Any, kind: Kind, seed: int, epoch: int) -> Any:
+        """One perturbed copy of an item; of several attacks one is drawn for each item."""
+        rng = rng_for(seed, "train/which", self.stream, item.id, epoch)
+        part = kind.attacks[int(rng.integers(len(kind.attacks)))]
+        if isinstance(item, Question):
+            return self._substituted(item, part, seed, epoch)
+        attack = part.attack
+        assert isinstance(attack, SentenceAttack)
+        own = rng_for(seed, f"{attack.stream}/train", self.stream, item.id, epoch)
+        if isinstance(item, SentencePair):
+            return perturb_pair(item, attack, own, self.noise, attack.side)[0]
+        changed = attack.perturb(item, own, self.noise)
+        return replace(item, tokens=changed.tokens, labels=changed.labels)
+
+    def _substituted(self, item: Question, part: AttackPart, seed: int, epoch: int) -> Question:
+        """The first name that the sampler draws; the item as it is where it draws none."""
+        stream = f"{self.stream}/train/{epoch}"
+        for group in self.groups:
+            found = drawn_candidates(item, seed, stream, part, group.resources)
+            candidate = next(found, None)
+            found.close()
+            if candidate is not None:
+                return replace(
+                    item,
+                    context=candidate.context,
+                    stem=candidate.stem,
+                    options=tuple(candidate.options),
+                    mentions=(),
+                )
+        return item
+
+
+def items_by_epoch(
+    items: Sequence[Any], perturber: Perturber, kind: Kind, seed: int
+) -> Callable[[int], Sequence[Any]]:
+    """What is trained on in each epoch: the originals, then one perturbed copy of each.
+
+    Where nothing is drawn anew, every epoch has the very same object.
+
+    References:
+        Araujo et al., 2020 (METHODS 4.6): the original training set and one perturbed copy.
+    """
+    if not kind.attacks:
+        return lambda _: items
+
+    @lru_cache(maxsize=1)
+    def doubled(epoch: int) -> Sequence[Any]:
+        return (*items, *(perturber.copy(item, kind, seed, epoch) for item in items))
+
+    return doubled if kind.is_redrawn else lambda _: doubled(0)
+
+
+def split_off(items: Sequence[Any], share: float) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Part items into those to train on and a share to choose the epoch by, whole documents.
+
+    Which ones follows from the documents' names alone.
+
+    Raises:
+        UsageError: one side would be empty.
+    """
+    if share == 0:
+        return tuple(items), ()
+    names = list(dict.fromkeys(map(document_of, items)))
+    chosen = set(_ranked(names)[: round(share * len(names))])
+    if not chosen or len(chosen) == len(names):
+        raise UsageError(
+            f"[train] dev = {share:g}: of {len(names)} documents one part would have none; give "
+            "more data, another share, or dev = 0"
+        )
+    rest = tuple(item for item in items if document_of(item) not in chosen)
+    return rest, tuple(item for item in items if document_of(item) in chosen)
+
+
+def document_of(item: TaggedText | SentencePair | Question) -> str:
+    """What an item is part of: its document where it is known, else itself."""
+    return str(item.metadata.get("document", item.id))
+
+
+def _ranked(names: Sequence[str]) -> list[str]:
+    return sorted(names, key=lambda name: digest(["dev", name]))
+
+
+def shared_with(items: Sequence[Any], attacked: Sequence[Any]) -> int:
+    """How many of the attacked items are among those trained on, by content."""
+    known = {item.hash for item in items}
+    return sum(item.hash in known for item in attacked)

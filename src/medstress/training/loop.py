@@ -1,0 +1,256 @@
+"""The training loop: AdamW, a linear rise and fall of the learning rate, early stopping, resuming.
+
+Everything random in a step is drawn from (seed, step) and everything in an epoch from (seed,
+epoch), so that a training which was killed and goes on ends with the weights of an unbroken one.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from medstress.hashing import digest
+from medstress.training.batching import batches
+from medstress.training.checkpoint import (
+    load_checkpoint,
+    load_weights,
+    save_checkpoint,
+    save_weights,
+)
+from medstress.training.learner import Learner
+
+WEIGHT_DECAY = 0.01
+"""As in BLUE, not of biases and layer norms."""
+MAX_NORM = 1.0
+"""Gradients are cut to this length."""
+CHECKPOINT_SECONDS = 60.0
+"""A kill loses at most about so much."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """How a model is trained."""
+
+    epochs: int
+    """Times that every item is read."""
+    batch_size: int
+    """Examples a step."""
+    learning_rate: float
+    """The highest."""
+    warmup: float
+    """Part of the training in which the learning rate rises."""
+    patience: int
+    """Epochs without a better score before training ends; 0: never."""
+    seed: int
+    """Of order and dropout."""
+    dtype: str
+    """`float32` or `bfloat16`, of forward passes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One epoch on the learning curve."""
+
+    epoch: int
+    """From 1."""
+    steps: int
+    """Steps since the beginning."""
+    loss: float
+    """Mean loss of the epoch's steps, each before it was made."""
+    score: float | None
+    """Of the dev data; None without any."""
+    seconds: float
+    """That the epoch took, scoring included."""
+
+
+@dataclass(slots=True)
+class State:
+    """How far a training is; all of it JSON values."""
+
+    epoch: int = 0
+    """Epochs done."""
+    batch: int = 0
+    """Batches done of the next one."""
+    steps: int = 0
+    """Steps done in all."""
+    losses: float = 0.0
+    """Sum over the batches done of the next epoch."""
+    seconds: float = 0.0
+    """That they took."""
+    best: float | None = None
+    """The best score on the dev data."""
+    best_epoch: int = 0
+    """Its epoch, from 1; 0 without one."""
+    curve: list[dict[str, Any]] = field(default_factory=list)
+    """The epochs done."""
+
+
+def fit(
+    learner: Learner,
+    items_of: Callable[[int], Sequence[Any]],
+    dev: Sequence[Any],
+    schedule: Schedule,
+    folder: Path,
+    note: Callable[[str], None],
+    *,
+    every_seconds: float = CHECKPOINT_SECONDS,
+) -> list[Point]:
+    """Train, or go on training; the learner's model ends with the weights that are kept.
+
+    Args:
+        learner: the model and its task.
+        items_of: what is trained on in an epoch, from 0.
+        dev: what decides which epoch is kept; empty: the last one.
+        schedule: how.
+        folder: of checkpoints.
+        note: told how far it is.
+        every_seconds: a checkpoint so often, and after every epoch.
+
+    Returns:
+        The learning curve.
+
+    Raises:
+        StoreError: a checkpoint cannot be written or read.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    optimiser = _optimiser(learner.model, schedule)
+    state = State(**(load_checkpoint(folder, learner.model, optimiser) or {}))
+    training = _Training(learner, optimiser, schedule, folder, note, every_seconds)
+    examples: list[Any] = []
+    known: Any = None
+    while state.epoch < schedule.epochs and not _is_over(state, schedule):
+        items = items_of(state.epoch)
+        if items is not known:
+            known, examples = items, learner.encode(items)
+        training.epoch(state, examples, dev)
+    if state.best_epoch:
+        load_weights(folder / _best(state.best_epoch), learner.model)
+    learner.model.eval()
+    return [Point(**point) for point in state.curve]
+
+
+def learning_rate(schedule: Schedule, progress: float) -> float:
+    """The learning rate at a part of the whole training, in (0, 1).
+
+    >>> how = Schedule(epochs=1, batch_size=1, learning_rate=1.0, warmup=0.2, patience=0, seed=0,
+    ...                dtype="float32")
+    >>> [round(learning_rate(how, at), 3) for at in (0.1, 0.2, 0.6)]
+    [0.5, 1.0, 0.5]
+    """
+    rise = progress / schedule.warmup if progress < schedule.warmup else 1.0
+    return schedule.learning_rate * min(rise, (1 - progress) / (1 - schedule.warmup))
+
+
+@dataclass(slots=True)
+class _Training:
+    """What stays the same over epochs."""
+
+    learner: Learner
+    optimiser: Any
+    schedule: Schedule
+    folder: Path
+    note: Callable[[str], None]
+    every_seconds: float
+
+    def epoch(self, state: State, examples: Sequence[Any], dev: Sequence[Any]) -> None:
+        """Do an epoch, or what is left of it."""
+        how, model = self.schedule, self.learner.model
+        order = random.Random(f"{how.seed}/{state.epoch}")
+        parts = list(batches(examples, how.batch_size, order, self.learner.length))
+        started, saved = time.monotonic() - state.seconds, time.monotonic()
+        model.train()
+        for batch in parts[state.batch :]:
+            progress = (state.epoch + (state.batch + 0.5) / len(parts)) / how.epochs
+            state.losses += self._step(batch, state.steps, learning_rate(how, progress))
+            state.batch += 1
+            state.steps += 1
+            self.note(
+                f"epoch {state.epoch + 1} of {how.epochs}, step {state.batch} of {len(parts)}, "
+                f"loss {state.losses / state.batch:.3f}"
+            )
+            if time.monotonic() - saved >= self.every_seconds and state.batch < len(parts):
+                state.seconds = time.monotonic() - started
+                self._save(state)
+                saved = time.monotonic()
+        self._end(state, len(parts), started, dev)
+
+    def _step(self, batch: Sequence[Any], step: int, rate: float) -> float:
+        import torch
+
+        torch.manual_seed(int.from_bytes(digest([self.schedule.seed, step])[:7], "little"))
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate
+        with self._precision():
+            loss = self.learner.loss(batch)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.learner.model.parameters(), MAX_NORM)
+        self.optimiser.step()
+        self.optimiser.zero_grad()
+        return float(loss.item())
+
+    def _end(self, state: State, n_batches: int, started: float, dev: Sequence[Any]) -> None:
+        """Score the epoch, keep its weights where they are the best, and write it down."""
+        model = self.learner.model
+        state.epoch += 1
+        score = None
+        if dev:
+            model.eval()
+            with self._precision():
+                score = self.learner.score(dev)
+            if state.best is None or score > state.best:
+                state.best, state.best_epoch = score, state.epoch
+                save_weights(self.folder / _best(state.epoch), model)
+        point = Point(
+            epoch=state.epoch,
+            steps=state.steps,
+            loss=state.losses / n_batches,
+            score=score,
+            seconds=time.monotonic() - started,
+        )
+        state.curve.append(asdict(point))
+        state.batch, state.losses, state.seconds = 0, 0.0, 0.0
+        self._save(state)
+        for path in _bests(self.folder):
+            if path.name != _best(state.best_epoch):
+                path.unlink()
+
+    def _save(self, state: State) -> None:
+        save_checkpoint(self.folder, state.steps, self.learner.model, self.optimiser, asdict(state))
+
+    def _precision(self) -> AbstractContextManager[Any]:
+        import torch
+
+        device = self.learner.model.device.type
+        return torch.autocast(  # type: ignore[no-any-return]
+            device, dtype=torch.bfloat16, enabled=self.schedule.dtype == "bfloat16"
+        )
+
+
+def _is_over(state: State, schedule: Schedule) -> bool:
+    waited = state.epoch - state.best_epoch
+    return bool(schedule.patience and state.best_epoch) and waited >= schedule.patience
+
+
+def _optimiser(model: Any, schedule: Schedule) -> Any:
+    import torch
+
+    decayed = [p for p in model.parameters() if p.requires_grad and p.dim() > 1]
+    others = [p for p in model.parameters() if p.requires_grad and p.dim() <= 1]
+    groups = [
+        {"params": decayed, "weight_decay": WEIGHT_DECAY},
+        {"params": others, "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=schedule.learning_rate)
+
+
+def _best(epoch: int) -> str:
+    return f"best-{epoch:05d}.safetensors"
+
+
+def _bests(folder: Path) -> Iterator[Path]:
+    yield from folder.glob("best-*.safetensors")

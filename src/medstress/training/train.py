@@ -1,0 +1,188 @@
+"""Fine-tune, attack, train on perturbed copies as well, attack again; one folder holds it all."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from medstress.errors import StoreError
+from medstress.experiment.config import Experiment
+from medstress.experiment.run import Run, Watcher, opened_victims, run_prepared
+from medstress.experiment.training_table import ORIGINAL
+from medstress.store.run_store import FILE, lock_folder
+from medstress.training.copies import items_by_epoch
+from medstress.training.learner import Start, find_start
+from medstress.training.loop import fit
+from medstress.training.plan import ModelPlan, TrainingPlan, plan_training
+
+if TYPE_CHECKING:
+    from filelock import FileLock
+
+MODELS = "models"
+RESULT_FILE = "training.json"
+_CHECKPOINTS = ".checkpoints"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trained:
+    """What a training left behind."""
+
+    run: Run
+    """The attacks on all models, before and after."""
+    is_complete: bool
+    """False where a limit of the experiment ended the attacks."""
+
+
+def train(
+    experiment: str | Path | Mapping[str, Any] | Experiment,
+    out: str | Path | None = None,
+    *,
+    limit: int | None = None,
+    overrides: Sequence[str] = (),
+    watcher: Watcher | None = None,
+) -> Trained:
+    """Fine-tune models, attack them, train adversarial ones, attack those; or go on with it.
+
+    Models that are trained are not trained again. One that was being trained goes on from its
+    last checkpoint and ends with the weights of an unbroken training.
+
+    Args:
+        experiment: a TOML file or the name of a shipped recipe, a dict of the same shape, or a
+            checked `Experiment`.
+        out: the folder; default ``runs/<name>-trained``. It is a run folder with the models in
+            ``models`` and the comparison in ``training.json``.
+        limit: at most so many items of the data attacked, and of those trained on.
+        overrides: as the command line's --set.
+        watcher: who is told about progress.
+
+    Raises:
+        UsageError, DataError, StoreError, BackendError: one sentence; nothing stored is lost.
+    """
+    watcher = watcher or Watcher()
+    plan = plan_training(experiment, limit=limit, overrides=overrides, watcher=watcher)
+    name = plan.prepared.experiment.experiment.name
+    folder = Path(out) if out is not None else Path("runs") / f"{name}-trained"
+    lock = lock_folder(folder)
+    try:
+        start = find_start(plan.table.model, plan.table.device, plan.prepared.base)
+        _check_folder(plan, folder, start)
+        results: dict[str, Any] = {}
+        for models in _stages(plan, folder):
+            for model in models:
+                results[model.label] = _trained(plan, model, start, folder / MODELS, watcher.note)
+            run = _attacked(plan, models, folder, results, lock, watcher)
+            if not run.manifest()["complete"]:
+                return Trained(run=run, is_complete=False)
+    finally:
+        lock.release()
+    _write(folder / RESULT_FILE, {"format": 1, **run.summary()["training"]})
+    return Trained(run=run, is_complete=True)
+
+
+def _stages(plan: TrainingPlan, folder: Path) -> list[tuple[ModelPlan, ...]]:
+    """The original models first, then all of them; at once where the folder is past that."""
+    originals = tuple(model for model in plan.models if model.kind.name == ORIGINAL)
+    held = set(Run(folder).manifest()["victims"]) if (folder / FILE).is_file() else set()
+    if held - {model.label for model in originals} or len(originals) == len(plan.models):
+        return [plan.models]
+    return [originals, plan.models]
+
+
+def _attacked(
+    plan: TrainingPlan,
+    models: Sequence[ModelPlan],
+    folder: Path,
+    results: Mapping[str, Any],
+    lock: FileLock,
+    watcher: Watcher,
+) -> Run:
+    """Attack models: a run, or more victims for the one there is."""
+    prepared = plan.stage(models, folder / MODELS, results)
+    with opened_victims(prepared, watcher.note):
+        lock.acquire(timeout=0)  # the store gives one hold back when it closes
+        run_prepared(prepared, folder, lock=lock, watcher=watcher)
+    return Run(folder)
+
+
+def _trained(
+    plan: TrainingPlan, model: ModelPlan, start: Start, folder: Path, note: Callable[[str], None]
+) -> dict[str, Any]:
+    """Train a model unless it is there; returns its learning curve."""
+    done = _result(folder, model)
+    if done is None:
+        checkpoints = folder / f"{model.folder}{_CHECKPOINTS}"
+        own = plan.hash_of(model, start)
+        checkpoints.mkdir(parents=True, exist_ok=True)
+        _write(checkpoints / "training.json", {"hash": own})
+        note(f"{model.label}: opening {start.name}")
+        learner = plan.learner(model, start)
+        dev = items_by_epoch(plan.dev, plan.perturber, model.kind, model.seed)(0)
+        curve = fit(
+            learner,
+            items_by_epoch(plan.train, plan.perturber, model.kind, model.seed),
+            dev,
+            plan.schedule(model),
+            checkpoints,
+            lambda said: note(f"{model.label}: {said}"),
+        )
+        learner.save(folder / model.folder)
+        done = {
+            "hash": own,
+            "measure": learner.measure,
+            "curve": [asdict(point) for point in curve],
+        }
+        _write(_result_file(folder, model), done)
+        shutil.rmtree(checkpoints, ignore_errors=True)
+    return {"measure": done["measure"], "curve": done["curve"]}
+
+
+def _check_folder(plan: TrainingPlan, folder: Path, start: Start) -> None:
+    """Refuse, before anything is trained, a folder of another training.
+
+    Raises:
+        StoreError: naming the model that is another one.
+    """
+    models = folder / MODELS
+    if (folder / FILE).is_file() and "training" not in Run(folder).manifest():
+        raise StoreError(f"{folder} holds a run that was not trained; choose another --out")
+    for model in plan.models:
+        begun = _read(models / f"{model.folder}{_CHECKPOINTS}" / "training.json")
+        known = _result(models, model) or begun
+        if known is not None and known["hash"] != plan.hash_of(model, start):
+            raise StoreError(
+                f"{folder} holds a model {model.label!r} that was trained on other data or with "
+                "other settings; choose another folder with --out, or remove this one"
+            )
+
+
+def _result(folder: Path, model: ModelPlan) -> dict[str, Any] | None:
+    return _read(_result_file(folder, model))
+
+
+def _result_file(folder: Path, model: ModelPlan) -> Path:
+    """Beside the model's folder, whose files are its identity."""
+    return folder / f"{model.folder}.json"
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    if not path.is_file():
+        return None
+    try:
+        found: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise StoreError(f"cannot read {path} ({error}); remove it to train again") from error
+    return found
+
+
+def _write(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a file that is complete or absent."""
+    part = path.with_name(f"{path.name}.part")
+    try:
+        part.write_text(json.dumps(dict(content), indent=1, allow_nan=False) + "\n", "utf-8")
+        part.replace(path)
+    except OSError as error:
+        raise StoreError(f"cannot write {path}: {error.strerror}") from error
