@@ -1,0 +1,135 @@
+"""A tiny encoder with random weights, and sentences that it can learn by heart in seconds."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medstress.sentences import SentencePair, TaggedText
+
+CHEMICALS = [("aspirin",), ("warfarin",), ("salicylic", "acid"), ("morphine",), ("naproxen",)]
+OTHERS = ["patients", "received", "for", "severe", "pain", "daily", "and", "without", "relief"]
+PAGES = "abcdefghijklmnopqrstuvwxyz"
+
+
+def sentence(number: int) -> TaggedText:
+    """A sentence with one chemical among other words."""
+    rng = random.Random(number)
+    name = rng.choice(CHEMICALS)
+    before, after = (rng.choices(OTHERS, k=rng.randint(1, 4)) for _ in range(2))
+    labels = ["B-Chemical", *["I-Chemical"] * (len(name) - 1)]
+    return TaggedText(
+        id=f"s{number}",
+        tokens=(*before, *name, *after),
+        labels=(*["O"] * len(before), *labels, *["O"] * len(after)),
+    )
+
+
+def pair(number: int) -> SentencePair:
+    """Two texts; alike where the second is the first, apart where the words differ."""
+    rng = random.Random(number)
+    words = rng.choices(OTHERS, k=4)
+    same = number % 2 == 0
+    other = words if same else rng.choices([name[0] for name in CHEMICALS], k=4)
+    return SentencePair(
+        id=f"p{number}",
+        text_a=" ".join(words),
+        text_b=" ".join(other),
+        score=4.0 if same else 0.0,
+    )
+
+
+def iob(items: list[TaggedText]) -> str:
+    """In the layout of an IOB file."""
+    blocks = ("\n".join(map("\t".join, zip(i.tokens, i.labels, strict=True))) for i in items)
+    return "\n\n".join(blocks) + "\n"
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    # So small a model is slowed down by threads, much so where other work shares the cores.
+    torch = pytest.importorskip("torch", reason="needs the extra transformers")
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="session")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the encoder."""
+    torch = pytest.importorskip("torch", reason="needs the extra transformers")
+    transformers = pytest.importorskip("transformers", reason="needs the extra transformers")
+    from tokenizers import BertWordPieceTokenizer
+
+    inner = BertWordPieceTokenizer(lowercase=True)
+    words = [*OTHERS, *(word for name in CHEMICALS for word in name), *PAGES]
+    inner.train_from_iterator([" ".join(words)] * 3, min_frequency=1, show_progress=False)
+    tokenizer = transformers.BertTokenizerFast(
+        tokenizer_object=inner._tokenizer, model_max_length=64
+    )
+    config = transformers.BertConfig(
+        vocab_size=len(tokenizer),
+        max_position_embeddings=64,
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        initializer_range=0.2,
+    )
+    torch.manual_seed(0)
+    folder = tmp_path_factory.mktemp("encoder")
+    transformers.BertModel(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def sentences() -> list[TaggedText]:
+    """Sixty sentences."""
+    return [sentence(number) for number in range(60)]
+
+
+@pytest.fixture
+def pairs() -> list[SentencePair]:
+    """Forty pairs."""
+    return [pair(number) for number in range(40)]
+
+
+@pytest.fixture
+def workplace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sentences: list[TaggedText], encoder: Path
+) -> Path:
+    """The current folder, with data to train on and to attack, and a cache of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "train.iob").write_text(iob(sentences))
+    (tmp_path / "test.iob").write_text(iob([sentence(number) for number in range(100, 125)]))
+    return tmp_path
+
+
+@pytest.fixture
+def experiment(encoder: Path) -> dict[str, Any]:
+    """An experiment on them."""
+    return {
+        "experiment": {"name": "toy", "seeds": [0]},
+        "dataset": [{"name": "iob", "path": "test.iob"}],
+        "attack": [
+            {"name": "swap_noise", "scope": "all"},
+            {"name": "keyboard_noise", "scope": "all"},
+        ],
+        "train": {
+            "model": str(encoder),
+            "data": {"path": "train.iob"},
+            "dev": 0.2,
+            "epochs": 12,
+            "batch_size": 8,
+            "learning_rate": 5e-3,
+            "patience": 0,
+            "adversarial": [{"attack": "swap_noise"}],
+        },
+    }

@@ -1,0 +1,148 @@
+"""Training learns, stops early, and goes on after a kill as if there had been none."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medstress.errors import StoreError
+from medstress.sentences import SentencePair, TaggedText
+from medstress.training.learner import find_start
+from medstress.training.loop import Point, Schedule, fit
+from medstress.training.pairs import BiEncoderLearner, CrossEncoderLearner
+from medstress.training.tagging import TaggingLearner
+
+HOW: dict[str, Any] = {
+    "epochs": 12,
+    "batch_size": 8,
+    "learning_rate": 5e-3,
+    "warmup": 0.1,
+    "patience": 0,
+    "seed": 0,
+    "dtype": "float32",
+}
+
+
+class Killed(BaseException):
+    """Stands for a SIGKILL: nothing catches it."""
+
+
+def tagger(encoder: Path, seed: int = 0) -> TaggingLearner:
+    start = find_start(str(encoder), "cpu", Path.cwd())
+    return TaggingLearner(start, ["Chemical"], seed, 64)
+
+
+def train(
+    learner: Any,
+    items: Any,
+    folder: Path,
+    *,
+    dev: Any = (),
+    note: Callable[[str], None] = lambda _: None,
+    **changes: Any,
+) -> list[Point]:
+    how = Schedule(**{**HOW, **changes})
+    return fit(learner, lambda _: items, dev, how, folder, note, every_seconds=0)
+
+
+def weights(learner: Any) -> dict[str, bytes]:
+    state = learner.model.state_dict()
+    return {name: tensor.numpy().tobytes() for name, tensor in state.items()}
+
+
+def test_the_loss_falls_and_f1_rises_to_one(
+    encoder: Path, sentences: list[TaggedText], tmp_path: Path
+) -> None:
+    learner = tagger(encoder)
+    assert learner.score(sentences) < 0.5
+    curve = train(learner, sentences[:45], tmp_path, dev=sentences[45:])
+    assert [point.epoch for point in curve] == list(range(1, 13))
+    assert curve[-1].loss < curve[0].loss / 10
+    assert max(point.score or 0 for point in curve) == 1.0
+    assert learner.score(sentences[45:]) == 1.0
+
+
+@pytest.mark.parametrize("kind", [CrossEncoderLearner, BiEncoderLearner])
+def test_pairs_are_learnt(
+    kind: Any, encoder: Path, pairs: list[SentencePair], tmp_path: Path
+) -> None:
+    learner = kind(find_start(str(encoder), "cpu", Path.cwd()), 0, 64)
+    curve = train(learner, pairs[:30], tmp_path, dev=pairs[30:])
+    assert curve[-1].loss < curve[0].loss / 2
+    assert learner.score(pairs[30:]) > 0.9
+
+
+@pytest.mark.parametrize("killed_after", [1, 6, 7, 12, 13])
+def test_a_killed_training_ends_with_the_weights_of_an_unbroken_one(
+    killed_after: int, encoder: Path, sentences: list[TaggedText], tmp_path: Path
+) -> None:
+    given = {"dev": sentences[40:], "epochs": 3}
+    whole = tagger(encoder)
+    curve = train(whole, sentences[:48], tmp_path / "whole", **given)
+    steps = 0
+
+    def killing(_: str) -> None:
+        nonlocal steps
+        steps += 1
+        if steps == killed_after:
+            raise Killed
+
+    with pytest.raises(Killed):
+        train(tagger(encoder), sentences[:48], tmp_path / "broken", note=killing, **given)
+    # Another process opens the model anew; what it draws meanwhile must not matter.
+    resumed = tagger(encoder)
+    again = train(resumed, sentences[:48], tmp_path / "broken", **given)
+    assert weights(resumed) == weights(whole)
+    assert [(p.loss, p.score) for p in again] == [(p.loss, p.score) for p in curve]
+
+
+def test_a_checkpoint_that_was_not_finished_is_passed_over(
+    encoder: Path, sentences: list[TaggedText], tmp_path: Path
+) -> None:
+    whole = tagger(encoder)
+    train(whole, sentences, tmp_path / "a", epochs=2)
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    (newest,) = [path for path in (tmp_path / "b").iterdir() if path.is_dir()]
+    (tmp_path / "b" / "999999999.part").mkdir()
+    resumed = tagger(encoder)
+    train(resumed, sentences, tmp_path / "b", epochs=2)
+    assert weights(resumed) == weights(whole)
+    (newest / "optimiser.safetensors").write_bytes(b"cut")
+    with pytest.raises(StoreError, match="cannot be read .* to train this model from the beg"):
+        train(tagger(encoder), sentences, tmp_path / "b", epochs=2)
+
+
+def test_the_seed_decides_the_weights(
+    encoder: Path, sentences: list[TaggedText], tmp_path: Path
+) -> None:
+    found = []
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        learner = tagger(encoder, seed)
+        train(learner, sentences, tmp_path / name, epochs=1, seed=seed)
+        found.append(weights(learner))
+    assert found[0] == found[1]
+    assert found[0] != found[2]
+
+
+def test_training_stops_where_the_score_no_longer_rises_and_keeps_the_best(
+    encoder: Path, sentences: list[TaggedText], tmp_path: Path
+) -> None:
+    learner = tagger(encoder)
+    curve = train(learner, sentences[:48], tmp_path, dev=sentences[48:], patience=2, epochs=40)
+    scores = [point.score or 0 for point in curve]
+    best = scores.index(max(scores))
+    assert len(curve) == best + 3 < 40
+    assert learner.score(sentences[48:]) == max(scores)
+
+
+def test_bfloat16_learns_as_well_and_leaves_weights_in_float32(
+    encoder: Path, sentences: list[TaggedText], tmp_path: Path
+) -> None:
+    learner = tagger(encoder)
+    curve = train(learner, sentences, tmp_path, epochs=3, dtype="bfloat16")
+    assert curve[-1].loss < curve[0].loss
+    assert {str(p.dtype) for p in learner.model.parameters()} == {"torch.float32"}

@@ -1,0 +1,281 @@
+"""medstress train: whole flows on a tiny model, resuming, and what is refused."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import medstress as ms
+from medstress.cli.app import medstress_cli
+from medstress.errors import MedstressError, StoreError
+from medstress.training import train as flow
+
+TOML = """
+[experiment]
+name = "toy"
+seeds = [0]
+[dataset]
+name = "iob"
+path = "test.iob"
+[[attack]]
+name = "swap_noise"
+scope = "all"
+[train]
+model = "{model}"
+data = {{path = "train.iob"}}
+dev = 0
+epochs = {epochs}
+batch_size = 8
+learning_rate = 5e-3
+adversarial = [{{attack = "swap_noise"}}]
+"""
+
+
+def rows_of(run: Any) -> dict[tuple[str, str], dict[str, Any]]:
+    return {(row["victim"], row["attack"]): row for row in run.summary()["pooled"]}
+
+
+def test_before_and_after_are_victims_of_one_run(
+    workplace: Path, experiment: dict[str, Any]
+) -> None:
+    trained = ms.train(experiment, out=workplace / "out")
+    assert trained.is_complete
+    rows = rows_of(trained.run)
+    assert set(rows) == {
+        (victim, attack)
+        for victim in ("original-0", "swap_noise-0")
+        for attack in ("swap_noise", "keyboard_noise")
+    }
+    assert rows["original-0", "swap_noise"]["f1"]["value"] == 1.0
+    assert rows["original-0", "swap_noise"]["f1_drop"]["value"] > 0.1
+    training = json.loads((workplace / "out" / "training.json").read_text())
+    assert training["format"] == 1
+    compared = {row["attack"]: row for row in training["rows"]}
+    assert {name: row["trained_on"] for name, row in compared.items()} == {
+        "swap_noise": True,
+        "keyboard_noise": False,
+    }
+    on = compared["swap_noise"]
+    assert on["clean"]["value"] == rows["original-0", "swap_noise"]["f1"]["value"]
+    assert (
+        on["trained_attacked"]["value"] == rows["swap_noise-0", "swap_noise"]["f1_after"]["value"]
+    )
+    assert on["gain"]["value"] > 0
+    assert on["recovered"]["value"] == pytest.approx(
+        on["gain"]["value"] / (on["clean"]["value"] - on["attacked"]["value"])
+    )
+    assert len(training["models"]) == 2
+    assert all(len(model["curve"]) == 12 for model in training["models"])
+    page = trained.run.report()
+    assert "Models trained on perturbed copies against the original models" in page
+    assert 'id="learning"' in page
+
+
+def test_a_second_time_nothing_is_trained_and_the_same_is_told(
+    workplace: Path, experiment: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    experiment["train"]["epochs"] = 2
+    first = ms.train(experiment, out="out").run.summary()
+    monkeypatch.setattr(flow, "fit", None)
+    again = ms.train(experiment, out="out").run.summary()
+    assert again["pooled"] == first["pooled"]
+    assert again["training"] == first["training"]
+
+
+def test_models_join_later_and_others_are_refused(
+    workplace: Path, experiment: dict[str, Any]
+) -> None:
+    experiment["train"] |= {"epochs": 1, "adversarial": []}
+    alone = ms.train(experiment, out="out").run
+    assert alone.summary()["training"]["rows"] == []
+    experiment["train"]["adversarial"] = [
+        {"attack": ["swap_noise", "keyboard_noise"], "redraw": "epoch", "label": "both"}
+    ]
+    experiment["train"]["seeds"] = [0, 1]
+    joined = ms.train(experiment, out="out").run
+    assert {victim for victim, _ in rows_of(joined)} == {
+        f"{kind}-{seed}" for kind in ("original", "both") for seed in (0, 1)
+    }
+    assert all(row["trained_on"] for row in joined.summary()["training"]["rows"])
+    experiment["train"]["learning_rate"] = 1e-3
+    with pytest.raises(StoreError, match="'original-0' that was trained on other data or with"):
+        ms.train(experiment, out="out")
+
+
+def test_a_killed_process_goes_on_and_ends_with_the_same_models(
+    workplace: Path, encoder: Path
+) -> None:
+    (workplace / "e.toml").write_text(TOML.format(model=encoder, epochs=8))
+    code = (
+        "import sys, medstress.training.loop as loop\n"
+        "from medstress.cli.app import medstress_cli\n"
+        "loop.fit.__kwdefaults__['every_seconds'] = 0\n"
+        "sys.exit(medstress_cli(['train', 'e.toml', '--out', 'broken', '--quiet']))\n"
+    )
+    begun = workplace / "broken" / "models" / "original-0.checkpoints"
+    process = subprocess.Popen([sys.executable, "-c", code], env={**os.environ}, cwd=workplace)
+    deadline = time.monotonic() + 120
+    while not list(begun.glob("0*[0-9]")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    assert begun.is_dir()
+    for name in ("broken", "whole"):
+        assert medstress_cli(["train", "e.toml", "--out", name, "--quiet"]) == 0
+    for model in ("original-0", "swap_noise-0"):
+        broken, whole = (
+            (workplace / name / "models" / model / "model.safetensors").read_bytes()
+            for name in ("broken", "whole")
+        )
+        assert broken == whole
+    assert not begun.exists()
+
+
+def test_the_command_prints_the_comparison_and_where_everything_is(
+    workplace: Path, encoder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (workplace / "e.toml").write_text(TOML.format(model=encoder, epochs=1))
+    assert medstress_cli(["train", "e.toml", "--dry-run"]) == 0
+    out = capsys.readouterr().out
+    assert "original: 1 models, 60 items an epoch, about 8 steps, at most 1 epochs" in out
+    assert "swap_noise: 1 models, 120 items an epoch, about 15 steps" in out
+    assert "queries: at most " in out
+    assert not (workplace / "runs").exists()
+    assert medstress_cli(["train", "e.toml", "--limit", "12", "--quiet"]) == 0
+    out = capsys.readouterr().out
+    assert "recovered share of the loss" in out
+    assert "models: runs/toy-trained/models" in out
+    assert medstress_cli(["summary", "runs/toy-trained"]) == 0
+    assert "recovered share of the loss" in capsys.readouterr().out
+
+
+def test_sentence_pairs_are_trained_and_attacked(
+    workplace: Path, experiment: dict[str, Any], pairs: Any
+) -> None:
+    for name, items in (("train", pairs[:30]), ("test", pairs[30:])):
+        lines = [f"{p.id}\t{p.text_a}\t{p.text_b}\t{p.score}" for p in items]
+        (workplace / f"{name}.tsv").write_text("\n".join(["id\ttext_a\ttext_b\tscore", *lines]))
+    experiment["dataset"] = [{"name": "pairs", "path": "test.tsv"}]
+    experiment["train"] |= {"data": {"path": "train.tsv"}, "epochs": 4}
+    for encoder in ("cross_encoder", "bi_encoder"):
+        experiment["train"]["encoder"] = encoder
+        training = ms.train(experiment, out=encoder).run.summary()["training"]
+        assert {row["measure"] for row in training["rows"]} == {"pearson"}
+        assert training["rows"][0]["clean"]["value"] > 0.5
+
+
+def test_multiple_choice_heads_are_trained_on_substitutions(
+    workplace: Path, experiment: dict[str, Any]
+) -> None:
+    questions = [
+        {
+            "id": f"q{n}",
+            "question": "which for pain",
+            "options": {"A": "aspirin", "B": "morphine" if n % 2 else "warfarin"},
+            "answer_idx": "A",
+            "mentions": [
+                {"field": field, "start": 0, "end": 7 if field == "A" else 8, "type": "drugs"}
+                for field in ("A", "B")
+            ],
+        }
+        for n in range(24)
+    ]
+    for name, rows in (("train", questions[:16]), ("test", questions[16:])):
+        for n, row in enumerate(rows):
+            row["question"] += f" {'abcdefghijklmnopqrstuvwx'[n]}{name[1]}"
+        (workplace / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (workplace / "names.txt").write_text("naproxen\nsalicylic\nmorphine\nwarfarin\nseverin\n")
+    experiment["dataset"] = [{"name": "jsonl", "path": "test.jsonl"}]
+    experiment["entities"] = [{"type": "drugs", "vocabulary": "names.txt", "embedding": "ngram"}]
+    experiment["attack"] = [{"name": "entity_substitution", "sampler": "random", "budget": 3}]
+    experiment["train"] |= {
+        "data": {"path": "train.jsonl"},
+        "epochs": 2,
+        "max_length": 64,
+        "adversarial": [{"attack": "entity_substitution", "redraw": "epoch"}],
+    }
+    training = ms.train(experiment, out="out").run.summary()["training"]
+    (row,) = training["rows"]
+    assert (row["measure"], row["trained_on"]) == ("accuracy", True)
+    assert 0 <= row["trained_clean"]["value"] <= 1
+    assert (training["n_train"], training["n_dev"]) == (13, 3)
+
+
+@pytest.mark.parametrize(
+    ("table", "changes", "sentence"),
+    [
+        ("train", {"epocs": 3}, "unknown key 'epocs'; did you mean 'epochs'?"),
+        ("train", {"epochs": 0}, "epochs = 0: input should be greater than or equal to 1"),
+        ("train", {"seeds": [0, 0]}, "seeds = [0, 0]: expected each seed once"),
+        ("train", {"model": "nowhere"}, "model 'nowhere'"),
+        ("train", {"dtype": "float16"}, "dtype = 'float16': input should be"),
+        ("train", {"device": "abacus"}, "[train] device = 'abacus' cannot be used"),
+        ("train", {"dev": {"path": "none.iob"}}, "[train] dev: "),
+        ("train", {"data": {"pathh": "x"}}, "[train] data: dataset, [dataset]: unknown key"),
+        ("train", {"data": {"path": "test.iob"}}, "every item that is attacked is among those"),
+        ("train", {"adversarial": ["swap_noise"]}, 'expected tables such as {attack = "swap_n'),
+        ("train", {"adversarial": [{"redraw": "once"}]}, "key 'attack': field required"),
+        (
+            "train",
+            {"adversarial": [{"attack": "swap_noise", "redraw": "daily"}]},
+            "key 'redraw': input should be 'once' or 'epoch'",
+        ),
+        (
+            "train",
+            {"adversarial": [{"attack": "swapnoise"}]},
+            "there is no [[attack]] 'swapnoise'; did you mean 'swap_noise'?",
+        ),
+        (
+            "train",
+            {"adversarial": [{"attack": "swap_noise"}, {"attack": ["swap_noise"]}]},
+            "two models would be called 'swap_noise'; give one of them a label",
+        ),
+        (
+            "victim",
+            {"backend": "mock"},
+            "medstress train attacks the models that it trains; take [[victim]] out",
+        ),
+    ],
+)
+def test_garbage_is_refused_in_one_sentence_before_anything_is_trained(
+    workplace: Path,
+    experiment: dict[str, Any],
+    table: str,
+    changes: dict[str, Any],
+    sentence: str,
+) -> None:
+    given = copy.deepcopy(experiment)
+    given.setdefault(table, {}).update(changes)
+    with pytest.raises(MedstressError) as refused:
+        ms.train(given, out="out")
+    assert sentence in str(refused.value)
+    assert "\n" not in str(refused.value)
+    assert not list(workplace.glob("out/models/*"))
+
+
+def test_a_search_cannot_be_trained_on_and_a_file_without_the_table_is_refused(
+    workplace: Path, experiment: dict[str, Any]
+) -> None:
+    experiment["attack"][0] |= {"search": "greedy", "budget": 4}
+    with pytest.raises(MedstressError, match="a search asks a victim which edits matter"):
+        ms.train(experiment, out="out")
+    del experiment["train"]
+    with pytest.raises(MedstressError, match=r"the table \[train\] is missing"):
+        ms.train(experiment, out="out")
+
+
+def test_a_folder_of_another_run_is_refused(workplace: Path, experiment: dict[str, Any]) -> None:
+    (workplace / "v.py").write_text("def f(x):\n    return [['O' for _ in s] for s in x]\n")
+    plain = {k: v for k, v in experiment.items() if k != "train"}
+    ms.run({**plain, "victim": {"backend": "python", "target": "v.py:f"}}, out="out")
+    with pytest.raises(StoreError, match="holds a run that was not trained"):
+        ms.train(experiment, out="out")
