@@ -112,9 +112,7 @@ class TrainTable(Table):
 
 def _entry(value: Any) -> AdversarialTable:
     if not isinstance(value, dict):
-        raise PydanticCustomError(
-            "adversarial", 'expected tables such as {{attack = "swap_noise"}}'
-        )
+        raise PydanticCustomError("adversarial", 'expected tables such as {attack = "swap_noise"}')
     try:
         return AdversarialTable.model_validate(value)
     except ValidationError as failure:

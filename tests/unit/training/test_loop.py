@@ -112,7 +112,7 @@ def test_a_checkpoint_that_was_not_finished_is_passed_over(
     train(resumed, sentences, tmp_path / "b", epochs=2)
     assert weights(resumed) == weights(whole)
     (newest / "optimiser.safetensors").write_bytes(b"cut")
-    with pytest.raises(StoreError, match="cannot be read .* to train this model from the beg"):
+    with pytest.raises(StoreError, match=r"cannot be read .* to train this model from the beg"):
         train(tagger(encoder), sentences, tmp_path / "b", epochs=2)
 
 

@@ -122,7 +122,10 @@ def test_a_killed_process_goes_on_and_ends_with_the_same_models(
         "sys.exit(medstress_cli(['train', 'e.toml', '--out', 'broken', '--quiet']))\n"
     )
     begun = workplace / "broken" / "models" / "original-0.checkpoints"
-    process = subprocess.Popen([sys.executable, "-c", code], env={**os.environ}, cwd=workplace)
+    source = str(Path(ms.__file__).parents[1])
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": source}, cwd=workplace
+    )
     deadline = time.monotonic() + 120
     while not list(begun.glob("0*[0-9]")) and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -216,7 +219,7 @@ def test_multiple_choice_heads_are_trained_on_substitutions(
         ("train", {"epocs": 3}, "unknown key 'epocs'; did you mean 'epochs'?"),
         ("train", {"epochs": 0}, "epochs = 0: input should be greater than or equal to 1"),
         ("train", {"seeds": [0, 0]}, "seeds = [0, 0]: expected each seed once"),
-        ("train", {"model": "nowhere"}, "model 'nowhere'"),
+        ("train", {"model": "./nowhere"}, "model './nowhere' not found"),
         ("train", {"dtype": "float16"}, "dtype = 'float16': input should be"),
         ("train", {"device": "abacus"}, "[train] device = 'abacus' cannot be used"),
         ("train", {"dev": {"path": "none.iob"}}, "[train] dev: "),
