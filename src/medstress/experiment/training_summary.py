@@ -91,8 +91,9 @@ def _entities(original: list[Arm], trained: list[Arm], keys: Sequence[Any]) -> J
 
 def _correlated(original: list[Arm], trained: list[Arm], keys: Sequence[Any]) -> Json:
     seeds = list(dict.fromkeys(seed for seed, _ in keys))
+    known = set(keys)
     names = [name for seed, name in keys if seed == seeds[0]]
-    names = [name for name in names if all((seed, name) in set(keys) for seed in seeds)]
+    names = [name for name in names if all((seed, name) in known for seed in seeds)]
     gold = np.array([original[0].before[seeds[0], name][0] for name in names])
 
     def pearson(answers: Sequence[Mapping[Any, Any]]) -> Measured:

@@ -12,6 +12,7 @@ from medstress.experiment.table import Count, NonEmpty, Seed, Table
 ORIGINAL = "original"
 """The model that is trained on the data as they are."""
 PUBLISHED_EPOCHS = 30
+TRAIN_SPLIT = {"split": "train"}
 
 
 class AdversarialTable(Table):
@@ -44,7 +45,7 @@ class TrainTable(Table):
     data trained on are those of the default: the originals and one perturbed copy."""
     model: NonEmpty
     """What is fine-tuned: a folder, a hub id, or `minilm`."""
-    data: dict[str, Any] = Field(default_factory=lambda: {"split": "train"})
+    data: dict[str, Any] = TRAIN_SPLIT
     """Keys of `[[dataset]]` in which the data trained on differ from those attacked."""
     dev: Annotated[float, Field(ge=0, lt=1)] | dict[str, Any] = 0.1
     """Data that decide which epoch is kept: a share of the data trained on (whole documents), or

@@ -273,7 +273,8 @@ def learning_curves(
             for i, (_, values) in enumerate(lines):
                 known = [(k, v) for k, v in enumerate(values, 1) if v is not None]
                 axes.plot(
-                    [k for k, _ in known], [v for _, v in known], color=_SERIES[i % _N_COLOURS],
+                    [k for k, _ in known], [v for _, v in known], label=f"series {i}",
+                    color=_SERIES[i % _N_COLOURS],
                     linestyle=_DASHES[i % len(_DASHES)], linewidth=1.7,
                     marker=_MARKERS[i % len(_MARKERS)], markersize=4.5,
                 )  # fmt: skip

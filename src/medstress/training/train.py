@@ -86,7 +86,7 @@ def train(
 def _stages(plan: TrainingPlan, folder: Path) -> list[tuple[ModelPlan, ...]]:
     """The original models first, then all of them; at once where the folder is past that."""
     originals = tuple(model for model in plan.models if model.kind.name == ORIGINAL)
-    held = set(Run(folder).manifest()["victims"]) if (folder / FILE).is_file() else set()
+    held = set(Run(folder).manifest().get("victims", ())) if (folder / FILE).is_file() else set()
     if held - {model.label for model in originals} or len(originals) == len(plan.models):
         return [plan.models]
     return [originals, plan.models]
@@ -147,7 +147,8 @@ def _check_folder(plan: TrainingPlan, folder: Path, start: Start) -> None:
         StoreError: naming the model that is another one.
     """
     models = folder / MODELS
-    if (folder / FILE).is_file() and "training" not in Run(folder).manifest():
+    manifest = Run(folder).manifest() if (folder / FILE).is_file() else {}
+    if manifest and "training" not in manifest:
         raise StoreError(f"{folder} holds a run that was not trained; choose another --out")
     for model in plan.models:
         begun = _read(models / f"{model.folder}{_CHECKPOINTS}" / "training.json")

