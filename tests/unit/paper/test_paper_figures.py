@@ -227,9 +227,11 @@ def test_inflections_are_marked_where_the_summary_has_them(scaling, of_scaling):
         "dataset": "sample", "group": "a", "victim": "mine", "attack": "near",
         "inflection": {"value": 6.0, "n": 9, "low": 4.0, "high": 8.0, "method": "bootstrap"},
     }  # fmt: skip
-    summary = {**scaling.summary, "analysis": {"curves": [row], "words": []}}
+    rows = [row, {**row, "attack": "zoo 3"}]
+    summary = {**scaling.summary, "analysis": {"curves": rows, "words": []}}
     found = made(make(scaling, ["svg"], summary))
-    assert any(note.startswith("Circles:") for note in found["figure4"].notes)
+    for name in ("figure4", "appendix-m"):
+        assert any(note.startswith("Circles:") for note in found[name].notes)
     assert not any(n.startswith("Circles:") for n in made(of_scaling)["figure4"].notes)
     assert set(found["analysis"].files) == {"analysis-curves.csv"}
     (line,) = csv.DictReader(io.StringIO(found["analysis"].files["analysis-curves.csv"].decode()))

@@ -70,8 +70,9 @@ def draw(
         The files by format.
     """
     lines = textwrap.wrap(
-        " ".join(clean(note) for note in notes), int((width - 0.2) * _CHARACTERS_PER_INCH)
-    )
+        " ".join(clean(note) for note in notes), int((width - 0.2) * _CHARACTERS_PER_INCH),
+        break_on_hyphens=False,
+    )  # fmt: skip
     below = _LINE_INCHES * len(lines) + 0.1
     with _fixed_style():
         from matplotlib.figure import Figure

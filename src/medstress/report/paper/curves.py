@@ -120,6 +120,13 @@ def with_inflections(
     ]
 
 
+def sentences(panels: Iterable[CurvePanel]) -> list[str]:
+    """What the caption says of marks in the panels."""
+    if any(curve.inflection is not None for panel in panels for curve in panel.curves):
+        return ["Circles: where the slope changes most (intervals: analysis-curves.csv)."]
+    return []
+
+
 def _key(arm: Arm) -> tuple[str, ...]:
     return (arm.place.dataset, arm.group, arm.place.victim.label, arm.attack)
 
