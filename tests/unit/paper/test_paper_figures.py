@@ -234,7 +234,7 @@ def test_inflections_are_marked_where_the_summary_has_them(scaling, of_scaling):
         assert any(note.startswith("Circles:") for note in found[name].notes)
     assert not any(n.startswith("Circles:") for n in made(of_scaling)["figure4"].notes)
     assert set(found["analysis"].files) == {"analysis-curves.csv"}
-    (line,) = csv.DictReader(io.StringIO(found["analysis"].files["analysis-curves.csv"].decode()))
+    line, _ = csv.DictReader(io.StringIO(found["analysis"].files["analysis-curves.csv"].decode()))
     assert (line["inflection"], line["inflection_low"]) == ("6.0", "4.0")
 
 
