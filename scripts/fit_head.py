@@ -24,7 +24,6 @@ from typing import Any
 
 from medstress.entities.encoders import minilm_folder
 from medstress.errors import MedstressError, UsageError
-from medstress.experiment.parts import select_items
 from medstress.experiment.prepared import Prepared
 from medstress.experiment.run import prepare
 from medstress.hashing import content_hash
@@ -104,7 +103,7 @@ def attacked_items(prepared: Prepared) -> list[Question]:
     asked: dict[str, Question] = {}
     for dataset in prepared.datasets:
         for group in prepared.groups:
-            for item in select_items(dataset, group):
+            for item in group.items(dataset):
                 obstacles = (
                     part.attack.obstacle(item, group.resources) for part in prepared.attacks
                 )

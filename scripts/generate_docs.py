@@ -19,7 +19,9 @@ the tokens, which only back ends that tokenise in this process know: `tokens_for
 the model has read, padding and early work included, `tokens_naive` the lengths of all prompts.
 `tokens_unique` (trie nodes over the distinct prompts that each item consumed) is always null: a
 back end never learns which item a call belongs to, nor whether an early answer was consumed, and
-a summary is made without a tokenizer. `benchmarks/prefix_sharing.py` counts it.
+a summary is made without a tokenizer. `benchmarks/prefix_sharing.py` counts it. `usd` and
+`spending` are the money and tokens of each victim and role, `calls_from_cache` the answers taken
+from the shared cache ([cost and cache](cost-and-cache.md)).
 """
 
 

@@ -107,7 +107,6 @@ def _run_one(trial: Trial) -> dict[str, Any]:
 
     from medstress.experiment.rows import trial_rows
 
-    template = trial.victim.task.template
     with tempfile.TemporaryDirectory(prefix="medstress-") as folder:
         with RunStore(Path(folder)) as store:
             store.write_manifest(
@@ -116,7 +115,7 @@ def _run_one(trial: Trial) -> dict[str, Any]:
                     "victims": {
                         trial.victim.label: {
                             "task": trial.victim.task.spec(),
-                            "prompt": {"name": template.name, "source": template.source},
+                            "prompt": trial.victim.prompt,
                         }
                     },
                 }

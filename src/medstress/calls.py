@@ -103,7 +103,33 @@ class Choose:
         return [self.kind, self.prompt, self.letters]
 
 
-Call: TypeAlias = Generate | Score | Rank | Choose
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """Label every token of a sentence: named-entity recognition."""
+
+    tokens: tuple[str, ...]
+    """Words and signs as the data set cuts them; never empty."""
+    kind = "tag"
+
+    def canonical(self) -> list[Any]:
+        """The parts that define this call, as JSON values."""
+        return [self.kind, list(self.tokens)]
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """Say how similar two texts are; their order counts, as it may for a cross-encoder."""
+
+    text_a: str
+    text_b: str
+    kind = "compare"
+
+    def canonical(self) -> list[Any]:
+        """The parts that define this call, as JSON values."""
+        return [self.kind, self.text_a, self.text_b]
+
+
+Call: TypeAlias = Generate | Score | Rank | Choose | Tag | Compare
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,14 +166,38 @@ class Chosen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Tagged:
+    """The answer to `Tag`."""
+
+    labels: tuple[str, ...]
+    """One label a token, in IOB style with the model's own types."""
+    tokens_in: int = 0
+    tokens_out: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """The answer to `Compare`."""
+
+    score: float
+    """Larger is more similar; the scale is the model's. Finite."""
+    tokens_in: int = 0
+    tokens_out: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
     """A call that could not be answered; ends the trial that asked as failed."""
 
     error: str
 
 
-Answer: TypeAlias = Generated | Scored | Chosen
+Answer: TypeAlias = Generated | Scored | Chosen | Tagged | Compared
 Reply: TypeAlias = Answer | Failure
+
+
+FROM_CACHE = 0
+"""In place of the trial that paid for an answer: it was taken from the shared cache."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +224,8 @@ class Backend(Protocol):
 
     @property
     def kinds(self) -> frozenset[str]:
-        """The call kinds this back end can answer: `generate`, `score`, `rank`, `choose`."""
+        """The call kinds this back end can answer: `generate`, `score`, `rank`, `choose`, `tag`,
+        `compare`."""
 
     @property
     def batch_size(self) -> int:

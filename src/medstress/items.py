@@ -5,13 +5,37 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 from medstress.errors import DataError
 from medstress.hashing import content_hash
 from medstress.text import Edit, apply_edits
 
 LETTERS = "ABCDEFGHIJ"
+
+
+class Item(Protocol):
+    """What is attacked: a question, an entity in its sentence, or a pair of texts."""
+
+    @property
+    def id(self) -> str:
+        """Unique within its data set, but for the entities of one sentence."""
+
+    @property
+    def hash(self) -> str:
+        """Content hash."""
+
+
+class Edited(Protocol):
+    """A candidate: an item plus edits."""
+
+    @property
+    def item(self) -> Any:
+        """The original item."""
+
+    @property
+    def edits(self) -> tuple[Edit, ...]:
+        """Replacements in the offsets of the original item."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +73,10 @@ class Question:
 
     def __post_init__(self) -> None:
         check_question(self)
+
+    def __hash__(self) -> int:
+        # Of equal questions the ids are equal; hashing every text would cost more than rendering.
+        return hash(self.id)
 
     @property
     def letters(self) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from medstress.errors import UsageError
 
@@ -38,14 +38,20 @@ class Prediction:
     """What the victim answered about one candidate."""
 
     outcome: Outcome
+    """Of an entity: right where it is found strictly. Of a pair always right."""
     answer: str | None
-    """An option letter; None where unreadable."""
+    """An option letter; None where unreadable. The labels of an entity's tokens."""
     scores: tuple[float, ...] | None = None
-    """Log probabilities over the options (softmax over them), or None where there are none."""
+    """Log probabilities over the options (softmax over them), or None where there are none. Of a
+    pair its similarity, alone."""
     mass: float | None = None
     """Probability on all option letters together (letter answering)."""
     text: str | None = None
-    """What was generated, where text was."""
+    """What was generated, where text was; the labels of a sentence, joined by spaces."""
+    rationale: str | None = None
+    """The reasoning before the answer, where the victim was asked for it in a turn of its own."""
+    confidences: tuple[float, ...] | None = None
+    """One an option, 1 (surely wrong) to 5 (surely right), where the victim was asked for them."""
     reached_goal: bool = False
     """Whether the attack's goal is reached, so that the search may end; set by the referee, for
     attacks to read. False for a success after which the search goes on, and for probes."""
@@ -93,6 +99,58 @@ class Targeted:
         return prediction.answer == self.letter or (
             self.unreadable and prediction.outcome is Outcome.UNREADABLE
         )
+
+
+@runtime_checkable
+class Relative(Protocol):
+    """A goal that depends on the answer to the clean item."""
+
+    def relative_to(self, before: Prediction) -> Goal:
+        """The goal, given that answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The score of a pair is only measured: nothing is a success."""
+
+    before: float = 0.0
+    """Score of the clean pair."""
+
+    def relative_to(self, before: Prediction) -> Goal:
+        """The goal, given the answer to the clean pair."""
+        return replace(self, before=_score(before))
+
+    def change(self, prediction: Prediction) -> float:
+        """How far the score moved, up or down."""
+        return abs(_score(prediction) - self.before)
+
+    def reached(self, prediction: Prediction) -> bool:
+        """Never."""
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """The score of a pair moved by more than is allowed, up or down."""
+
+    max_change: float
+    """In the victim's scale; a larger change is a success."""
+    before: float = 0.0
+    """Score of the clean pair."""
+
+    def relative_to(self, before: Prediction) -> Goal:
+        """The goal, given the answer to the clean pair."""
+        return replace(self, before=_score(before))
+
+    def reached(self, prediction: Prediction) -> bool:
+        """Whether the score moved by more than `max_change`."""
+        return abs(_score(prediction) - self.before) > self.max_change
+
+
+def _score(prediction: Prediction) -> float:
+    if prediction.scores is None:
+        raise TypeError("the similarity of a pair was expected, and there is none")
+    return prediction.scores[0]
 
 
 def parse_goal(text: str, *, unreadable: bool = False) -> Goal:

@@ -29,6 +29,39 @@ ATTACKS = {
         "medstress.attacks.discrete_zoo:DiscreteZoo",
         "the same, led by a gradient estimated from a few names (Berger et al., Xian et al.)",
     ),
+    "medfuzz": Entry(
+        "medstress.attacks.medfuzz:MedFuzz",
+        "a language model edits the item until the victim errs (Ness et al.)",
+    ),
+}
+_SENTENCES = "medstress.attacks.sentence_noise"
+ATTACKS |= {
+    "swap_noise": Entry(
+        f"{_SENTENCES}:SwapNoiseAttack",
+        "entities and pairs: two inner letters of a word change places (Araujo et al.)",
+    ),
+    "keyboard_noise": Entry(
+        f"{_SENTENCES}:KeyboardNoiseAttack",
+        "entities and pairs: a letter becomes its neighbour on a keyboard (Araujo et al.)",
+    ),
+    "synonym": Entry(
+        f"{_SENTENCES}:SynonymAttack",
+        "entities and pairs: another name of an entity, or a related one (Araujo et al.)",
+    ),
+    "case_noise": Entry(f"{_SENTENCES}:CaseNoiseAttack", "entities and pairs: words in other case"),
+    "hyphen_noise": Entry(
+        f"{_SENTENCES}:HyphenNoiseAttack", "entities and pairs: hyphens and spaces lost or put in"
+    ),
+    "ocr_noise": Entry(
+        f"{_SENTENCES}:OcrNoiseAttack", "entities and pairs: characters that look alike in a scan"
+    ),
+    "abbreviation": Entry(
+        f"{_SENTENCES}:AbbreviationAttack", "entities and pairs: abbreviated or spelt out"
+    ),
+    "non_entity_noise": Entry(
+        f"{_SENTENCES}:NonEntityNoiseAttack",
+        "control of a noise: as many words changed, none in an entity",
+    ),
 }
 BACKENDS = {
     "transformers": Entry(
@@ -39,11 +72,30 @@ BACKENDS = {
         "medstress.backends.openai_http:open_backend",
         "any OpenAI-compatible server (OpenAI, vLLM, llama.cpp, Ollama, TGI); extra: openai",
     ),
+    "llama_cpp": Entry(
+        "medstress.backends.llama_cpp:open_backend",
+        "GGUF files through llama.cpp, in process; extra: llama_cpp",
+    ),
+    "vllm": Entry(
+        "medstress.backends.vllm:open_backend",
+        "vLLM's offline engine with prefix caching; extra: vllm, in an environment of its own",
+    ),
     "python": Entry(
         "medstress.backends.python:open_backend", "a function of yours: module:function or file.py"
     ),
+    "spacy": Entry(
+        "medstress.backends.spacy:open_backend", "a spaCy pipeline, for entities; extra: spacy"
+    ),
+    "sentence_transformers": Entry(
+        "medstress.experiment.sentence_encoders:open_backend",
+        "bi-encoders (cosine of sentence vectors) and cross-encoders, for sentence pairs",
+    ),
     "mock": Entry(
         "medstress.backends.mock:open_backend", "an instant victim that hashes its prompt"
+    ),
+    "scripted": Entry(
+        "medstress.backends.scripted:open_backend",
+        "replies from a file of yours: the first pattern found in the prompt decides",
     ),
 }
 DATASETS = {
@@ -52,6 +104,13 @@ DATASETS = {
     "parquet": Entry("medstress.datasets.rows:load_parquet", "your questions as parquet"),
     "medqa": Entry("medstress.datasets.medqa:load", "MedQA-USMLE, four options (Jin et al. 2021)"),
     "medmcqa": Entry("medstress.datasets.medmcqa:load", "MedMCQA (Pal et al. 2022)"),
+    "bc5cdr": Entry("medstress.datasets.bc5cdr:load", "BC5CDR, chemicals and diseases (NER)"),
+    "biosses": Entry("medstress.datasets.biosses:load", "BIOSSES, similarity of sentences"),
+    "iob": Entry("medstress.datasets.iob:load", "your tagged sentences in IOB or CoNLL files"),
+    "pubtator": Entry("medstress.datasets.pubtator:load", "your annotated PubTator abstracts"),
+    "bigbio": Entry("medstress.datasets.bigbio:load", "documents, tokens or pairs as BigBIO rows"),
+    "pairs": Entry("medstress.datasets.pairs:load", "your scored pairs of texts, TSV or JSONL"),
+    "hub": Entry("medstress.datasets.hub:load", "a data set of the Hugging Face hub"),
 }
 KINDS = {"attacks": ATTACKS, "backends": BACKENDS, "datasets": DATASETS}
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -11,9 +13,9 @@ class Edit:
     """One replacement in one field of an item."""
 
     field: str
-    """An option letter, or `context`, `stem`."""
+    """An option letter, or `context`, `stem`; `tokens`; `text_a`, `text_b`."""
     start: int
-    """First character replaced, in the original field text."""
+    """First character replaced, in the original field text; of `tokens` the first token."""
     end: int
     """One past the last character replaced."""
     replacement: str
@@ -38,6 +40,23 @@ def apply_edits(text: str, edits: Iterable[Edit]) -> str:
         position = edit.end
     pieces.append(text[position:])
     return "".join(pieces)
+
+
+def written(tokens: Sequence[str]) -> str:
+    """Tokens as a text: hyphens and apostrophes close up, and so does punctuation.
+
+    >>> written(tokenise("alpha-methyldopa for Parkinson's disease (3 mg)."))
+    "alpha-methyldopa for Parkinson's disease (3 mg)."
+    """
+    text = tokens[0] if tokens else ""
+    for before, token in pairwise(tokens):
+        tight = before in _TIGHT_AFTER or token in _TIGHT_BEFORE
+        text += token if tight else f" {token}"
+    return text
+
+
+_TIGHT_AFTER = frozenset("-'’/([{")
+_TIGHT_BEFORE = frozenset("-'’/)]},.;:%")
 
 
 def copy_case(replacement: str, original: str) -> str:
@@ -65,3 +84,21 @@ def copy_case_as_released(replacement: str, original: str) -> str:
     ('Dna polymerase', 'dna')
     """
     return replacement.capitalize() if original[:1].isupper() else replacement.lower()
+
+
+_TOKEN = re.compile(r"[^\W_]+|[^\s]")
+
+
+def token_spans(text: str) -> list[tuple[int, int]]:
+    """Offsets of the tokens of a text: runs of letters and digits, and every other character
+    that is no white space on its own, which is how the published files of BC5CDR are tokenised.
+
+    >>> [text[a:b] for text in ["Parkinson's (2.5-mg)"] for a, b in token_spans(text)]
+    ['Parkinson', "'", 's', '(', '2', '.', '5', '-', 'mg', ')']
+    """
+    return [found.span() for found in _TOKEN.finditer(text)]
+
+
+def tokenise(text: str) -> tuple[str, ...]:
+    """The tokens of a text, by the rule of `token_spans`."""
+    return tuple(_TOKEN.findall(text))

@@ -95,7 +95,7 @@ def replace(table, old, new):
         (replace("attack", None, {"goal": "Z"}), "goal", "entity_substitution: goal = 'Z': "),
         (replace("victim", None, {"backend": "vllm"}), "backend", "backend = 'vllm' is not built"),
         (replace("dataset", None, {"hub": "a/b"}), "hub", "hub is not built yet"),
-        (replace("experiment", None, {"max_usd": 3}), "max_usd", "max_usd is not built yet"),
+        (replace("experiment", None, {"max_usd": 0}), "max_usd", "max_usd = 0: "),
         (
             replace("entities", None, {"recogniser": "gazeteer"}),
             "recogniser",

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from medstress import registry
-from medstress.attacks import DiscreteZoo, EntitySubstitution
+from medstress.attacks import DiscreteZoo, EntitySubstitution, MedFuzz
+from medstress.attacks.noise import NoiseResources
 from medstress.attacks.samplers import SAMPLERS
 from medstress.backends.mock import MockBackend
 from medstress.backends.options import BackendOptions
-from medstress.calls import Call, Choose, Decoding, Generate, Message, Rank, Score
+from medstress.calls import Call, Choose, Decoding, Generate, Generated, Message, Rank, Score
+from medstress.candidates import units_of
 from medstress.resources import PerturbationSet
+from medstress.sentences import SentencePair, TaggedText
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, TextScore
 from medstress.tasks.parsers import PARSERS
 from medstress.tasks.templates import load_template, shipped_prompts
@@ -29,6 +33,8 @@ from medstress.testing import (
     errs_on_cue,
     errs_on_names,
     never_errs,
+    scripted_attacker,
+    scripted_judge,
     tiny_questions,
     tiny_resources,
 )
@@ -62,13 +68,40 @@ ATTACKS: dict[str, list[Any]] = {
         DiscreteZoo(choices="as_published", budget=20),
         DiscreteZoo(choices="as_released", budget=20),
     ],
+    "medfuzz": [
+        MedFuzz(),
+        MedFuzz(attempts=1, exemplars=0, gates=[]),
+        MedFuzz(attempts=2, template="misinformation", gate_mode="mark"),
+        MedFuzz(attempts=3, goal="C", attack_all=True),
+    ],
 }
-NEED_MODELS = {"transformers"}
-"""Back ends checked in tests/models, with the real ones."""
+SENTENCE_ATTACKS = (
+    "swap_noise",
+    "keyboard_noise",
+    "synonym",
+    "case_noise",
+    "hyphen_noise",
+    "ocr_noise",
+    "abbreviation",
+    "non_entity_noise",
+)
+NEED_MODELS = {"transformers", "llama_cpp", "vllm", "spacy", "sentence_transformers"}
+"""Back ends checked elsewhere: real models in tests/models, tiny ones in tests/unit/backends."""
+SENTENCES: list[Any] = [
+    *units_of(
+        TaggedText(
+            id="s",
+            tokens=("patients", "took", "aspirin", "or", "vitamin", "C", "daily"),
+            labels=("O", "O", "B-Drug", "O", "B-Drug", "I-Drug", "O"),
+        )
+    ),
+    SentencePair(id="p", text_a="patients took aspirin", text_b="they were better", score=2.0),
+]
+TABLE = {"aspirin": (("acetylsalicylic", "acid"),), "vitamin c": (("ascorbate",),)}
 
 
 def test_every_registered_attack_is_checked_with_every_sampler() -> None:
-    assert ATTACKS.keys() == registry.ATTACKS.keys()
+    assert ATTACKS.keys() | set(SENTENCE_ATTACKS) == registry.ATTACKS.keys()
     assert {attack.sampler for attack in ATTACKS["entity_substitution"]} == SAMPLERS.keys()
 
 
@@ -76,7 +109,33 @@ def test_every_registered_attack_is_checked_with_every_sampler() -> None:
     "attack", [attack for arms in ATTACKS.values() for attack in arms], ids=repr
 )
 def test_an_attack_keeps_its_contract(attack: Any) -> None:
-    check_attack(attack, ITEMS, tiny_resources())
+    resources, more = tiny_resources(), {}
+    if isinstance(attack, MedFuzz):
+        resources = replace(resources, roles={"attacker": Decoding(), "judge": Decoding()})
+        more = {"may_edit": ("context",), "reply": _attacker}
+    check_attack(attack, ITEMS, resources, **more)
+
+
+def _attacker(call: Generate) -> Generated:
+    turns = [{"role": turn.role, "content": turn.content} for turn in call.prompt]
+    if turns[0]["role"] == "system":
+        speak = scripted_attacker(ITEMS, ["He works as a clerk.", "He is a teacher.", "!Gone."])
+    else:
+        speak = scripted_judge(ITEMS, doubts="teacher")
+    return Generated(text=speak([turns])[0])
+
+
+@pytest.mark.parametrize("search", ["none", "greedy", "random"])
+@pytest.mark.parametrize("name", SENTENCE_ATTACKS)
+def test_an_attack_on_sentences_keeps_its_contract(name: str, search: str) -> None:
+    keys = {} if name in ("synonym", "abbreviation") else {"scope": "all"}
+    budget = 1 if search == "none" else 5
+    attack = registry.load("attacks", name)(search=search, budget=budget, **keys)
+    resources = NoiseResources(
+        replacements={getattr(attack, "table", ""): TABLE},
+        mentions={"patients took aspirin": ((14, 21, "Drug"),), "they were better": ()},
+    )
+    check_attack(attack, SENTENCES, resources)
 
 
 def test_an_attack_keeps_its_contract_on_a_vocabulary_of_one_name() -> None:
@@ -134,6 +193,14 @@ def test_the_scripted_back_end_keeps_its_contract() -> None:
     check_backend(ScriptedBackend(batch_size=4), CALLS)
 
 
+def test_replies_of_a_file_keep_the_contract(tmp_path: Path) -> None:
+    (tmp_path / "r.jsonl").write_text(
+        '{"pattern": "vitamin|Question", "reply": "B"}\n{"pattern": "", "reply": "A"}\n'
+    )
+    options = BackendOptions(model="r.jsonl", base=tmp_path, batch_size=4)
+    check_backend(registry.load("backends", "scripted")(options), CALLS)
+
+
 def test_a_server_keeps_its_contract() -> None:
     pytest.importorskip("openai", reason="needs the extra medstress[openai]")
     told = {"p": "B", "r": "C", "s": "B"}
@@ -153,7 +220,7 @@ def test_a_server_keeps_its_contract() -> None:
 
 
 def test_every_registered_back_end_is_checked() -> None:
-    assert {"mock", "openai", "python"} | NEED_MODELS == registry.BACKENDS.keys()
+    assert {"mock", "openai", "python", "scripted"} | NEED_MODELS == registry.BACKENDS.keys()
 
 
 TASKS = [

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -13,8 +15,10 @@ from typing import Any
 import pytest
 
 from medstress.backends.options import BackendOptions
+from medstress.backends.server_schemas import follows
 from medstress.calls import Decoding, Generate, Generated, Message, Score, Scored
 from medstress.errors import UsageError
+from medstress.hashing import canonical_json
 from medstress.testing import check_backend
 
 pytestmark = [
@@ -106,6 +110,19 @@ def test_the_contract_holds(backend: Any, model: str) -> None:
 def test_texts_cannot_be_scored_and_the_run_stops_with_a_sentence(backend: Any) -> None:
     with pytest.raises(UsageError, match="does not return log probabilities of the prompt"):
         backend.answer([Score("The capital of France is", (" Paris", " Rome"))])
+
+
+def test_a_text_follows_the_schema_that_is_asked_for(backend: Any) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"answer": {"type": "string", "enum": ["A", "B"]}},
+        "required": ["answer"],
+        "additionalProperties": False,
+    }
+    asked = Generate((Message("user", PROMPT),), Decoding(max_new_tokens=24))
+    (reply,) = backend.answer([replace(asked, schema=canonical_json(schema))])
+    assert isinstance(reply, Generated)
+    assert follows(schema, json.loads(reply.text))
 
 
 def test_a_prompt_longer_than_the_context_fails_alone(backend: Any) -> None:

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -224,16 +224,23 @@ def snapshot(folder: Path, scratch: Path) -> Snapshot:
             return Snapshot((), (), frozenset())
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
-        def column(query: str) -> list[bytes]:
+        def column(query: str) -> list[Any]:
             return [row[0] for row in db.execute(query)]
 
         return Snapshot(
-            tuple(column("SELECT key FROM dispatched ORDER BY key")),
+            tuple(sorted(in_flight(column("SELECT calls FROM dispatched")))),
             tuple(column("SELECT key FROM interrupted ORDER BY rowid")),
             frozenset(column("SELECT key FROM answers")),
         )
     finally:
         db.close()
+
+
+def in_flight(batches: Iterable[str]) -> Iterator[bytes]:
+    """Keys of the calls that a journal holds."""
+    for calls in batches:
+        for key, _ in json.loads(calls):
+            yield bytes.fromhex(key)
 
 
 def wait_until(true: Any, process: subprocess.Popen[str], seconds: float = 60.0) -> None:

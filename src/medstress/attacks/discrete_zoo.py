@@ -154,6 +154,11 @@ class DiscreteZoo:
         """The parameters, as JSON values."""
         return {"name": NAME, **asdict(self)}
 
+    @property
+    def puts_one_name(self) -> bool:
+        """Every candidate has one name of the vocabulary in it, which bounds its length."""
+        return True
+
     def label_parameters(self) -> dict[str, Any]:
         """What may name the attack in a label: `spec` without what follows from other keys."""
         follows = {key: value for key, value in followed(self).items() if key != "budget"}
@@ -238,7 +243,8 @@ class DiscreteZoo:
         for i, query in enumerate(queries):
             answer = yield from purse.ask(query, queries[i + 1 :])
             if answer.reached_goal:
-                return query.candidate
+                reached: Candidate = query.candidate
+                return reached
             scores.append(self._score(answer, place.item))
         if self.update == "none" or not purse.left:
             return None

@@ -197,6 +197,11 @@ class EntitySubstitution:
         found = {"name": NAME, **asdict(self)}
         return {**found, "budget": None} if self.sampler == "exhaustive" else found
 
+    @property
+    def puts_one_name(self) -> bool:
+        """Every candidate has one name of the vocabulary in it, which bounds its length."""
+        return True
+
     def label_parameters(self) -> dict[str, Any]:
         """What may name the attack in a label: `spec` without what follows from other keys."""
         follows = {k: v for k, v in self._defaults().items() if k not in ("budget", "variants")}
@@ -295,6 +300,7 @@ def ask_in_turn(queries: Iterator[Predict], announced: int) -> Steps[Candidate |
         query = waiting.popleft()
         (answer,) = yield from ask([query], then=waiting)
         if answer.reached_goal:
-            return query.candidate
+            reached: Candidate = query.candidate
+            return reached
         waiting.extend(islice(queries, 1))
     return None

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from medstress.items import Candidate, Question
+from medstress.items import Question
 from medstress.outcomes import Goal, parse_goal
+from medstress.prompts import Exemplar, PromptSet
 from medstress.queries import Steps
-from medstress.resources import Resources
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -29,7 +30,11 @@ class Validity:
 
 
 class Attack(Protocol):
-    """An attack on one item; no I/O, no clock, no global state."""
+    """An attack on one item; no I/O, no clock, no global state.
+
+    What items and resources are follows from what it attacks: `Question` and `Resources` as a
+    rule, and for attacks on sentences (`attacks_on`) those of `medstress.attacks.sentence_attack`.
+    """
 
     @property
     def stream(self) -> str:
@@ -51,10 +56,10 @@ class Attack(Protocol):
     def spec(self) -> dict[str, Any]:
         """The parameters, as JSON values; part of the fingerprint."""
 
-    def obstacle(self, item: Question, resources: Resources) -> str | None:
+    def obstacle(self, item: Any, resources: Any) -> str | None:
         """Why this item cannot be attacked, or None; asked before any query."""
 
-    def run(self, item: Question, rng: Generator, resources: Resources) -> Steps[Candidate | None]:
+    def run(self, item: Any, rng: Generator, resources: Any) -> Steps[Any]:
         """Attack one item.
 
         Yields:
@@ -69,7 +74,7 @@ class Attack(Protocol):
 class RuleChecked(Protocol):
     """An attack with rules of its own about whether the key still holds; others have none."""
 
-    def validity(self, candidate: Candidate, resources: Resources) -> Validity:
+    def validity(self, candidate: Any, resources: Any) -> Validity:
         """What the rules say of a success."""
 
 
@@ -77,7 +82,7 @@ class RuleChecked(Protocol):
 class CountsExclusions(Protocol):
     """An attack that knows which names it never draws, and why."""
 
-    def n_excluded(self, candidate: Candidate, resources: Resources) -> Mapping[str, int]:
+    def n_excluded(self, candidate: Any, resources: Any) -> Mapping[str, int]:
         """How many names were left out by reason.
 
         Args:
@@ -91,8 +96,46 @@ class CountsExclusions(Protocol):
 class Bounded(Protocol):
     """An attack that knows a closer bound than its budget for an item."""
 
-    def most_queries(self, item: Question, resources: Resources) -> int:
+    def most_queries(self, item: Any, resources: Any) -> int:
         """The most queries it can ask about an attackable item, whatever is answered."""
+
+
+@runtime_checkable
+class ReadsFiles(Protocol):
+    """An attack some of whose parameters may name files."""
+
+    def with_files(self, base: Path) -> Attack:
+        """The attack with its files read, relative to a folder."""
+
+
+@runtime_checkable
+class AsksInTurns(Protocol):
+    """An attack that asks the victim in a conversation, about the clean item too."""
+
+    @property
+    def budget(self) -> int:
+        """As every attack has it."""
+
+    @property
+    def prompts(self) -> PromptSet:
+        """What is said."""
+
+    @property
+    def reasoning_tokens(self) -> int:
+        """Most tokens of the victim's reasoning."""
+
+    def draw_exemplars(self, item: Question, rng: Generator) -> tuple[Exemplar, ...]:
+        """Draw the worked questions of one run."""
+
+
+def needs_entities(attack: Attack) -> bool:
+    """Whether an attack draws names of an entity group; those that do not say so do."""
+    return bool(getattr(attack, "needs_entities", True))
+
+
+def n_repeats(attack: Attack) -> int:
+    """How often an attack runs on each item and seed."""
+    return int(getattr(attack, "repeats", 1))
 
 
 class SearchOn(StrEnum):
@@ -106,9 +149,30 @@ class SearchOn(StrEnum):
     """None ends it: every query is asked."""
 
 
+QUESTIONS, TAGGED, PAIRS = "questions", "tagged texts", "sentence pairs"
+"""The kinds of items there are."""
+
+
+def attacks_on(attack: Attack) -> frozenset[str]:
+    """The kinds of items an attack is for; questions where it does not say."""
+    return frozenset(getattr(attack, "attacks_on", (QUESTIONS,)))
+
+
+def is_static(attack: Attack) -> bool:
+    """Whether it asks one perturbed copy of every item, right at baseline or not: what comes of
+    the whole data set needs all answers. False where it does not say."""
+    return bool(getattr(attack, "is_static", False))
+
+
 def search_on(attack: Attack) -> SearchOn:
     """After which success the attack's search goes on; `NEVER` where it does not say."""
     return SearchOn(getattr(attack, "search_on", SearchOn.NEVER))
+
+
+def goal_for(attack: Attack, item: Any) -> Goal:
+    """The goal of an attack on an item; that of the attack where it is the same for all."""
+    of_item = getattr(attack, "goal_for", None)
+    return goal_of(attack) if of_item is None else of_item(item)
 
 
 def goal_of(attack: Attack) -> Goal:

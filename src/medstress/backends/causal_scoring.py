@@ -72,6 +72,7 @@ class CausalScorer:
         self, loaded: LoadedModel, *, sharing: bool = True, kv_bytes: int | None = None
     ) -> None:
         self._model = loaded.model
+        self._device = loaded.device
         self._plan = _PLANS["cuda" if loaded.device.type == "cuda" else "cpu"]
         config = loaded.model.config.get_text_config()
         # Linear layers cost about 12 h^2 multiplications a token and layer, attention 2 h n:
@@ -174,7 +175,7 @@ class CausalScorer:
         """Pad rows on the right and mask them; counts what is forwarded."""
         import torch
 
-        device = self._model.device
+        device = self._device
         length = max(len(row.tokens) for row in rows)
         self._n_forwarded += length * len(rows)
 

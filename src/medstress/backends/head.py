@@ -67,6 +67,8 @@ class HeadBackend:
         self.workers = 1
         self.ahead = 8
         self._model = loaded.model
+        self._device = loaded.device
+        self.parameters = loaded.parameters
         self._tokenizer = loaded.tokenizer
         # Some models count positions from 2 on (RoBERTa), which only the tokenizer allows for.
         limits = (loaded.max_positions, loaded.tokenizer.model_max_length)
@@ -152,7 +154,7 @@ class HeadBackend:
         inputs = {
             name: torch.tensor(
                 [self._filled(name, pair.rows[place], longest) for pair in pairs],
-                device=self._model.device,
+                device=self._device,
             )
             for place, name in enumerate(pairs[0].names)
         }

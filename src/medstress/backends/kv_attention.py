@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,14 @@ class Cell:
     mask: Any
     """Additive, `(n_parts * n_kv_heads, 1, n_new, n_past + n_new)`."""
 
+    def to(self, device: Any) -> Cell:
+        """Return the cell with its tensors on a device."""
+        moved = {name: getattr(self, name).to(device) for name in _TENSORS}
+        return replace(self, **moved)
+
+
+_TENSORS = ("rows", "filled", "nodes", "mask")
+
 
 @dataclass(slots=True)
 class Packing:
@@ -65,23 +73,39 @@ class Packing:
     a block, up to half of all, are left out."""
     made: list[tuple[Any, Any]] = field(default_factory=list)
     """New keys and values of each layer so far, `(n_kv_heads, n_nodes, head_size)`."""
+    moved: dict[Any, Sequence[Cell]] = field(default_factory=dict)
+    """The cells by device: layers of one model may be on several."""
+
+    def on(self, device: Any) -> Sequence[Cell]:
+        """Return the cells on the device of a layer."""
+        if device not in self.moved:
+            self.moved[device] = [cell.to(device) for cell in self.cells]
+        return self.moved[device]
 
 
 _current: ContextVar[Packing] = ContextVar("packing")
 
 
-def pack(parts: Sequence[Part], *, waste: float, nodes_per_block: int, model: Any) -> Packing:
+def pack(
+    parts: Sequence[Part], *, waste: float, nodes_per_block: int, model: Any, device: Any
+) -> Packing:
     """Plan the attention of one row.
 
     Args:
         parts: in the order of the row.
         waste: how much padding a cell may have, per product of a node and a key.
         nodes_per_block: fewer make more but smaller products, less of them masked.
-        model: whose heads, number format and device count.
+        model: whose heads and number format count.
+        device: where the first layer is.
     """
     starts = np.cumsum([0, *(len(part.row.tokens) for part in parts)])
     cells = [
-        _cell([parts[place] for place in chosen], [int(starts[place]) for place in chosen], model)
+        _cell(
+            [parts[place] for place in chosen],
+            [int(starts[place]) for place in chosen],
+            model,
+            device,
+        )
         for chosen in stacks(parts, waste)
     ]
     return Packing(cells, nodes_per_block)
@@ -110,7 +134,7 @@ def stacks(parts: Sequence[Part], waste: float) -> list[list[int]]:
     return groups
 
 
-def _cell(parts: Sequence[Part], starts: Sequence[int], model: Any) -> Cell:
+def _cell(parts: Sequence[Part], starts: Sequence[int], model: Any, device: Any) -> Cell:
     import torch
 
     n_new = max(len(part.row.tokens) for part in parts)
@@ -126,15 +150,15 @@ def _cell(parts: Sequence[Part], starts: Sequence[int], model: Any) -> Cell:
         seen[number, :size, n_past : n_past + size] = visible([part.row])[0]
     config = model.config.get_text_config()
     n_kv_heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-    mask = torch.zeros(seen.shape, dtype=model.dtype, device=model.device)
+    mask = torch.zeros(seen.shape, dtype=model.dtype, device=device)
     # A finite value: padding sees nothing, and a softmax over nothing would be NaN.
-    mask.masked_fill_(torch.from_numpy(~seen).to(model.device), torch.finfo(model.dtype).min)
+    mask.masked_fill_(torch.from_numpy(~seen).to(device), torch.finfo(model.dtype).min)
     return Cell(
         parts=parts,
         n_past=n_past,
-        rows=torch.from_numpy(rows).to(model.device),
-        filled=torch.from_numpy(filled).to(model.device),
-        nodes=torch.from_numpy(rows[filled]).to(model.device),
+        rows=torch.from_numpy(rows),
+        filled=torch.from_numpy(filled),
+        nodes=torch.from_numpy(rows[filled]),
         mask=mask.repeat_interleave(n_kv_heads, dim=0)[:, None],
     )
 
@@ -192,7 +216,7 @@ def _attend(
         raise TypeError("this architecture's attention has keys of its own")
     out = query.new_empty(1, n_nodes, n_heads, value.shape[3])
     queries = query[0].unflatten(0, (n_kv_heads, n_heads // n_kv_heads))
-    for cell in packing.cells:
+    for cell in packing.on(query.device):
         n_parts, n_new = cell.rows.shape
         asked = queries[:, :, cell.rows].permute(2, 0, 1, 3, 4).flatten(0, 1)
         keys = _stacked(cell, [one.kept and one.kept.layers[layer][0] for one in cell.parts], key)

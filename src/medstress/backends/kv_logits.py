@@ -19,11 +19,13 @@ def logits_at(model: Any, inputs: dict[str, Any], needed: Sequence[tuple[int, in
     """
     import torch
 
-    rows, nodes = torch.tensor(needed, device=model.device).T
+    at = torch.tensor(needed).T
     thinned: list[bool] = []
 
     def thin(_module: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
         thinned.append(True)
+        # Parts of a model may be on several devices: the states are where the last one is.
+        rows, nodes = at.to(args[0].device)
         return (args[0][rows, nodes][None], *args[1:])
 
     head = model.get_output_embeddings()
@@ -33,7 +35,10 @@ def logits_at(model: Any, inputs: dict[str, Any], needed: Sequence[tuple[int, in
     finally:
         if handle is not None:
             handle.remove()
-    return logits[0] if thinned else logits[rows, nodes]
+    if thinned:
+        return logits[0]
+    rows, nodes = at.to(logits.device)
+    return logits[rows, nodes]
 
 
 def pick_log_probs(

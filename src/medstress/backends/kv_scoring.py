@@ -73,6 +73,7 @@ class KvScorer:
 
     def __init__(self, loaded: LoadedModel, *, kv_bytes: int | None = None) -> None:
         self._model = loaded.model
+        self._device = loaded.device
         self._plan = _PLANS["cuda" if loaded.device.type == "cuda" else "cpu"]
         # Linear layers cost about 12 h^2 multiplications a token and layer, attention 2 h n.
         self._full_attention = 6.0 * loaded.model.config.get_text_config().hidden_size
@@ -176,7 +177,7 @@ class KvScorer:
             kept, past = self._past(group, afresh)
             row = build_row([_without(target, past) for target in group])
             parts.append(Part(row=row, kept=kept, past=past))
-        device = self._model.device
+        device = self._device
         tokens = [token for part in parts for token in part.row.tokens]
         depths = [part.past + depth for part in parts for depth in part.row.depths]
         wanted = _wanted(groups, parts)
@@ -185,6 +186,7 @@ class KvScorer:
             waste=self._plan.waste,
             nodes_per_block=self._plan.nodes_per_block,
             model=self._model,
+            device=device,
         )
         inputs = {
             "input_ids": torch.tensor([tokens], device=device),
@@ -267,10 +269,10 @@ def _layers(part: Part, nodes: list[int], packing: Packing) -> list[tuple[Any, A
     import torch
 
     pasts = part.kept.layers if part.kept is not None else [(None, None)] * len(packing.made)
-    at = torch.tensor(nodes, device=packing.made[0][0].device)
+    at = torch.tensor(nodes)
 
     def joined(past: Any, new: Any) -> Any:
-        new = new[:, at]
+        new = new[:, at.to(new.device)]
         return new if past is None else torch.cat([past[:, : part.past], new], dim=1)
 
     return [

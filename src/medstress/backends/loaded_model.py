@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Any
 
+from medstress.backends.adapters import Adapter, find_adapter, with_adapter
 from medstress.backends.freed_memory import keep_freed_memory
 from medstress.backends.model_files import ModelFiles, find_model, no_progress_bars
 from medstress.backends.options import BackendOptions
+from medstress.backends.out_of_memory import is_out_of_memory
+from medstress.backends.placement import Placement, check_covered, input_device, placement_of
 from medstress.calls import ModelIdentity
 from medstress.errors import UsageError, did_you_mean, missing_extra
 from medstress.hashing import content_hash
 
 DTYPES = ("float32", "bfloat16", "float16")
+_HEADS = {"ner": "TokenClassification", "similarity": "SequenceClassification"}
+"""The architecture that each task but multiple choice is done with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,59 +37,79 @@ class LoadedModel:
     max_positions: int | None
     """The longest sequence in tokens; None where positions are relative and have no end."""
 
+    parameters: int
+    """Weights, counted one by one; those of an adapter are not among them."""
+
     @property
     def device(self) -> Any:
-        """The `torch.device` the weights are on."""
-        return self.model.device
+        """The `torch.device` that token ids have to be on."""
+        return input_device(self.model)
 
 
 def load_model(options: BackendOptions) -> LoadedModel:
     """Load the model that options name.
 
     Raises:
-        UsageError: torch or transformers is absent, or the model cannot be found or read.
+        UsageError: a package is absent, or the model cannot be found or read, or does not fit
+            into memory.
     """
     if find_spec("torch") is None or find_spec("transformers") is None:
         raise missing_extra("the transformers back end", "transformers")
     if options.dtype not in DTYPES:
         close = did_you_mean(options.dtype, DTYPES)
         raise UsageError(f"dtype {options.dtype!r}: expected one of {', '.join(DTYPES)}{close}")
-    device = _device(options.device)
-    if device.type == "cpu":
+    placement = placement_of(options)
+    if placement.on_cpu:
         keep_freed_memory()
+    adapter = find_adapter(options)
     files = find_model(options)
-    head = options.answer_by == "head"
-    model, tokenizer = _read(str(options.model), files, options.dtype, head=head)
-    if not head:
+    try:
+        return _loaded(options, files, placement, adapter)
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise UsageError(
+            f"model {options.model!r} does not fit into memory in {options.dtype}; use dtype = "
+            '"bfloat16", load_in_4bit = true, a device_map, or a smaller model'
+        ) from error
+
+
+def _loaded(
+    options: BackendOptions, files: ModelFiles, placement: Placement, adapter: Adapter | None
+) -> LoadedModel:
+    name = str(options.model)
+    head = _HEADS.get(options.task) or ("MultipleChoice" if options.answer_by == "head" else None)
+    model, tokenizer = _read(
+        name, files, options.dtype, head=head, placement=placement, adapter=adapter
+    )
+    check_covered(name, model, placement.device_map)
+    _check_tokenizer(name, tokenizer, model)
+    if head is None:
         model.generation_config = _token_settings(model, tokenizer)
     text_config = model.config.get_text_config()
+    parameters = model.num_parameters()
+    model = placement.settled(model)
+    if adapter is not None:
+        model = with_adapter(model, adapter)
     return LoadedModel(
-        model=model.to(device).eval(),
+        model=model.eval(),
         tokenizer=tokenizer,
-        identity=_identity(str(options.model), files, options.dtype),
+        identity=_identity(name, files, options, adapter),
         encoder_decoder=bool(model.config.is_encoder_decoder),
         max_positions=getattr(text_config, "max_position_embeddings", None),
+        parameters=parameters,
     )
 
 
-def _device(name: str) -> Any:
-    """Resolve `auto`, and check that the device is there."""
-    import torch
-
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    kind, _, index = name.partition(":")
-    if kind not in {"cpu", "cuda"} or (index and not index.isdecimal()):
-        raise UsageError(f"device {name!r}: expected auto, cpu, cuda or cuda:<number>")
-    if kind == "cuda" and int(index or 0) >= torch.cuda.device_count():
-        raise UsageError(
-            f"device {name!r}: this machine shows {torch.cuda.device_count()} CUDA devices to "
-            "torch; use device = 'auto' or 'cpu'"
-        )
-    return torch.device(name)
-
-
-def _read(name: str, files: ModelFiles, dtype: str, *, head: bool) -> tuple[Any, Any]:
+def _read(
+    name: str,
+    files: ModelFiles,
+    dtype: str,
+    *,
+    head: str | None,
+    placement: Placement,
+    adapter: Adapter | None,
+) -> tuple[Any, Any]:
     """Read configuration, tokenizer and weights; every way this fails is one sentence."""
     import torch
     from transformers import AutoConfig, AutoTokenizer
@@ -94,26 +120,49 @@ def _read(name: str, files: ModelFiles, dtype: str, *, head: bool) -> tuple[Any,
             config = AutoConfig.from_pretrained(files.location, **how)
             kind = _kind_of_model(name, config, head=head)
             tokenizer = AutoTokenizer.from_pretrained(files.location, **how)
+            number_format = getattr(torch, dtype)
             model, found = kind.from_pretrained(
                 files.location,
                 config=config,
-                dtype=getattr(torch, dtype),
+                dtype=number_format,
                 output_loading_info=True,
+                **placement.load_options(number_format),
                 **how,
             )
     except (OSError, ValueError, KeyError, ImportError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise UsageError(f"transformers cannot load the model {name!r}: {reason}") from error
-    if head and found["missing_keys"]:
+    missing = [
+        key for key in sorted(found["missing_keys"]) if adapter is None or not adapter.brings(key)
+    ]
+    if head and missing:
         # transformers fills them with random numbers, and the answers would be noise.
         raise UsageError(
-            f"model {name!r} lacks weights of its head ({', '.join(sorted(found['missing_keys']))})"
+            f"model {name!r} lacks weights of its head ({', '.join(missing)})"
             "; save the whole model with save_pretrained"
         )
     return model, tokenizer
 
 
-def _kind_of_model(name: str, config: Any, *, head: bool) -> Any:
+def _check_tokenizer(name: str, tokenizer: Any, model: Any) -> None:
+    """Refuse a tokenizer of another model, as far as its numbers show.
+
+    Raises:
+        UsageError: it makes tokens that the model has no embedding for.
+    """
+    embedding = model.get_input_embeddings()
+    special = set(tokenizer.all_special_ids)
+    # Special tokens beyond the end (a padding token, often) are never fed to the model.
+    largest = max((n for n in tokenizer.get_vocab().values() if n not in special), default=-1)
+    if largest >= embedding.num_embeddings:
+        raise UsageError(
+            f"the tokenizer of model {name!r} is another model's: it makes tokens up to number "
+            f"{largest}, and the model has {embedding.num_embeddings} embeddings; put the "
+            "tokenizer files that came with the weights beside them"
+        )
+
+
+def _kind_of_model(name: str, config: Any, *, head: str | None) -> Any:
     """Return the class that reads a model; refuses one that cannot answer as asked."""
     from transformers import (
         AutoModelForCausalLM,
@@ -122,7 +171,9 @@ def _kind_of_model(name: str, config: Any, *, head: bool) -> Any:
     )
 
     named = list(config.architectures or ())
-    if head != any(one.endswith("ForMultipleChoice") for one in named):
+    if head is not None and head in _HEADS.values():
+        return _classifier(name, named, head)
+    if bool(head) != any(one.endswith("ForMultipleChoice") for one in named):
         raise UsageError(
             f"model {name!r} has no multiple-choice head: its config.json names the architecture "
             f'{" and ".join(named) or "not at all"}, and answer_by = "head" needs one such as '
@@ -134,6 +185,25 @@ def _kind_of_model(name: str, config: Any, *, head: bool) -> Any:
     if head:
         return AutoModelForMultipleChoice
     return AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
+
+
+def _classifier(name: str, named: list[str], head: str) -> Any:
+    """Return the class that reads a model with the head that a task needs."""
+    import transformers
+
+    if not any(one.endswith(f"For{head}") for one in named):
+        what = "labels for tokens" if head == "TokenClassification" else "one score for two texts"
+        raise UsageError(
+            f"model {name!r} does not give {what}: its config.json names the architecture "
+            f"{' and '.join(named) or 'not at all'}, expected one such as BertFor{head}; fine-tune "
+            "it for the task"
+            + (
+                ""
+                if head == "TokenClassification"
+                else ", or compare sentence vectors with backend = 'sentence_transformers'"
+            )
+        )
+    return getattr(transformers, f"AutoModelFor{head}")
 
 
 def _token_settings(model: Any, tokenizer: Any) -> Any:
@@ -162,11 +232,19 @@ def _token_settings(model: Any, tokenizer: Any) -> Any:
     )
 
 
-def _identity(name: str, files: ModelFiles, dtype: str) -> ModelIdentity:
+def _identity(
+    name: str, files: ModelFiles, options: BackendOptions, adapter: Adapter | None
+) -> ModelIdentity:
     """Hash what the answers depend on: not the path, the device or the batch size."""
     import torch
     import transformers
 
     torch_version = ".".join(torch.__version__.split(".")[:2])
-    parts = [files.content, dtype, transformers.__version__, torch_version]
+    parts = [files.content, options.dtype, transformers.__version__, torch_version]
+    # Added only where they are used: what was stored without them stays valid.
+    if options.load_in_4bit:
+        parts.append("4 bit nf4, bitsandbytes " + version("bitsandbytes"))
+    if adapter is not None:
+        parts.append(f"adapter {adapter.content}, peft {version('peft')}")
+        name = f"{name} + {adapter.name}"
     return ModelIdentity(name=name, hash=content_hash(parts))

@@ -10,6 +10,8 @@ from medstress.calls import (
     Call,
     Choose,
     Chosen,
+    Compare,
+    Compared,
     Generate,
     Generated,
     ModelIdentity,
@@ -17,6 +19,8 @@ from medstress.calls import (
     Reply,
     Score,
     Scored,
+    Tag,
+    Tagged,
 )
 from medstress.hashing import content_hash, digest
 
@@ -26,7 +30,7 @@ class MockBackend:
 
     def __init__(self, batch_size: int = 256) -> None:
         self.identity = ModelIdentity(name="mock", hash=content_hash(["mock", 1]))
-        self.kinds = frozenset({"generate", "score", "rank", "choose"})
+        self.kinds = frozenset({"generate", "score", "rank", "choose", "tag", "compare"})
         self.batch_size = batch_size
         self.workers = 1
         self.ahead = 0
@@ -54,6 +58,11 @@ def _answer(call: Call) -> Reply:
             return Scored(log_probs=logs, n_tokens=(1,) * len(logs))
         case Generate():
             return Generated(text="ABCD"[_draw(call, 0) % 4])
+        case Tag(tokens=tokens):
+            marks = (_draw(call, i) % 4 for i in range(len(tokens)))
+            return Tagged(labels=tuple("O" if mark else "B-Entity" for mark in marks))
+        case Compare():
+            return Compared(score=_draw(call, 0) % 1000 / 1000)
 
 
 def _draw(call: Call, i: int) -> int:

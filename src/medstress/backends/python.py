@@ -7,11 +7,24 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from medstress.backends.awaiting import Awaiter
 from medstress.backends.options import BackendOptions
-from medstress.calls import Call, Choose, Chosen, Failure, ModelIdentity, Reply
+from medstress.backends.sentence_functions import NOUNS, given, read_labels, read_score
+from medstress.calls import (
+    Call,
+    Choose,
+    Chosen,
+    Compare,
+    Failure,
+    Generate,
+    Generated,
+    ModelIdentity,
+    Prompt,
+    Reply,
+    Tag,
+)
 from medstress.errors import PermanentBackendError, UsageError
 from medstress.functions import load_module, source_hashes, told
 from medstress.hashing import content_hash
@@ -20,16 +33,24 @@ DEFAULT_BATCH_SIZE = 32
 WHAT = "python victim"
 """What a target is, in messages."""
 
-PythonVictim = Callable[[list[str]], Any]
-"""Receives prompts with the options listed; returns one answer a prompt, in order: a text, or
-exactly ``{"answer": "A"}`` or ``{"scores": {"A": 0.7, ...}}``. It may be a coroutine function, and
-answers may be awaitables, which are awaited together."""
+PythonVictim = Callable[[list[Any]], Any]
+"""Receives prompts with the options listed, or, where it is asked in turns, conversations as lists
+of ``{"role", "content"}``. Returns one answer each, in order: a text, or for a prompt exactly
+``{"answer": "A"}`` or ``{"scores": {"A": 0.7, ...}}``. It may be a coroutine function, and answers
+may be awaitables, which are awaited together. For entities and sentence pairs see
+`sentence_functions`."""
+C = TypeVar("C", bound=Call)
 METHOD = "answer"
 """The method of a class that is asked; else the class is called."""
 
 
+KINDS = {"multiple_choice": "choose", "ner": "tag", "similarity": "compare"}
+"""The kind of call that a function answers, by task."""
+
+
 class PythonBackend:
-    """Answers `Choose` calls with a function."""
+    """Answers with a function: `choose` calls, and `generate` calls about conversations; `tag` or
+    `compare` calls where that is the task."""
 
     def __init__(
         self,
@@ -37,19 +58,21 @@ class PythonBackend:
         identity: ModelIdentity,
         batch_size: int | None = None,
         owner: Any = None,
+        task: str = "multiple_choice",
     ) -> None:
         self._function = function
         self._owner = owner
         self._awaiter = Awaiter()
         self.identity = identity
-        self.kinds = frozenset({"choose"})
+        kind = KINDS[task]
+        self.kinds = frozenset({kind, "generate"} if kind == "choose" else {kind})
         self.batch_size = batch_size or DEFAULT_BATCH_SIZE
         self.workers = 1
         # An answer that is never used would still cost the user's model a query.
         self.ahead = 0
 
     def answer(self, calls: Sequence[Call]) -> list[Reply]:
-        """Answer every call with one call of the function.
+        """Answer every call; the function is called once for prompts and once for conversations.
 
         Returns:
             One reply a call; where the function returned awaitables, one that raises fails alone.
@@ -58,32 +81,54 @@ class PythonBackend:
             PermanentBackendError: the function raised.
             UsageError: it returned too few answers, or nonsense.
         """
-        prompts = [call.prompt for call in calls if isinstance(call, Choose)]
-        n = len(prompts)
+        asked = [call for call in calls if isinstance(call, Choose | Tag | Compare)]
+        said = [call for call in calls if isinstance(call, Generate)]
+        replies = iter(self._ask(asked) if asked else ())
+        texts = iter(self._speak(said) if said else ())
+        return [next(texts if isinstance(call, Generate) else replies) for call in calls]
+
+    def _ask(self, calls: Sequence[Choose | Tag | Compare]) -> list[Reply]:
+        answers = self._called([given(call) for call in calls])
+        return self._read_all(answers, calls, self._read, NOUNS[calls[0].kind])
+
+    def _speak(self, calls: Sequence[Generate]) -> list[Reply]:
+        answers = self._called([_conversation(call.prompt) for call in calls])
+        return self._read_all(answers, calls, self._read_text, "conversation")
+
+    def _called(self, given: list[Any]) -> Any:
         try:
-            answers = self._awaiter.settle(self._function(prompts))
+            return self._awaiter.settle(self._function(given))
         except KeyboardInterrupt:
             raise
         except BaseException as error:
             raise PermanentBackendError(
                 f"python victim {self.identity.name!r} raised {told(error)}"
             ) from error
+
+    def _read_all(
+        self, answers: Any, calls: Sequence[C], read: Callable[[Any, C], Reply], noun: str
+    ) -> list[Reply]:
         try:
-            return self._read_all(answers, [c.letters for c in calls if isinstance(c, Choose)], n)
+            return self._checked(answers, calls, read, noun)
         except UsageError:
             raise
         except Exception as error:  # noqa: BLE001 - objects of the user's may do anything
             self._refuse(f"returned something that cannot be read ({told(error)})")
 
-    def _read_all(self, answers: Any, letters: Sequence[str], n: int) -> list[Reply]:
+    def _checked(
+        self, answers: Any, calls: Sequence[C], read: Callable[[Any, C], Reply], noun: str
+    ) -> list[Reply]:
+        if hasattr(answers, "tolist"):
+            answers = answers.tolist()  # an array or a tensor
+        n = len(calls)
         if isinstance(answers, str | bytes | Mapping) or not isinstance(answers, Sequence):
-            self._refuse(f"returned {type(answers).__name__}; expected a list, one answer a prompt")
+            self._refuse(f"returned {type(answers).__name__}; expected a list, one answer a {noun}")
         if len(answers) != n:
             self._refuse(
-                f"returned {len(answers)} answers for {n} prompts; expected one answer a prompt, "
+                f"returned {len(answers)} answers for {n} {noun}s; expected one answer a {noun}, "
                 "in the same order"
             )
-        return [self._read(answer, known) for answer, known in zip(answers, letters, strict=True)]
+        return [read(answer, call) for answer, call in zip(answers, calls, strict=True)]
 
     def close(self) -> None:
         """Close the instance made of a class, where it can be, and what coroutines ran on."""
@@ -94,10 +139,15 @@ class PythonBackend:
                 self._awaiter.settle(closing())
         self._awaiter.close()
 
-    def _read(self, answer: Any, letters: str) -> Reply:
+    def _read(self, answer: Any, call: Choose | Tag | Compare) -> Reply:
         if isinstance(answer, BaseException):
             raised = f"python victim {self.identity.name!r} raised {told(answer)}"
             return Failure(error=raised)
+        if isinstance(call, Tag):
+            return read_labels(answer, call, self._refuse)
+        if isinstance(call, Compare):
+            return read_score(answer, self._refuse)
+        letters = call.letters
         if isinstance(answer, str):
             try:
                 answer.encode()
@@ -117,6 +167,15 @@ class PythonBackend:
                 "{'scores': {'A': 0.7, ...}}"
             )
         return Chosen(scores=self._scores(answer["scores"], letters))
+
+    def _read_text(self, answer: Any, _: Generate) -> Reply:
+        """What was returned for a conversation: a text."""
+        reply = self._read(answer, Choose("", ""))
+        if isinstance(reply, Chosen):
+            if reply.text is None:
+                self._refuse(f"returned {answer!r} for a conversation; expected a text")
+            return Generated(text=reply.text)
+        return reply
 
     def _scores(self, scores: Any, letters: str) -> tuple[float, ...]:
         if not isinstance(scores, Mapping) or set(scores) != set(letters):
@@ -156,7 +215,13 @@ def open_backend(options: BackendOptions) -> PythonBackend:
     module, path = load_module(target, options.base, WHAT)
     function, owner = _resolve(module, target)
     identity = _identity(function, target, options, path)
-    return PythonBackend(function, identity, options.batch_size, owner)
+    return PythonBackend(function, identity, options.batch_size, owner, options.task)
+
+
+def _conversation(prompt: Prompt) -> list[dict[str, str]]:
+    if isinstance(prompt, str):
+        return [{"role": "user", "content": prompt}]
+    return [{"role": turn.role, "content": turn.content} for turn in prompt]
 
 
 def _resolve(module: Any, target: str) -> tuple[PythonVictim, Any]:
@@ -193,10 +258,13 @@ def _instance(kind: type[Any], target: str) -> Any:
         ) from error
 
 
-def wrap_function(function: PythonVictim, version: str | None = None) -> PythonBackend:
+def wrap_function(
+    function: PythonVictim, version: str | None = None, task: str = "multiple_choice"
+) -> PythonBackend:
     """A function object as a back end, for use from Python."""
     name = getattr(function, "__qualname__", type(function).__name__)
-    return PythonBackend(function, _identity(function, name, BackendOptions(version=version)))
+    identity = _identity(function, name, BackendOptions(version=version))
+    return PythonBackend(function, identity, task=task)
 
 
 def _identity(

@@ -65,6 +65,7 @@ class Seq2SeqScorer:
 
     def __init__(self, loaded: LoadedModel, *, states_bytes: int | None = None) -> None:
         self._model = loaded.model
+        self._device = loaded.device
         settings = loaded.model.generation_config
         start = settings.decoder_start_token_id
         if start is None:
@@ -193,7 +194,7 @@ class Seq2SeqScorer:
         import torch
 
         longest = max(len(sequence) for sequence in sequences)
-        device = self._model.device
+        device = self._device
         tokens = [[*sequence, *([0] * (longest - len(sequence)))] for sequence in sequences]
         mask = [[1] * len(one) + [0] * (longest - len(one)) for one in sequences]
         return torch.tensor(tokens, device=device), torch.tensor(mask, device=device)

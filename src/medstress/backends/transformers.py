@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from medstress.backends.cross_encoder import CrossEncoderBackend
 from medstress.backends.generation import Generator
 from medstress.backends.head import HeadBackend
 from medstress.backends.loaded_model import LoadedModel, load_model
@@ -21,6 +22,7 @@ from medstress.backends.score_calls import (
     out_of_memory,
     too_long,
 )
+from medstress.backends.token_classification import TokenClassificationBackend
 from medstress.calls import Call, Failure, Generate, Generated, Reply, Score
 from medstress.errors import PermanentBackendError
 
@@ -46,6 +48,7 @@ class TransformersBackend:
         kv_bytes: int | None = None,
     ) -> None:
         self.identity = loaded.identity
+        self.parameters = loaded.parameters
         self.kinds = frozenset({"generate", "score"})
         self.batch_size = batch_size
         self.workers = 1
@@ -65,6 +68,11 @@ class TransformersBackend:
     def ahead(self) -> int:
         """Calls worth computing early: few where a shared prefix is kept anyway."""
         return 2 if self._scores.keeps else 8
+
+    @property
+    def in_turns(self) -> bool:
+        """Whether conversations can be asked: the model has a chat template."""
+        return self._tokenizer.has_turns
 
     @property
     def path(self) -> str:
@@ -131,15 +139,22 @@ class TransformersBackend:
         return too_long(longest, self._loaded.max_positions) or prompt
 
 
-def open_backend(options: BackendOptions) -> TransformersBackend | HeadBackend:
+def open_backend(
+    options: BackendOptions,
+) -> TransformersBackend | HeadBackend | TokenClassificationBackend | CrossEncoderBackend:
     """Load the model that options name: a folder, a hub id, a `.gguf` file or an embedded name.
 
-    With `answer_by` = `head` it is one with a multiple-choice head, which answers by that alone.
+    With `answer_by` = `head` it is one with a multiple-choice head, which answers by that alone;
+    for NER a token classifier, and for sentence pairs a cross-encoder, whose output is the score.
 
     Raises:
         UsageError: torch or transformers is absent, or the model cannot be found or read.
     """
     loaded = load_model(options)
+    if options.task == "ner":
+        return TokenClassificationBackend(loaded, batch_size=options.batch_size)
+    if options.task == "similarity":
+        return CrossEncoderBackend(loaded, batch_size=options.batch_size)
     if options.answer_by == "head":
         return HeadBackend(loaded, batch_size=options.batch_size)
     return TransformersBackend(

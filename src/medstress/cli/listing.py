@@ -16,9 +16,24 @@ def listing(kind: str) -> list[tuple[str, str]]:
 
         return sorted(SUMMARIES.items())
     if kind == "prompts":
+        from medstress.prompts import load_prompts, shipped
         from medstress.tasks.templates import load_template, shipped_prompts
 
-        return [(name, load_template(name).summary) for name in shipped_prompts()]
+        own = [(name, load_template(name).summary) for name in shipped_prompts()]
+        sets = [(name, f"medfuzz: {load_prompts(name).summary}") for name in shipped()]
+        return own + sets
+    if kind == "parsers":
+        from medstress.tasks.parsers import SUMMARIES as PARSERS
+
+        return list(PARSERS.items())
+    if kind == "text_scores":
+        from medstress.tasks.multiple_choice import TEXT_SCORES
+
+        return list(TEXT_SCORES.items())
+    if kind == "wrappers":
+        from medstress.tasks.wrapping import SUMMARIES as WRAPPERS
+
+        return list(WRAPPERS.items())
     if kind == "recognisers":
         from medstress.entities.recognisers import SUMMARIES as RECOGNISERS
 

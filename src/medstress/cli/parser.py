@@ -16,6 +16,9 @@ KINDS = (
     "recognisers",
     "vocabularies",
     "prompts",
+    "parsers",
+    "text_scores",
+    "wrappers",
     "recipes",
 )
 NOT_BUILT = (
@@ -23,10 +26,8 @@ NOT_BUILT = (
     "compare",
     "explain",
     "test",
-    "perturb",
     "train",
     "review",
-    "cache",
 )
 """Commands of the interface that this version lacks."""
 
@@ -62,6 +63,8 @@ def build_parser() -> argparse.ArgumentParser:
     _tune(commands)
     _look(commands)
     _annotate(commands)
+    _cache(commands)
+    _perturb(commands)
     _list(commands)
     commands.add_parser(
         "doctor",
@@ -151,6 +154,25 @@ def _annotate(commands: argparse._SubParsersAction[_Parser]) -> None:
     annotate.add_argument("--quiet", action="store_true", help="no progress display")
 
 
+def _perturb(commands: argparse._SubParsersAction[_Parser]) -> None:
+    perturb = commands.add_parser(
+        "perturb",
+        help="write the perturbed data set without asking any victim",
+        description="Write every item as every attack and seed of an experiment perturbs it: noise "
+        "and synonyms in tagged texts, sentence pairs and vignettes, and the names that a "
+        "substitution draws. It is what `medstress run` asks. No victim is needed.",
+    )
+    perturb.add_argument("experiment", metavar="EXPERIMENT.toml")
+    perturb.add_argument(
+        "--to",
+        required=True,
+        metavar="FILE",
+        help="FILE.jsonl; for one attack and seed also FILE.tsv (pairs, or IOB), .iob, .conll",
+    )
+    _experiment_flags(perturb)
+    perturb.add_argument("--quiet", action="store_true", help="no progress display")
+
+
 def _look(commands: argparse._SubParsersAction[_Parser]) -> None:
     summary = commands.add_parser("summary", help="the numbers of a run")
     summary.add_argument("folder", metavar="DIR")
@@ -182,6 +204,31 @@ def _look(commands: argparse._SubParsersAction[_Parser]) -> None:
     )
     export.add_argument(
         "--to", required=True, metavar="FILE", help="FILE.jsonl, FILE.csv or FILE.parquet"
+    )
+
+
+def _cache(commands: argparse._SubParsersAction[_Parser]) -> None:
+    cache = commands.add_parser(
+        "cache",
+        help="the shared answer cache",
+        description="Look after answers that runs share where [experiment] says cache = PATH. "
+        "info: entries by model, size; verify: read every entry and say which are damaged; "
+        "prune: remove entries. Run folders have copies and do not need the cache.",
+    )
+    cache.add_argument("action", metavar="{info,verify,prune}", choices=("info", "verify", "prune"))
+    cache.add_argument(
+        "--path",
+        metavar="DIR",
+        default="default",
+        help='the folder that the experiment names; default: that of cache = "default"',
+    )
+    cache.add_argument(
+        "--older-than", type=float, metavar="DAYS", help="prune: entries stored before so many days"
+    )
+    cache.add_argument("--model", metavar="NAME", help="prune: entries of this model, or its hash")
+    cache.add_argument("--damaged", action="store_true", help="prune: entries that verify finds")
+    cache.add_argument(
+        "--dry-run", action="store_true", help="prune: say what would go, remove nothing"
     )
 
 

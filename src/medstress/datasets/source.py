@@ -1,17 +1,19 @@
-"""What every source of questions is given and returns, and how bad rows are treated."""
+"""What every source of items is given and returns, and how bad rows are treated."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeVar
 
 from medstress.errors import DataError, UsageError, did_you_mean
 from medstress.hashing import content_hash, file_hash
 from medstress.items import Question
+from medstress.sentences import SentencePair, TaggedText
 
 Raw = TypeVar("Raw")
+Item = TypeVar("Item", Question, TaggedText, SentencePair)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,13 +25,28 @@ class DatasetOptions:
     annotations: Path | None = None
     """medqa, medmcqa: the file with the entity spans of the options."""
     split: str | None = None
-    """medqa, medmcqa: which published split the file holds."""
+    """medqa, medmcqa: which published split the file holds; bc5cdr, biosses, hub: which one is
+    read."""
     on_bad_row: Literal["error", "skip"] = "error"
     """Stop at a row that breaks the contract, or leave it out and say so."""
+    hub: str | None = None
+    """bc5cdr, biosses, hub: a data set of the Hugging Face hub, `owner/name`, instead of a path."""
+    on_bad_labels: Literal["error", "repair"] = "error"
+    """Tagged texts: stop at an I- that continues nothing, or make it a B- and say so."""
+    types: tuple[str, ...] | None = None
+    """pubtator, bigbio, bc5cdr: the entity types that become labels; None: all."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """pairs: the file's names for `id`, `text_a`, `text_b`, `score`."""
+    scale: tuple[float, float] | None = None
+    """pairs: lowest and highest score; None: 0 to 4."""
 
     def __post_init__(self) -> None:
-        if self.on_bad_row not in ("error", "skip"):
-            raise UsageError(f"on_bad_row: expected 'error' or 'skip', got {self.on_bad_row!r}")
+        for key, known in (
+            ("on_bad_row", ("error", "skip")),
+            ("on_bad_labels", ("error", "repair")),
+        ):
+            if (value := getattr(self, key)) not in known:
+                raise UsageError(f"{key}: expected {known[0]!r} or {known[1]!r}, got {value!r}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +59,20 @@ class Loaded:
     """One sentence for each row left out."""
     source_hash: str
     """Content hash of the files."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedTexts:
+    """The tagged texts, or the sentence pairs, of one source."""
+
+    items: tuple[TaggedText, ...] | tuple[SentencePair, ...]
+    """In the order of the file; ids are unique."""
+    skipped: tuple[str, ...]
+    """One sentence for each row left out."""
+    source_hash: str
+    """Content hash of the files."""
+    notes: tuple[str, ...] = ()
+    """One sentence for each kind of repair that was made to what the file says."""
 
 
 def required_file(source: str, key: str, path: Path | None) -> Path:
@@ -75,7 +106,7 @@ def refuse_keys(source: str, options: DatasetOptions, *keys: str) -> None:
         UsageError: one of `keys` is set.
     """
     for key in keys:
-        if (value := getattr(options, key)) is not None:
+        if (value := getattr(options, key)) not in (None, {}):
             raise UsageError(f"dataset {source!r} takes no key {key!r}, got {str(value)!r}")
 
 
@@ -96,24 +127,24 @@ def hash_files(*paths: Path) -> str:
 def collect(
     path: Path,
     rows: Iterable[tuple[str, Raw]],
-    convert: Callable[[Raw], Question],
+    convert: Callable[[Raw], Item],
     on_bad_row: Literal["error", "skip"],
-) -> tuple[tuple[Question, ...], tuple[str, ...]]:
+) -> tuple[tuple[Item, ...], tuple[str, ...]]:
     """Convert rows, refuse repeated ids, and treat bad rows as asked.
 
     Args:
         path: the file the rows come from, for messages.
         rows: pairs of a place such as ``line 3`` and the raw row.
-        convert: turns a raw row into a question or raises a `DataError` about it.
+        convert: turns a raw row into an item or raises a `DataError` about it.
         on_bad_row: raise the first sentence, or collect them.
 
     Returns:
-        The questions, and one sentence for each row left out.
+        The items, and one sentence for each row left out.
 
     Raises:
         DataError: a bad row where `on_bad_row` is ``error``; no rows; no good row.
     """
-    questions: list[Question] = []
+    items: list[Item] = []
     skipped: list[str] = []
     places: dict[str, str] = {}
     for place, raw in rows:
@@ -131,11 +162,11 @@ def collect(
             skipped.append(sentence)
         else:
             places[item.id] = place
-            questions.append(item)
-    if not questions and skipped:
+            items.append(item)
+    if not items and skipped:
         raise DataError(
             f"{path}: none of its {len(skipped)} rows can be used; the first: {skipped[0]}"
         )
-    if not questions:
+    if not items:
         raise DataError(f"{path}: expected at least one row, got an empty file")
-    return tuple(questions), tuple(skipped)
+    return tuple(items), tuple(skipped)

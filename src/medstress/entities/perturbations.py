@@ -44,7 +44,15 @@ RULES: dict[Exclusions, frozenset[int]] = {
 }
 """The codes that each rule leaves out."""
 
+_IS_DRAWN = {
+    rule: np.array([code not in left_out for code in range(len(REASONS))])
+    for rule, left_out in RULES.items()
+}
+"""Whether a name with this code may be drawn, shape (n_reasons,)."""
+
 _KEPT_ITEMS = 256
+_KEPT_CODES = 2048
+"""More than that many trials are seldom under way at once; a byte a name."""
 
 
 class VectorPerturbationSet:
@@ -87,7 +95,7 @@ class VectorPerturbationSet:
         )
         self._synonyms = synonyms
         self._allowed: Recent[np.int64] = Recent(_KEPT_ITEMS)
-        self._codes: Recent[np.int8] = Recent(_KEPT_ITEMS)
+        self._codes: Recent[np.int8] = Recent(_KEPT_CODES)
 
     @property
     def names(self) -> Sequence[str]:
@@ -183,8 +191,7 @@ class VectorPerturbationSet:
         key = f"{item.hash}/{rule}"
         known = self._allowed.find(key)
         if known is None:
-            left_out = sorted(RULES[rule])
-            known = np.flatnonzero(~np.isin(self._reasons(item), left_out))
+            known = np.flatnonzero(_IS_DRAWN[rule][self._reasons(item)])
             self._allowed.keep(key, known)
         return known
 

@@ -74,10 +74,23 @@ def load_synonyms(source: str, base: Path, needed: Collection[str] | None = None
     Raises:
         UsageError: the file is missing, empty, malformed or lacks a column.
     """
+    label, hash_, rows = concept_rows(source, base, needed)
+    return _shipped() if label == "default" else SynonymGroups(label, hash_, rows)
+
+
+def concept_rows(
+    source: str, base: Path, needed: Collection[str] | None = None
+) -> tuple[str, str, Iterable[tuple[str, str]]]:
+    """What the user calls a source of synonyms, its content hash, and its (concept, name) rows.
+
+    Names stand as they are written, those of a concept in the source's order. Arguments and
+    errors are those of `load_synonyms`.
+    """
     if source == "none":
-        return SynonymGroups("none", content_hash("none"), ())
+        return "none", content_hash("none"), ()
     if source == "default":
-        return _shipped()
+        tables = [shipped_bytes(table).hex() for table in SHIPPED]
+        return "default", content_hash(tables), _shipped_rows()
     what = f"synonyms {source!r}"
     path = base / Path(source).expanduser()
     advice = (
@@ -86,11 +99,15 @@ def load_synonyms(source: str, base: Path, needed: Collection[str] | None = None
     )
     existing_file(path, what, advice)
     if is_mrconso(path):
-        return SynonymGroups(source, file_hash(path), mrconso_rows(path, needed))
+        return source, file_hash(path), mrconso_rows(path, needed)
     if is_obo(path):
-        return SynonymGroups(source, file_hash(path), obo_rows(path))
+        return source, file_hash(path), obo_rows(path)
     if not is_delimited(path):
         raise UsageError(f"{what}: cannot tell what kind of file {path} is; {advice}")
+    return source, file_hash(path), _table_rows(path, what)
+
+
+def _table_rows(path: Path, what: str) -> list[tuple[str, str]]:
     rows = [row for _, row in read_rows(path, what)]
     if len(rows) < 2:
         raise UsageError(f"{what}: expected at least one row under the header, got none in {path}")
@@ -101,16 +118,17 @@ def load_synonyms(source: str, base: Path, needed: Collection[str] | None = None
             f"{what}: expected the columns 'concept' and 'name', got {came} in the first line of "
             f"{path}; rename the columns"
         )
-    pairs = [(row[concept].strip(), row[name]) for row in rows[1:] if row[concept].strip()]
-    return SynonymGroups(source, file_hash(path), pairs)
+    return [(row[concept].strip(), row[name]) for row in rows[1:] if row[concept].strip()]
 
 
-@cache
-def _shipped() -> SynonymGroups:
-    rows = (
+def _shipped_rows() -> Iterable[tuple[str, str]]:
+    return (
         (f"{table}:{concept}", name)
         for table in SHIPPED
         for concept, name, _, _ in shipped_rows(table)
     )
-    tables = [shipped_bytes(table).hex() for table in SHIPPED]
-    return SynonymGroups("default", content_hash(tables), rows)
+
+
+@cache
+def _shipped() -> SynonymGroups:
+    return SynonymGroups(*concept_rows("default", Path()))

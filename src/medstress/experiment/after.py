@@ -12,6 +12,7 @@ from medstress.experiment.inquiries import plan
 from medstress.experiment.prepared import Prepared
 from medstress.experiment.rows import trial_rows
 from medstress.experiment.similarity import store_similarities
+from medstress.experiment.spent import limits_of
 from medstress.metrics.arms import spec_of
 from medstress.metrics.coverage import BINS
 from medstress.rows import TrialRow
@@ -72,8 +73,8 @@ def _ask(
     if not inquiries:
         return True
     note(f"transfer and universality: {sum(len(one.candidates) for one in inquiries)} questions")
-    limits = prepared.limits(*store.spent())
-    scheduler = Scheduler(store, limits=limits, on_progress=on_progress)
+    limits = limits_of(store, prepared)
+    scheduler = Scheduler(store, limits=limits, shared=prepared.shared, on_progress=on_progress)
     progress = scheduler.run(inquiries, len(inquiries))
     store.commit()
     return progress.n_done + progress.n_skipped == len(inquiries)
@@ -86,7 +87,7 @@ def _keep_distances(
 
     The folder holds no vectors, and all distances of all items would outgrow all else in it.
     """
-    groups = {group.label: group.resources.perturbations for group in prepared.groups}
+    groups = {group.label: group.resources.perturbations for group in prepared.question_groups}
     places = {
         label: {name.casefold(): i for i, name in enumerate(found.names)}
         for label, found in groups.items()

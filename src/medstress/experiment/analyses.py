@@ -35,7 +35,9 @@ def analyse(
     """
     manifest = reader.manifest
     settings = manifest["config"].get("analysis", {})
-    groups = {label: part["n_names"] for label, part in manifest["groups"].items()}
+    groups = {
+        label: part["n_names"] for label, part in manifest["groups"].items() if "n_names" in part
+    }
     arms = arrange(trials)
     items = reader.items()
     asked = asked_trials(reader, trials, items)

@@ -32,6 +32,10 @@ class ExperimentTable(Table):
     """Stop cleanly after so many computed calls, baseline and work ahead included."""
     max_tokens: Count | None = None
     """Stop cleanly after about so many tokens."""
+    max_usd: Annotated[float, Field(gt=0)] | None = None
+    """Stop cleanly after about so many US dollars, at `price_in` and `price_out` of the victims."""
+    cache: NonEmpty | None = None
+    """A folder of answers that runs share, or `default`; default: each run has only its own."""
     flip_check: bool = True
     """Ask every success again, alone."""
 
@@ -49,13 +53,24 @@ class DatasetTable(Table):
     """`[[dataset]]`."""
 
     name: NonEmpty
-    """`sample`, `jsonl`, `parquet`, `medqa`, `medmcqa`, or a plug-in's."""
+    """`sample`, `jsonl`, `parquet`, `medqa`, `medmcqa`, `bc5cdr`, `biosses`, `iob`, `pubtator`,
+    `bigbio`, `pairs`, `hub`, or a plug-in's."""
     path: str | None = None
-    """The file, where the source needs one."""
+    """The file, where the source needs one; bc5cdr: or a folder with one for each split."""
+    hub: NonEmpty | None = None
+    """bc5cdr, biosses, hub: `owner/name` on the Hugging Face hub, or `owner/name:file`."""
     annotations: str | None = None
     """medqa, medmcqa: spans of the options."""
     split: str | None = None
     """The published split the file holds."""
+    types: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    """pubtator, bigbio, bc5cdr: the entity types that become labels; default: all."""
+    columns: dict[str, str] | None = None
+    """pairs: the file's names of `id`, `text_a`, `text_b`, `score`."""
+    scale: tuple[float, float] | None = None
+    """pairs: lowest and highest score; default: 0 to 4."""
+    on_bad_labels: Literal["error", "repair"] = "error"
+    """Tagged texts: stop at an I- that continues nothing, or read it as B- and say so."""
     label: NonEmpty | None = None
     """Name in results; default: the name, and the keys in which entries of one name differ."""
     limit: Count | None = None
@@ -66,6 +81,13 @@ class DatasetTable(Table):
     """Stop at a bad row, or leave it out and count it."""
     use: bool = True
     """False switches the entry off."""
+
+    @field_validator("types", "scale", mode="before")
+    @classmethod
+    def _lists(cls, value: Any) -> Any:
+        if isinstance(value, list):
+            return tuple(float(v) if isinstance(v, int) else v for v in value)
+        return value
 
 
 class EntitiesTable(Table):
@@ -141,13 +163,23 @@ class EntitiesTable(Table):
         return self
 
 
+_SHIPPED = ("transformers", "llama_cpp", "vllm", "openai", "python", "mock")
+_READERS = {
+    "device_map": ("transformers",),
+    "load_in_4bit": ("transformers",),
+    "adapter": ("transformers",),
+    "context_tokens": ("llama_cpp", "vllm"),
+}
+"""Which back ends read a key."""
+
+
 class VictimTable(Table):
     """`[[victim]]`."""
 
     name: NonEmpty | None = None
     """Name in results; default: the model or target."""
     backend: NonEmpty
-    """`transformers`, `openai`, `python`, `mock`, or a plug-in's."""
+    """`transformers`, `llama_cpp`, `vllm`, `openai`, `python`, `mock`, or a plug-in's."""
     model: str | None = None
     """A path, a hub id, `smollm2`, or the name the server knows."""
     answer_by: Literal["letter", "text", "generate", "head"] | None = None
@@ -172,10 +204,22 @@ class VictimTable(Table):
     """Arithmetic of local models."""
     device: NonEmpty = "auto"
     """`auto`, `cpu`, `cuda`, `cuda:1`."""
+    device_map: (
+        Literal["auto", "balanced", "balanced_low_0", "sequential"] | dict[str, str | int] | None
+    ) = None
+    """transformers: a model spread over devices; `auto`, or a table of parts and devices."""
+    load_in_4bit: bool = False
+    """transformers: linear layers packed into 4 bits by bitsandbytes."""
+    adapter: NonEmpty | None = None
+    """transformers: a peft adapter, a folder or a hub id."""
+    context_tokens: Count | None = None
+    """llama_cpp, vllm: the longest prompt with its answer; default: the model's, at most 8192."""
     batch_size: Count | None = None
     """Calls handed over at once; default: the back end's."""
     target: str | None = None
     """python: `module:function` or `file.py:function`."""
+    labels: Annotated[dict[str, str], Field(min_length=1)] | None = None
+    """tagged texts: its types that the data call otherwise, such as `{CHEMICAL = "Chemical"}`."""
     version: str | None = None
     """python: stands for the function's source in the fingerprint; openai: tells apart what the
     model's name does not."""
@@ -189,6 +233,10 @@ class VictimTable(Table):
     """openai: never exceeded, repeated requests included."""
     tokens_per_minute: Count | None = None
     """openai: never exceeded, in and out together."""
+    price_in: Annotated[float, Field(ge=0)] | None = None
+    """US dollars per million tokens read."""
+    price_out: Annotated[float, Field(ge=0)] | None = None
+    """US dollars per million tokens written."""
     structured: bool = True
     """openai: where an attack wants JSON, make the server keep to its schema; false: only the
     prompt asks for it."""
@@ -205,10 +253,71 @@ class VictimTable(Table):
     use: bool = True
     """False switches the entry off."""
 
+    @model_validator(mode="after")
+    def _keys_of_others(self) -> VictimTable:
+        """Refuse what a shipped back end would not read; plug-ins may read anything."""
+        for key, readers in _READERS.items():
+            if self.backend not in readers and self.backend in _SHIPPED and getattr(self, key):
+                raise ValueError(
+                    f"{key} is for backend = {' or '.join(map(repr, readers))}, not "
+                    f"{self.backend!r}"
+                )
+        return self
+
     @field_validator("wrap", mode="before")
     @classmethod
     def _wrap(cls, value: Any) -> Any:
         return read_wraps(value)
+
+    @model_validator(mode="after")
+    def _both_prices(self) -> VictimTable:
+        if (self.price_in is None) != (self.price_out is None):
+            raise ValueError("price_in and price_out go together (US dollars per million tokens)")
+        return self
+
+
+class RoleTable(VictimTable):
+    """`[role.attacker]` and `[role.judge]`: the keys of a victim that concern its back end."""
+
+    max_new_tokens: Count = 1024
+    """Most tokens of a reply."""
+    temperature: Annotated[float, Field(ge=0)] = 1.0
+    """0 makes runs and votes repeat one another."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _only_backends(cls, data: Any) -> Any:
+        if isinstance(data, dict):
+            for key in _NO_ROLE_KEYS:
+                if key in data:
+                    raise ValueError(f"the key {key!r} is for victims; a role always writes text")
+        return data
+
+
+_NO_ROLE_KEYS = (
+    "name",
+    "answer_by",
+    "text_score",
+    "prompt",
+    "parser",
+    "parameters",
+    "family",
+    "group",
+    "shots",
+    "shots_from",
+    "shots_seed",
+    "wrap",
+    "use",
+)
+
+
+class RolesTable(Table):
+    """`[role]`: models that attacks ask beside the victim."""
+
+    attacker: RoleTable | None = None
+    """Writes what is asked."""
+    judge: RoleTable | None = None
+    """Judges what was written."""
 
 
 class AttackTable(Table):
@@ -316,12 +425,14 @@ class Experiment(Table):
     """Name, seeds, limits."""
     dataset: Annotated[tuple[DatasetTable, ...], Field(min_length=1)]
     """Where the questions come from."""
-    entities: Annotated[tuple[EntitiesTable, ...], Field(min_length=1)]
-    """Entity groups."""
+    entities: tuple[EntitiesTable, ...] = ()
+    """Entity groups; none where no attack draws names, and for sentences."""
     victim: tuple[VictimTable, ...] = ()
     """Models under attack; what asks none does without (`reading.NEEDS`)."""
     attack: tuple[AttackTable, ...] = ()
     """Attacks; likewise."""
+    role: RolesTable | None = None
+    """Models that attacks ask beside the victim."""
     tune: TuneTable | None = None
     """Settings of `medstress tune`; other commands do not read them."""
     analysis: AnalysisTable = AnalysisTable()

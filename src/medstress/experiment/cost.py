@@ -3,92 +3,252 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import product
+from pathlib import Path
+from typing import cast
 
-from medstress.attacks.protocol import Attack, Bounded, SearchOn, search_on
-from medstress.experiment.parts import GroupPart, undefined_names, victim_labels
+from medstress.attacks.protocol import (
+    QUESTIONS,
+    AsksInTurns,
+    Attack,
+    Bounded,
+    SearchOn,
+    n_repeats,
+    needs_entities,
+    search_on,
+)
+from medstress.experiment.conversations import victim_of
+from medstress.experiment.parts import AttackPart, GroupPart
 from medstress.experiment.prepared import Prepared
-from medstress.items import Candidate, Question
-from medstress.tasks.multiple_choice import listing
-from medstress.tasks.templates import load_template
-from medstress.tasks.wrapping import calls_per_query
+from medstress.experiment.query_sizes import CHARACTERS_PER_TOKEN, query_size
+from medstress.experiment.sentence_cost import sentence_cost
+from medstress.experiment.speeds import Speed, measured_speed
+from medstress.experiment.spent import Price, prices_of
+from medstress.items import Question
+from medstress.tasks.task import Task
+from medstress.victim import Victim
 
-CHARACTERS_PER_TOKEN = 4
+IN_TURNS = "3 (5 where replies have to be repaired)"
+"""Calls of a conversation."""
 
 
-def estimate(prepared: Prepared) -> Iterator[str]:
-    """Lines: the exact upper bound of queries, and an estimate of tokens.
+@dataclass(slots=True)
+class _Counts:
+    """The most queries of one victim."""
+
+    baseline: int = 0
+    perturbed: int = 0
+    checks: int = 0
+    transfer: int = 0
+    universality: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.baseline + self.perturbed + self.checks + self.transfer + self.universality
+
+
+@dataclass(slots=True)
+class _Asked:
+    """The most queries of one victim about one item."""
+
+    item: Question
+    attack: Attack | None = None
+    """The attack, where it asks in a way of its own."""
+    clean: int = 0
+    """About the item as it is."""
+    edited: dict[int | None, int] = field(default_factory=dict)
+    """Bytes that a prompt grows by at most (None: nobody knows) -> queries."""
+
+
+@dataclass(slots=True)
+class _Tokens:
+    """The tokens of one victim."""
+
+    calls: int = 0
+    about_in: int = 0
+    most_in: int | None = 0
+    """None where an attack writes texts that nobody can bound."""
+    most_out: int = 0
+
+
+def estimate(prepared: Prepared, folder: Path | None = None) -> Iterator[str]:
+    """Lines: the exact upper bound of queries; bounds and estimates of tokens, time and money.
 
     The bound holds whatever the victim answers: every attackable item right at baseline, every
     attack using its whole budget, and every last query a success that is checked again; where
     the search goes on after an invalid success, two successes are checked.
+
+    Args:
+        prepared: the experiment, its victims open.
+        folder: where the run would go; speeds are looked up in it and beside it.
     """
-    settings = prepared.experiment.experiment
-    n_victims = len(prepared.experiment.victim)
-    seeds = {
-        part.label: 1 if part.attack.deterministic else len(settings.seeds)
-        for part in prepared.attacks
+    if prepared.asked.kind != QUESTIONS:
+        yield from sentence_cost(prepared)
+        return
+    n_victims = len(prepared.victims)
+    counts, asked = _count(prepared, n_victims)
+    yield f"queries: at most {n_victims * counts.total:,} (exact bound)"
+    shown = {
+        "baseline": counts.baseline,
+        "perturbed": counts.perturbed,
+        "flip checks": counts.checks,
     }
-    template = load_template(prepared.experiment.victim[0].prompt, prepared.base)
-    baseline, perturbed, checks, trials, searches, characters = 0, 0, 0, 0, 0, 0
+    yield _counts("", n_victims, shown)
+    if counts.transfer or counts.universality:
+        shown = {"transfer": counts.transfer, "universality": counts.universality}
+        yield _counts("[analysis]: ", n_victims, shown)
+    tokens = {victim.label: _tokens(victim, asked) for victim in prepared.victims}
+    yield from _calls(prepared, tokens, n_victims * counts.total)
+    yield _tokens_line(list(tokens.values()), prepared)
+    yield from _roles(prepared, n_victims)
+    yield from filter(None, (group.remark for group in prepared.groups))
+    for victim in prepared.victims:
+        yield _time(victim, tokens[victim.label], measured_speed(victim, prepared, folder))
+    yield _money(tokens, prices_of(prepared.experiment.victim))
+    if prepared.roles:
+        yield "neither tokens nor money count what other roles read and write"
+
+
+def _count(prepared: Prepared, n_victims: int) -> tuple[_Counts, list[_Asked]]:
+    settings, analysis = prepared.experiment.experiment, prepared.experiment.analysis
+    counts, found = _Counts(), list[_Asked]()
     for dataset in prepared.datasets:
-        asked: set[str] = set()
-        for group, part in product(prepared.groups, prepared.attacks):
+        by_item: dict[tuple[str, str | None], _Asked] = {}
+        for group, part in product(prepared.question_groups, prepared.attacks):
+            if (group.table is None) == needs_entities(part.attack):
+                continue
+            seeds = 1 if part.attack.deterministic else len(settings.seeds)
+            seeds *= n_repeats(part.attack)
+            turned = part.attack if isinstance(part.attack, AsksInTurns) else None
+            grows = _growth(part, group)
             for item in prepared.items(dataset, group):
                 if part.attack.obstacle(item, group.resources) is not None:
                     continue
-                size = len(listing(template, Candidate(item=item)))
-                if item.id not in asked:
-                    asked.add(item.id)
-                    baseline += 1
-                    characters += size
+                # In turns the clean item is asked anew in every run, after other examples.
+                asked = by_item.setdefault(
+                    (item.id, part.label if turned else None),
+                    _Asked(item, turned, clean=seeds if turned else 1),
+                )
                 n = _most_queries(part.attack, item, group)
-                trials += seeds[part.label]
-                searches += 1
-                checks += seeds[part.label] * _most_checks(part.attack, n)
-                perturbed += seeds[part.label] * n
-                characters += seeds[part.label] * n * size
-    checks = checks if settings.flip_check else 0
-    analysis = prepared.experiment.analysis
-    carried = trials * (n_victims - 1) if analysis.transfer else 0
-    universal = searches * max(analysis.universality, default=0)
-    total = n_victims * (baseline + perturbed + checks + carried + universal)
-    yield f"queries: at most {total:,} (exact bound)"
-    yield _counts(
-        "", n_victims, {"baseline": baseline, "perturbed": perturbed, "flip checks": checks}
+                checks = seeds * _most_checks(part.attack, n) if settings.flip_check else 0
+                carried = seeds * (n_victims - 1) if analysis.transfer else 0
+                universal = max(analysis.universality, default=0)
+                counts.perturbed += seeds * n
+                counts.checks += checks
+                counts.transfer += carried
+                counts.universality += universal
+                more = seeds * n + checks + carried + universal
+                asked.edited[grows] = asked.edited.get(grows, 0) + more
+        counts.baseline += sum(each.clean for each in by_item.values())
+        found += by_item.values()
+    return counts, found
+
+
+def _growth(part: AttackPart, group: GroupPart) -> int | None:
+    """By how many bytes the attack makes an option longer at most; None: nobody knows."""
+    if not getattr(part.attack, "puts_one_name", False):
+        return None
+    # A name takes the case of what it replaces, and capitals may be longer.
+    names = group.perturbations.names
+    return max((max(len(n.encode()), len(n.upper().encode())) for n in names), default=0)
+
+
+def _tokens(victim: Victim, asked: list[_Asked]) -> _Tokens:
+    total = _Tokens()
+    for each in asked:
+        task = _task(victim)
+        if each.attack is not None:
+            task = _task(victim_of(victim, each.attack, "", each.item, 0, 0))
+        size = query_size(task, each.item)
+        n = each.clean + sum(each.edited.values())
+        total.calls += n * task.n_calls(len(each.item.options))
+        total.about_in += n * size.about_in
+        total.most_out += n * size.most_out
+        for grows, times in ((0, each.clean), *each.edited.items()):
+            if grows is None or total.most_in is None:
+                total.most_in = None
+            else:
+                total.most_in += times * size.longer_by(grows)
+    return total
+
+
+def _task(victim: Victim) -> Task:
+    """The task of a victim that answers questions, as all do here."""
+    return cast(Task, victim.task)
+
+
+def _calls(prepared: Prepared, tokens: Mapping[str, _Tokens], queries: int) -> Iterator[str]:
+    """A line where a query takes more calls than one."""
+    total = sum(each.calls for each in tokens.values())
+    if total != queries:
+        questions = (item for part in prepared.datasets for item in part.questions)
+        most = max((len(item.options) for item in questions), default=2)
+        told = ", ".join(f"{v.label} {_task(v).n_calls(most)} a query" for v in prepared.victims)
+        turned = [part.label for part in prepared.attacks if isinstance(part.attack, AsksInTurns)]
+        told += f"; {IN_TURNS} of a conversation of {turned[0]!r}" if turned else ""
+        yield f"calls: at most {total:,} ({told})"
+
+
+def _roles(prepared: Prepared, n_victims: int) -> Iterator[str]:
+    """A line for each attack that asks other roles; how long they reply, nobody knows."""
+    for part in prepared.attacks:
+        if not isinstance(part.attack, AsksInTurns):
+            continue
+        n_items = sum(
+            len(prepared.items(dataset, group))
+            for dataset, group in product(prepared.datasets, prepared.question_groups)
+            if group.table is None
+        )
+        runs = len(prepared.experiment.experiment.seeds) * n_repeats(part.attack)
+        n = n_victims * n_items * runs * part.attack.budget
+        yield (
+            f"{part.label}: at most {n:,} attempts, each with 2 calls to the attacker (4 where "
+            "replies have to be repaired) and, where there is a judge, 3 to it (5)"
+        )
+
+
+def _tokens_line(tokens: list[_Tokens], prepared: Prepared) -> str:
+    about = sum(each.about_in + each.most_out for each in tokens)
+    line = (
+        f"tokens: about {about:,} (estimate: {CHARACTERS_PER_TOKEN} characters a token, "
+        "nothing shared, generated texts at their longest); "
     )
-    if carried or universal:
-        yield _counts("[analysis]: ", n_victims, {"transfer": carried, "universality": universal})
-    yield from _calls_and_tokens(prepared, total // n_victims, characters)
-    told = (undefined_names(group.label, group.perturbations) for group in prepared.groups)
-    yield from filter(None, told)
-    yield "money and time: unknown (no price or measured speed of these victims)"
+    bounds = [each.most_in + each.most_out for each in tokens if each.most_in is not None]
+    if len(bounds) == len(tokens):
+        return f"{line}at most {sum(bounds):,} (bound: a token has a byte or more)"
+    parts = (p for p in prepared.attacks if not getattr(p.attack, "puts_one_name", False))
+    return f"{line}no bound: {next(parts).label!r} writes texts of its own"
 
 
-def _calls_and_tokens(prepared: Prepared, queries: int, characters: int) -> Iterator[str]:
-    """Lines, from the most queries of one victim and the characters of their prompts."""
-    calls = _calls_per_query(prepared)
-    prompts = zip(calls.values(), prepared.experiment.victim, strict=True)
-    tokens = sum(n * (1 + v.shots) for n, v in prompts) * characters // CHARACTERS_PER_TOKEN
-    if set(calls.values()) != {1}:
-        told = ", ".join(f"{label} {n} a query" for label, n in calls.items())
-        yield f"calls: at most {queries * sum(calls.values()):,} ({told})"
-    yield (
-        f"tokens: about {tokens:,} (estimate: {CHARACTERS_PER_TOKEN} characters a token, "
-        "options listed, nothing shared)"
+def _time(victim: Victim, tokens: _Tokens, speed: Speed | None) -> str:
+    if speed is None:
+        return (
+            f"time of {victim.label}: unknown (no earlier run of this model beside the run "
+            "folder, nor its answers in the shared cache)"
+        )
+    seconds = tokens.calls / speed.calls_per_second
+    shown = f"{seconds / 3600:,.2g} hours" if seconds >= 360 else f"{seconds:,.2g} seconds"
+    return (
+        f"time of {victim.label}: at most {shown}, at {speed.calls_per_second:,.3g} calls a second "
+        f"(measured over {speed.n_calls:,} calls in {speed.source})"
     )
 
 
-def _calls_per_query(prepared: Prepared) -> dict[str, int]:
-    """The most calls that a query of each victim takes, on the item with the most options."""
-    questions = (item for part in prepared.datasets for item in part.questions)
-    most = max((len(item.options) for item in questions), default=2)
-    tables = prepared.experiment.victim
-    return {
-        label: (2 if table.answer_by == "text" and table.text_score == "unconditional" else 1)
-        * calls_per_query(table.wrap, most)
-        for label, table in zip(victim_labels(tables), tables, strict=True)
-    }
+def _money(tokens: Mapping[str, _Tokens], prices: Mapping[str, Price]) -> str:
+    if not prices:
+        return "money: unknown (no victim has price_in and price_out)"
+    about, most = 0.0, 0.0
+    bounded = True
+    for label, price in prices.items():
+        each = tokens[label]
+        about += price.usd(each.about_in, each.most_out)
+        most += price.usd(each.most_in or 0, each.most_out)
+        bounded = bounded and each.most_in is not None
+    told = f"at most ${most:,.2f} (bound)" if bounded else "no bound"
+    free = [label for label in tokens if label not in prices]
+    without = f"; without {', '.join(free)}, which have no price" if free else ""
+    return f"money: about ${about:,.2f} (estimate); {told}{without}"
 
 
 def _counts(head: str, n_victims: int, counts: Mapping[str, int]) -> str:

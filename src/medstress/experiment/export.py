@@ -9,10 +9,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
+from medstress.calls import Compared, Tagged
+from medstress.candidates import candidate_of
 from medstress.errors import UsageError, did_you_mean
 from medstress.experiment.rows import Prompts, trial_rows
 from medstress.hashing import content_hash
-from medstress.items import Candidate, Question
+from medstress.sentences import SentencePair, TaggedText
 from medstress.store.codec import decode_answer, decode_edits
 from medstress.store.reader import RunReader, StoredExchange
 
@@ -53,13 +55,25 @@ def item_rows(reader: RunReader) -> Iterator[Row]:
             "dataset": dataset,
             "item_id": item.id,
             "item_hash": item.hash,
-            "context": item.context,
-            "stem": item.stem,
-            "options": json.dumps(dict(zip(item.letters, item.options, strict=True))),
-            "key": item.key,
-            "mentions": json.dumps([[m.field, m.start, m.end, m.type] for m in item.mentions]),
+            **_content(item),
             "metadata": json.dumps(dict(item.metadata), ensure_ascii=False),
         }
+
+
+def _content(item: Any) -> Row:
+    """What an item says, by its kind."""
+    if isinstance(item, TaggedText):
+        return {"tokens": json.dumps(item.tokens), "labels": json.dumps(item.labels)}
+    if isinstance(item, SentencePair):
+        names = ("text_a", "text_b", "score", "low", "high")
+        return {name: getattr(item, name) for name in names}
+    return {
+        "context": item.context,
+        "stem": item.stem,
+        "options": json.dumps(dict(zip(item.letters, item.options, strict=True))),
+        "key": item.key,
+        "mentions": json.dumps([[m.field, m.start, m.end, m.type] for m in item.mentions]),
+    }
 
 
 def exchange_rows(reader: RunReader) -> Iterator[Row]:
@@ -103,16 +117,14 @@ TABLES: dict[str, Callable[[RunReader], Iterator[Row]]] = {
 }
 
 
-def _call(
-    row: StoredExchange, item: Question, edits: str | None, prompts: Prompts
-) -> list[Any] | None:
+def _call(row: StoredExchange, item: Any, edits: str | None, prompts: Prompts) -> list[Any] | None:
     """The canonical form of a call: its kind, its prompt, and what else defines it."""
     if row.request is not None:
         told: list[Any] = json.loads(row.request)
         return told
     if row.call is None:
         return None  # computed ahead and never consumed: no query says which candidate it was
-    candidate = Candidate(item=item, edits=decode_edits(edits) if edits else ())
+    candidate = candidate_of(item, decode_edits(edits) if edits else ())
     return prompts.call(row.victim, candidate, row.call).canonical()
 
 
@@ -124,6 +136,10 @@ def _answer(row: StoredExchange) -> tuple[str | None, str | None]:
     if row.answer is None:
         return None, None
     answer = decode_answer(row.answer, row.tokens_in or 0, row.tokens_out or 0)
+    if isinstance(answer, Tagged):
+        return " ".join(answer.labels), None
+    if isinstance(answer, Compared):
+        return None, json.dumps([answer.score])
     scores = getattr(answer, "log_probs", None) or getattr(answer, "scores", None)
     text = getattr(answer, "answer", None) or getattr(answer, "text", None)
     return text, None if scores is None else json.dumps(list(scores))

@@ -13,8 +13,9 @@ from typing import Any
 
 from medstress.errors import StoreError
 from medstress.experiment.config import VictimTable
-from medstress.experiment.parts import DatasetPart, GroupPart, undefined_names, used_tables
+from medstress.experiment.parts import DatasetPart, used_tables
 from medstress.experiment.prepared import Prepared
+from medstress.experiment.roles import RolePart
 from medstress.hashing import content_hash
 from medstress.version import __version__
 from medstress.victim import Victim
@@ -29,12 +30,10 @@ def fingerprint_parts(prepared: Prepared) -> dict[str, Any]:
         "seeds": list(settings.seeds),
         "settings": {"flip_check": settings.flip_check, **prepared.portion.settings},
         "items": prepared.selected(),
-        "groups": {
-            part.label: content_hash([sorted(part.resources.types), part.perturbations.hash])
-            for part in prepared.groups
-        },
+        "groups": {part.label: part.fingerprint for part in prepared.groups},
         "victims": {victim.label: content_hash(victim.spec()) for victim in prepared.victims},
         "attacks": {part.label: content_hash(part.attack.spec()) for part in prepared.attacks},
+        **({"roles": {part.name: part.hash for part in prepared.roles}} if prepared.roles else {}),
     }
 
 
@@ -63,6 +62,10 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
             elif new[kind][label] != value:
                 hint = " (model, prompt or source changed)" if kind == "victims" else ""
                 found.append(f"{noun} {label!r} is another one{hint}")
+    known, now = old.get("roles") or {}, new.get("roles") or {}
+    # A folder that asked no role may be extended by an attack that asks some.
+    found += [f"role {name!r} is another one" for name in known if known[name] != now.get(name)]
+    found += [f"role {name!r} is new" for name in now if known and name not in known]
     return found
 
 
@@ -105,26 +108,27 @@ def describe(prepared: Prepared, parts: Mapping[str, Any]) -> dict[str, Any]:
         "git_commit": git_commit(prepared.base),
         "datasets": {part.label: _dataset(part) for part in prepared.datasets},
         "groups": {
-            part.label: {**_group(part), "recogniser": found}
+            part.label: {**part.describe(), "recogniser": found}
             for part, found in zip(prepared.groups, prepared.recognisers, strict=True)
         },
         "victims": {
-            victim.label: {**_victim(victim), **_size(table)}
+            victim.label: {**_victim(victim), **_size(table, victim)}
             for victim, table in zip(prepared.victims, prepared.experiment.victim, strict=True)
         },
         "attacks": {part.label: part.attack.spec() for part in prepared.attacks},
-        "endpoints": endpoints(prepared.victims),
+        "roles": {part.name: _role(part) for part in prepared.roles},
+        "endpoints": endpoints([*prepared.victims, *prepared.roles]),
         **prepared.portion.notes,
     }
 
 
-def endpoints(victims: Sequence[Victim]) -> list[dict[str, Any]]:
+def endpoints(victims: Sequence[Victim | RolePart]) -> list[dict[str, Any]]:
     """What is asked over a network, and as which model it has answered so far."""
     found = [(victim.label, getattr(victim.backend, "endpoint", None)) for victim in victims]
     return [{"victim": label, **endpoint} for label, endpoint in found if endpoint]
 
 
-def expect_same_models(victims: Sequence[Victim], known: Mapping[str, Any]) -> None:
+def expect_same_models(victims: Sequence[Victim | RolePart], known: Mapping[str, Any]) -> None:
     """Tell each server's back end as which model it answered when the run began."""
     answered = {each["victim"]: each["answered_as"] for each in known.get("endpoints") or ()}
     for victim in victims:
@@ -132,41 +136,43 @@ def expect_same_models(victims: Sequence[Victim], known: Mapping[str, Any]) -> N
             victim.backend.expect(answered[victim.label])
 
 
+def _role(part: RolePart) -> dict[str, Any]:
+    return {
+        "model": part.backend.identity.name,
+        "model_hash": part.backend.identity.hash,
+        "decoding": [part.decoding.max_new_tokens, part.decoding.temperature],
+        "price_in": part.table.price_in,
+        "price_out": part.table.price_out,
+    }
+
+
 def _dataset(part: DatasetPart) -> dict[str, Any]:
     return {
         "n_items": len(part.questions),
-        "n_rows": len(part.loaded.questions),
+        "n_rows": len(part.all_items),
         "skipped": list(part.loaded.skipped),
         "hash": part.loaded.source_hash,
     }
 
 
-def _group(part: GroupPart) -> dict[str, Any]:
-    return {
-        "vocabulary": part.table.vocabulary,
-        "n_names": len(part.perturbations.names),
-        "vocabulary_hash": part.perturbations.vocabulary.hash,
-        "embedding": part.table.embedding,
-        "distance": part.table.distance,
-        "n_undefined": len(part.perturbations.undefined),
-        "undefined": undefined_names(part.label, part.perturbations),
-        "hash": part.perturbations.hash,
-    }
-
-
 def _victim(victim: Victim) -> dict[str, Any]:
-    template = victim.task.template
     return {
         "model": victim.backend.identity.name,
         "model_hash": victim.backend.identity.hash,
         "task": victim.task.spec(),
-        "prompt": {"name": template.name, "source": template.source},
+        "prompt": victim.prompt,
     }
 
 
-def _size(table: VictimTable) -> dict[str, Any]:
-    """What figures by size need; no part of the fingerprint."""
-    return {"parameters": table.parameters, "family": table.family, "group": table.group}
+def _size(table: VictimTable, victim: Victim) -> dict[str, Any]:
+    """What figures by size and sums of money need; no part of the fingerprint.
+
+    Parameters that the user did not give are those a local model's back end counted.
+    """
+    counted = getattr(victim.backend, "parameters", None)
+    parameters = table.parameters if table.parameters is not None else counted
+    names = ("family", "group", "price_in", "price_out")
+    return {"parameters": parameters, **{name: getattr(table, name) for name in names}}
 
 
 def versions() -> dict[str, str]:

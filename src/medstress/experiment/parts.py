@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medstress import registry
-from medstress.attacks.protocol import Attack, SearchOn, search_on
+from medstress.attacks.protocol import Attack, ReadsFiles
+from medstress.backends.llama_cpp import NO_TEXT
 from medstress.backends.options import BackendOptions
 from medstress.calls import Backend, Decoding
 from medstress.datasets.draw import draw
-from medstress.datasets.source import DatasetOptions, Loaded
+from medstress.datasets.source import DatasetOptions, Loaded, LoadedTexts
 from medstress.entities.grouping import typed_options
+from medstress.entities.no_names import NoNames
 from medstress.errors import UsageError
 from medstress.experiment.config import (
     AttackTable,
@@ -26,15 +28,17 @@ from medstress.experiment.config import (
 from medstress.experiment.examples import draw_examples
 from medstress.experiment.labels import unique_labels
 from medstress.experiment.recognising import group_labels
+from medstress.hashing import content_hash
 from medstress.items import Question
 from medstress.resources import Resources
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, TextScore
 from medstress.tasks.templates import load_template
-from medstress.tasks.wrapping import gives_scores, wrapped
+from medstress.tasks.wrapping import wrapped
 from medstress.victim import Victim
 
 if TYPE_CHECKING:
     from medstress.entities.perturbations import VectorPerturbationSet
+    from medstress.experiment.sentence_groups import Asked
 
 _CALLS = {
     AnswerBy.LETTER: "score",
@@ -54,10 +58,15 @@ class DatasetPart:
 
     label: str
     """Name in results."""
-    questions: tuple[Question, ...]
-    """After the limit."""
-    loaded: Loaded
+    questions: tuple[Any, ...]
+    """The items after the limit: questions, tagged texts or sentence pairs."""
+    loaded: Loaded | LoadedTexts
     """Everything the source gave, with skipped rows."""
+
+    @property
+    def all_items(self) -> tuple[Any, ...]:
+        """The items before the limit."""
+        return self.loaded.questions if isinstance(self.loaded, Loaded) else self.loaded.items
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,12 +75,41 @@ class GroupPart:
 
     label: str
     """Name in results."""
-    table: EntitiesTable
-    """As configured."""
+    table: EntitiesTable | None
+    """As configured; None for the group of attacks that draw no names."""
     resources: Resources
     """What attacks on it may read."""
-    perturbations: VectorPerturbationSet
+    perturbations: VectorPerturbationSet | NoNames
     """The same set, with its hash."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of what attacks may read."""
+        return content_hash([sorted(self.resources.types), self.perturbations.hash])
+
+    @property
+    def remark(self) -> str | None:
+        """How many names have no distance, or None where all have."""
+        return undefined_names(self.label, self.perturbations)
+
+    def describe(self) -> dict[str, Any]:
+        """What the manifest says of it."""
+        if self.table is None or isinstance(self.perturbations, NoNames):
+            return {"n_names": 0, "hash": self.perturbations.hash}
+        return {
+            "vocabulary": self.table.vocabulary,
+            "n_names": len(self.perturbations.names),
+            "vocabulary_hash": self.perturbations.vocabulary.hash,
+            "embedding": self.table.embedding,
+            "distance": self.table.distance,
+            "n_undefined": len(self.perturbations.undefined),
+            "undefined": self.remark,
+            "hash": self.perturbations.hash,
+        }
+
+    def items(self, dataset: DatasetPart) -> tuple[Any, ...]:
+        """The items its trials run over."""
+        return select_items(dataset, self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,17 +134,27 @@ def load_datasets(
     )
     parts = []
     for table, label in zip(tables, labels, strict=True):
-        options = DatasetOptions(
-            path=_path(base, table.path),
-            annotations=_path(base, table.annotations),
-            split=table.split,
-            on_bad_row=table.on_bad_row,
-        )
-        loaded: Loaded = registry.load("datasets", table.name)(options)
+        loaded = registry.load("datasets", table.name)(dataset_options(table, base))
+        whole = DatasetPart(label=label, questions=(), loaded=loaded)
         limits = [value for value in (table.limit, limit) if value is not None]
-        drawn = draw(loaded.questions, min(limits, default=None), table.sample_seed)
-        parts.append(DatasetPart(label=label, questions=drawn, loaded=loaded))
+        drawn = draw(whole.all_items, min(limits, default=None), table.sample_seed)
+        parts.append(replace(whole, questions=drawn))
     return parts
+
+
+def dataset_options(table: DatasetTable, base: Path) -> DatasetOptions:
+    """What a source of items is given; relative paths start from `base`."""
+    return DatasetOptions(
+        path=_path(base, table.path),
+        annotations=_path(base, table.annotations),
+        split=table.split,
+        on_bad_row=table.on_bad_row,
+        hub=table.hub,
+        on_bad_labels=table.on_bad_labels,
+        types=table.types,
+        columns=table.columns or {},
+        scale=table.scale,
+    )
 
 
 def load_groups(
@@ -157,23 +205,30 @@ def load_groups(
     return parts
 
 
-def open_victims(tables: Sequence[VictimTable], base: Path, note: Note) -> list[Victim]:
-    """Open every victim's back end.
+def open_victims(
+    tables: Sequence[VictimTable], base: Path, note: Note, asked: Asked | None = None
+) -> list[Victim]:
+    """Open every victim's back end; `asked` says what its items ask, questions by default.
 
     Raises:
         UsageError: a combination the back end cannot do, or a missing extra, model or function.
     """
     victims: list[Victim] = []
-    names = {field.name for field in fields(BackendOptions)} - {"base"}
+    names = {field.name for field in fields(BackendOptions)} - {"base", "task"}
     with ExitStack() as opened:
         for table, label in zip(tables, victim_labels(tables), strict=True):
             note(f"victim {label} ({table.backend})")
-            options = BackendOptions(base=base, **table.model_dump(include=names))
+            task = asked.task if asked is not None else "multiple_choice"
+            options = BackendOptions(base=base, task=task, **table.model_dump(include=names))
             backend: Backend = registry.load("backends", table.backend)(options)
             opened.callback(backend.close)
+            if asked is not None and asked.task != "multiple_choice":
+                tagging = asked.task_of(table, backend, label)
+                victims.append(Victim(label=label, task=tagging, backend=backend))
+                continue
             own = task_of(table, base, backend.kinds, label)
-            task = wrapped(own, table.wrap, base, label, draw_examples(table, base, label))
-            victims.append(Victim(label=label, task=task, backend=backend))
+            prompted = wrapped(own, table.wrap, base, label, draw_examples(table, base, label))
+            victims.append(Victim(label=label, task=prompted, backend=backend))
         opened.pop_all()  # all of them can be used: they stay open
     return victims
 
@@ -184,13 +239,14 @@ def victim_labels(tables: Sequence[VictimTable]) -> list[str]:
     Raises:
         UsageError: two would have the same.
     """
-    return unique_labels("victim", [(t.name, _victim_name(t), _victim_keys(t)) for t in tables])
+    return unique_labels("victim", [(t.name, victim_name(t), _victim_keys(t)) for t in tables])
 
 
 def task_of(table: VictimTable, base: Path, kinds: frozenset[str], label: str) -> MultipleChoice:
     """The multiple-choice task of a victim; checks what its back end can do."""
     template = load_template(table.prompt, base)
-    if kinds == {"choose"} or (table.answer_by is None and "choose" in kinds):
+    is_function = "choose" in kinds and "score" not in kinds
+    if is_function or (table.answer_by is None and "choose" in kinds):
         if table.answer_by is not None:
             raise UsageError(
                 f"victim {label!r}: answer_by is not for functions, which answer as they like; "
@@ -213,6 +269,8 @@ def task_of(table: VictimTable, base: Path, kinds: frozenset[str], label: str) -
             f"victim {label!r}: servers give no log probabilities of a conversation, which prompt "
             f'{table.prompt!r} is, so answer_by = "text" needs a prompt that is plain text'
         )
+    if answer_by is AnswerBy.TEXT and table.backend == "llama_cpp":
+        raise UsageError(f"victim {label!r}: {NO_TEXT}")
     if answer_by not in (AnswerBy.TEXT, AnswerBy.HEAD) and not template.lists_options:
         raise UsageError(
             f"victim {label!r}: prompt {table.prompt!r} does not list the options, so only "
@@ -227,8 +285,12 @@ def task_of(table: VictimTable, base: Path, kinds: frozenset[str], label: str) -
     )
 
 
-def make_attacks(tables: Sequence[AttackTable]) -> list[AttackPart]:
+def make_attacks(tables: Sequence[AttackTable], base: Path | None = None) -> list[AttackPart]:
     """Build every attack; each value of a list `n` is an attack of its own.
+
+    Args:
+        tables: the attacks.
+        base: folder that files of theirs are relative to; default: the working folder.
 
     Raises:
         UsageError: an attack refuses its parameters, or is not installed.
@@ -241,6 +303,8 @@ def make_attacks(tables: Sequence[AttackTable]) -> list[AttackPart]:
         for n in exponents if isinstance(exponents, list) else [exponents]:
             given = table.parameters if n is None else {**table.parameters, "n": n}
             attack: Attack = kind(**given)
+            if isinstance(attack, ReadsFiles):
+                attack = attack.with_files(base or Path())
             attacks.append(attack)
             label = f"{table.label} n={n:g}" if table.label and n != exponents else table.label
             # What only follows from other keys names nothing.
@@ -253,51 +317,7 @@ def make_attacks(tables: Sequence[AttackTable]) -> list[AttackPart]:
     ]
 
 
-def check_budgets(attacks: Sequence[AttackPart], groups: Sequence[GroupPart]) -> None:
-    """Refuse a budget that no item could use up.
-
-    Raises:
-        UsageError: an attack's budget is larger than a group's vocabulary.
-    """
-    for group in groups:
-        size = len(group.perturbations.names) - len(group.perturbations.undefined)
-        without = (
-            f" that are not {group.perturbations.lack}"
-            if len(group.perturbations.undefined)
-            else ""
-        )
-        for part in attacks:
-            # A search that nothing ends has the vocabulary as its budget.
-            is_endless = search_on(part.attack) is SearchOn.ALWAYS
-            if part.attack.budget > size and not is_endless:
-                raise UsageError(
-                    f"attack {part.label!r}: budget {part.attack.budget} is larger than the "
-                    f"vocabulary of group {group.label!r} ({size} names{without}); lower the "
-                    "budget or give a larger vocabulary"
-                )
-
-
-def check_scores(attacks: Sequence[AttackPart], victims: Sequence[VictimTable]) -> None:
-    """Refuse attacks that need scores where a victim is known to give none.
-
-    Of a function nobody knows before it is asked: there each trial fails with the same sentence.
-
-    Raises:
-        UsageError: naming both.
-    """
-    silent = [t for t in victims if t.answer_by == "generate" and not gives_scores(t.wrap)]
-    for part in attacks:
-        why = getattr(part.attack, "needs_scores", None)
-        if silent and why:
-            raise UsageError(
-                f"attack {part.label!r} needs the victim's scores ({why}), and "
-                f"victim {silent[0].name or _victim_name(silent[0])!r} answers by generate, which "
-                f'has none: use answer_by = "letter" or "text", or another '
-                f"{why.partition(' ')[0]}"
-            )
-
-
-def undefined_names(label: str, perturbations: VectorPerturbationSet) -> str | None:
+def undefined_names(label: str, perturbations: VectorPerturbationSet | NoNames) -> str | None:
     """Say how many names of a group have no distance, or None where all have."""
     n, total = len(perturbations.undefined), len(perturbations.names)
     if not n:
@@ -310,7 +330,7 @@ def select_items(dataset: DatasetPart, group: GroupPart) -> tuple[Question, ...]
 
     Items that are not attackable stay in, so that they are counted; they are never asked.
     """
-    if group.table.limit is None:
+    if group.table is None or group.table.limit is None:
         return dataset.questions
     types = group.resources.types
     attackable = [item for item in dataset.questions if _has_span(item, types)]
@@ -362,7 +382,8 @@ def _path(base: Path, given: str | None) -> Path | None:
     return None if given is None else base / Path(given).expanduser()
 
 
-def _victim_name(table: VictimTable) -> str:
+def victim_name(table: VictimTable) -> str:
+    """How a victim is called where the user does not say."""
     return table.model or table.target or table.backend
 
 

@@ -12,26 +12,13 @@ ONLY: dict[tuple[str, str], tuple[Any, ...]] = {
 """Keys of which only some values work so far. Values outside are looked up in `WORDS`."""
 
 WORDS: dict[tuple[str, str], tuple[str, ...]] = {
-    ("victim", "backend"): (
-        "llama_cpp",
-        "vllm",
-        "scripted",
-        "spacy",
-        "sentence_transformers",
-    ),
-    ("dataset", "name"): ("bc5cdr", "biosses", "iob", "pubtator", "pairs", "hub"),
     ("attack", "name"): (
-        "medfuzz",
-        "swap_noise",
-        "keyboard_noise",
-        "synonym",
         "repeat",
         "no_op",
         "same_type",
         "paraphrase",
         "neutral_insertion",
         "option_shuffle",
-        "non_entity_noise",
         "option_order",
         "none_of_the_others",
         "options_only",
@@ -44,23 +31,10 @@ WORDS: dict[tuple[str, str], tuple[str, ...]] = {
 }
 """Values that the interface names and this version lacks."""
 
-KEYS: dict[str, tuple[str, ...]] = {
-    "experiment": ("max_usd",),
-    "dataset": ("hub",),
-    "victim": (
-        "price_in",
-        "price_out",
-    ),
-    "attack": (
-        "attempts",
-        "runs",
-        "exemplars",
-        "attack_all",
-    ),
-}
+KEYS: dict[str, tuple[str, ...]] = {}
 """Keys that this version lacks altogether."""
 
-TABLES = ("role", "test", "require", "train")
+TABLES = ("test", "require", "train")
 """Tables that this version lacks."""
 
 

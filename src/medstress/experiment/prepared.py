@@ -8,12 +8,16 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from medstress.attacks.protocol import n_repeats, needs_entities
+from medstress.candidates import units_of
 from medstress.experiment.config import Experiment
-from medstress.experiment.parts import AttackPart, DatasetPart, GroupPart, select_items
+from medstress.experiment.conversations import victim_of
+from medstress.experiment.parts import AttackPart, DatasetPart, GroupPart
+from medstress.experiment.roles import RolePart
+from medstress.experiment.sentence_groups import Asked, SentenceGroupPart
 from medstress.hashing import content_hash
-from medstress.items import Question
-from medstress.scheduler.progress import Limits
 from medstress.scheduler.trial import Trial
+from medstress.store.shared_cache import SharedCache
 from medstress.victim import Victim
 
 
@@ -21,7 +25,7 @@ from medstress.victim import Victim
 class Portion:
     """What one run holds of an experiment that a command spreads over several; default: all."""
 
-    keep: Callable[[Question], bool] = lambda _: True
+    keep: Callable[[Any], bool] = lambda _: True
     """Which items."""
     holds: Callable[[str, str, str, AttackPart], bool] = lambda *_: True
     """Which arms: (data set, group, victim, attack)."""
@@ -33,6 +37,8 @@ class Portion:
     """Calls that other runs of the command made; they count against its limits."""
     n_tokens: int = 0
     """Their tokens."""
+    usd: float = 0.0
+    """Their price."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -47,7 +53,7 @@ class Prepared:
     """Folder that relative paths start from."""
     datasets: list[DatasetPart]
     """Loaded and drawn."""
-    groups: list[GroupPart]
+    groups: Sequence[GroupPart | SentenceGroupPart]
     """With their vectors."""
     attacks: list[AttackPart]
     """Under their labels."""
@@ -55,22 +61,23 @@ class Prepared:
     """What found the mentions of each group, in their order."""
     victims: list[Victim] = field(default_factory=list)
     """Opened last."""
+    shared: SharedCache | None = None
+    """Answers of other runs; opened with the run."""
     portion: Portion = Portion()
     """What this run holds of it."""
+    roles: list[RolePart] = field(default_factory=list)
+    """Opened with the victims."""
+    asked: Asked = field(default_factory=Asked)
+    """What the items ask of victims."""
 
-    def items(self, dataset: DatasetPart, group: GroupPart) -> tuple[Question, ...]:
+    @property
+    def question_groups(self) -> list[GroupPart]:
+        """The groups of questions; none where the data are sentences."""
+        return [group for group in self.groups if isinstance(group, GroupPart)]
+
+    def items(self, dataset: DatasetPart, group: GroupPart | SentenceGroupPart) -> tuple[Any, ...]:
         """The items a group's trials run over."""
-        return tuple(filter(self.portion.keep, select_items(dataset, group)))
-
-    def limits(self, n_queries: int, n_tokens: int) -> Limits:
-        """What may still be asked, given the calls and tokens that the folder holds."""
-        settings = self.experiment.experiment
-        return Limits(
-            max_queries=settings.max_queries,
-            max_tokens=settings.max_tokens,
-            n_queries=n_queries + self.portion.n_queries,
-            n_tokens=n_tokens + self.portion.n_tokens,
-        )
+        return tuple(filter(self.portion.keep, group.items(dataset)))
 
     def trials(self) -> Iterator[Trial]:
         """All trials, those of one item together, so that back ends can share prefixes."""
@@ -79,22 +86,36 @@ class Prepared:
             chosen = [(group, {q.id for q in self.items(dataset, group)}) for group in self.groups]
             for item in dataset.questions:
                 for (group, ids), part in product(chosen, self.attacks):
-                    if item.id not in ids or not self.portion.holds(
-                        dataset.label, group.label, victim.label, part
-                    ):
+                    if item.id not in ids or not self.holds(dataset, group, victim.label, part):
                         continue
-                    for seed in self._seeds(part):
+                    repeats = range(n_repeats(part.attack))
+                    arms = product(self._seeds(part), repeats, units_of(item))
+                    for seed, repeat, unit in arms:
+                        asked = victim_of(victim, part.attack, dataset.label, item, seed, repeat)
                         yield Trial(
                             dataset=dataset.label,
                             group=group.label,
-                            item=item,
-                            victim=victim,
+                            item=unit,
+                            victim=asked,
+                            repeat=repeat,
                             attack_label=part.label,
                             attack=part.attack,
                             resources=group.resources,
                             seed=seed,
                             flip_check=settings.flip_check,
                         )
+
+    def holds(
+        self,
+        dataset: DatasetPart,
+        group: GroupPart | SentenceGroupPart,
+        victim: str,
+        part: AttackPart,
+    ) -> bool:
+        """Whether an attack runs on a group: one that draws no names has a group of its own."""
+        if isinstance(group, GroupPart) and (group.table is None) == needs_entities(part.attack):
+            return False
+        return self.portion.holds(dataset.label, group.label, victim, part)
 
     def selected(self) -> dict[str, list[str]]:
         """Item hashes of each data set and group, sorted: what the trials run over."""
@@ -111,11 +132,11 @@ class Prepared:
         n = 0
         for dataset, group in product(self.datasets, self.groups):
             arms = (
-                len(self._seeds(part))
+                len(self._seeds(part)) * n_repeats(part.attack)
                 for victim, part in product(victims, self.attacks)
-                if self.portion.holds(dataset.label, group.label, victim, part)
+                if self.holds(dataset, group, victim, part)
             )
-            n += len(self.items(dataset, group)) * sum(arms)
+            n += sum(len(units_of(item)) for item in self.items(dataset, group)) * sum(arms)
         return n
 
     def _seeds(self, part: AttackPart) -> Sequence[int | None]:

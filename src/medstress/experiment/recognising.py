@@ -141,7 +141,7 @@ def _check_types(tables: Sequence[EntitiesTable], labels: Sequence[str]) -> None
 
 def _require_mentions(datasets: Sequence[DatasetPart]) -> None:
     for dataset in datasets:
-        if not any(item.mentions for item in dataset.loaded.questions):
+        if not any(item.mentions for item in dataset.all_items):
             raise UsageError(
                 f"dataset {dataset.label!r} carries no mentions at all, which recogniser = "
                 "'given' needs: add mentions to the rows, or annotations = \"...\", or have them "

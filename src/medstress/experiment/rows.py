@@ -11,12 +11,16 @@ from typing import Any
 from rapidfuzz.distance import Levenshtein
 
 from medstress.calls import Answer, Call
-from medstress.items import Candidate, Question
+from medstress.candidates import WHOLE, candidate_of, replaced_text, with_unit
+from medstress.items import Edited, Question
 from medstress.outcomes import Outcome, Verdict
 from medstress.rows import TrialRow
+from medstress.sentences import SentencePair
 from medstress.store.codec import edits_of
 from medstress.store.reader import RunReader, StoredTrial
-from medstress.tasks.task import Task
+from medstress.tasks.entity_tagging import EntityTagging
+from medstress.tasks.similarity import Similarity
+from medstress.tasks.task import AnyTask
 from medstress.tasks.templates import compile_template
 from medstress.tasks.wrapping import task_from_spec
 
@@ -25,17 +29,16 @@ class Prompts:
     """The tasks of a run's victims, rebuilt from the manifest."""
 
     def __init__(self, manifest: Mapping[str, Any]) -> None:
-        self._tasks: dict[str, Task] = {}
+        self._tasks: dict[str, AnyTask] = {}
         for label, victim in manifest["victims"].items():
-            template = compile_template(victim["prompt"]["name"], victim["prompt"]["source"])
-            self._tasks[label] = task_from_spec(victim["task"], template)
+            self._tasks[label] = _task(victim["task"], victim["prompt"])
         self._clean: dict[tuple[str, int], str] = {}
 
-    def call(self, victim: str, candidate: Candidate, number: int) -> Call:
+    def call(self, victim: str, candidate: Edited, number: int) -> Call:
         """The number-th call of a query about a candidate."""
         return next(self._tasks[victim].flow(candidate))[number].call
 
-    def outcome(self, victim: str, candidate: Candidate, answers: Sequence[Answer]) -> Outcome:
+    def outcome(self, victim: str, candidate: Edited, answers: Sequence[Answer]) -> Outcome:
         """What a victim's stored answers about a candidate are worth."""
         flow, given = self._tasks[victim].flow(candidate), list(answers)
         requests = next(flow)
@@ -47,15 +50,24 @@ class Prompts:
                 outcome: Outcome = stop.value.outcome
                 return outcome
 
-    def listing(self, victim: str, candidate: Candidate) -> str:
+    def listing(self, victim: str, candidate: Edited) -> str:
         """The prompt with the options listed."""
         return self._tasks[victim].listing(candidate)
 
-    def clean(self, victim: str, row: int, item: Question) -> str:
+    def clean(self, victim: str, row: int, item: Any) -> str:
         """The same of an unperturbed item; `row` is its row in the run, whose trials share it."""
         if (victim, row) not in self._clean:
-            self._clean[victim, row] = self.listing(victim, Candidate(item=item))
+            self._clean[victim, row] = self.listing(victim, candidate_of(item))
         return self._clean[victim, row]
+
+
+def _task(spec: Mapping[str, Any], prompt: Mapping[str, str] | None) -> AnyTask:
+    """A task as the manifest describes it; those of sentences have no prompt."""
+    if prompt is not None:
+        return task_from_spec(spec, compile_template(prompt["name"], prompt["source"]))
+    if spec["kind"] == "similarity":
+        return Similarity()
+    return EntityTagging(types=tuple(spec["types"]), names=spec["names"])
 
 
 def trial_rows(reader: RunReader) -> list[TrialRow]:
@@ -72,13 +84,15 @@ def trial_rows(reader: RunReader) -> list[TrialRow]:
     return rows
 
 
-def _row(run: str, trial: StoredTrial, item: Question, prompts: Prompts) -> TrialRow:
+def _row(run: str, trial: StoredTrial, stored: Any, prompts: Prompts) -> TrialRow:
     result = trial.result
+    item = with_unit(stored, result.get("unit", WHOLE))
     before, after = result.get("before"), result.get("after")
     flipped = trial.verdict == Verdict.FLIPPED.value
-    candidate = Candidate(item=item, edits=edits_of(result.get("edits", [])))
-    score = _key_probability(item, before)
-    excluded = result.get("n_excluded")
+    candidate = candidate_of(item, edits_of(result.get("edits", [])))
+    score = _score(item, before)
+    n_options, key = _gold(item)
+    excluded, records = result.get("n_excluded"), result.get("records")
     return TrialRow(
         trial_id=trial.trial_id,
         run=run,
@@ -86,7 +100,7 @@ def _row(run: str, trial: StoredTrial, item: Question, prompts: Prompts) -> Tria
         group=trial.group,
         item_id=item.id,
         item_hash=item.hash,
-        unit="item",
+        unit=result.get("unit", WHOLE),
         victim=trial.victim,
         attack=trial.attack,
         attack_spec=trial.spec,
@@ -95,12 +109,12 @@ def _row(run: str, trial: StoredTrial, item: Question, prompts: Prompts) -> Tria
         repeat=trial.repeat,
         verdict=Verdict(trial.verdict),
         at=result.get("at"),
-        n_options=len(item.options),
-        key=item.key,
+        n_options=n_options,
+        key=key,
         answer_before=before[0] if before else None,
         answer_after=after[0] if after else None,
         score_before=score,
-        score_after=_key_probability(item, after),
+        score_after=_score(item, after),
         n_asked=result.get("n_asked", 0),
         n_paid=trial.n_paid,
         n_cached=trial.n_cached,
@@ -113,12 +127,13 @@ def _row(run: str, trial: StoredTrial, item: Question, prompts: Prompts) -> Tria
         validity_reason=result.get("validity_reason"),
         censored=bool(result.get("censored")),
         n_excluded=json.dumps(excluded) if excluded is not None else None,
-        guess=None if score is None else score < 0.5,
+        guess=None if score is None or not n_options else score < 0.5,
         repeats=result.get("repeats"),
         prompt_before=prompts.clean(trial.victim, trial.item, item) if flipped else None,
         prompt_after=prompts.listing(trial.victim, candidate) if flipped else None,
         error=result.get("note") if trial.verdict == Verdict.FAILED.value else None,
         prompt_similarity=None,
+        attempts=json.dumps(records, ensure_ascii=False) if records else None,
     )
 
 
@@ -132,13 +147,13 @@ def _first_successes(result: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "first_success": result.get("first_success"),
         "first_valid_success": result.get("first_valid_success", valid_at),
-        "first_success_attempt": None,
+        "first_success_attempt": result.get("first_success_attempt"),
         "first_success_answer": answer[0] if answer else None,
         "first_success_replacement": edits[0][3] if edits else None,
     }
 
 
-def _edit_fields(item: Question, candidate: Candidate) -> dict[str, Any]:
+def _edit_fields(item: Any, candidate: Edited) -> dict[str, Any]:
     """What was replaced by what, and how far apart the two are."""
     edits = [[e.field, e.start, e.end, e.replacement] for e in candidate.edits]
     fields: dict[str, Any] = dict.fromkeys(
@@ -155,7 +170,7 @@ def _edit_fields(item: Question, candidate: Candidate) -> dict[str, Any]:
     fields["edits"] = json.dumps(edits, ensure_ascii=False)
     if candidate.edits:
         edit = candidate.edits[0]
-        old = item.text_of(edit.field)[edit.start : edit.end]
+        old = replaced_text(item, edit)
         old_words, new_words = old.split(), edit.replacement.split()
         fields |= {
             "option": edit.field,
@@ -169,7 +184,19 @@ def _edit_fields(item: Question, candidate: Candidate) -> dict[str, Any]:
     return fields
 
 
-def _key_probability(item: Question, prediction: list[Any] | None) -> float | None:
+def _gold(item: Any) -> tuple[int, str]:
+    """Number of options and what is right: a letter, an entity's type, or a pair's score."""
+    if isinstance(item, Question):
+        return len(item.options), item.key
+    if isinstance(item, SentencePair):
+        return 0, f"{item.score:g}"
+    return 0, item.entity.type if item.entity is not None else ""
+
+
+def _score(item: Any, prediction: list[Any] | None) -> float | None:
+    """P(key) of a question, the similarity of a pair; None where there are no scores."""
     if prediction is None or prediction[1] is None:
         return None
+    if not isinstance(item, Question):
+        return float(prediction[1][0])
     return math.exp(prediction[1][item.letters.index(item.key)])

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from medstress.attacks.protocol import QUESTIONS
 from medstress.errors import StoreError, UsageError
 from medstress.experiment import manifest as manifests
 from medstress.experiment.after import finish
+from medstress.experiment.attack_checks import check_budgets, check_scores
 from medstress.experiment.config import Experiment
+from medstress.experiment.conversations import check_conversations
+from medstress.experiment.free_group import free_group
 from medstress.experiment.parts import (
-    check_budgets,
-    check_scores,
     load_datasets,
     load_groups,
     make_attacks,
@@ -30,14 +33,23 @@ from medstress.experiment.reading import (
     read_experiment,
     require_tables,
 )
-from medstress.experiment.recognising import recognise_mentions
+from medstress.experiment.recognising import GIVEN, recognise_mentions
+from medstress.experiment.roles import check_roles, open_roles, with_roles
+from medstress.experiment.sentence_groups import (
+    SentenceGroupPart,
+    asked_of,
+    check_kind,
+    sentence_resources,
+)
 from medstress.experiment.similarity import prompt_encoder
 from medstress.experiment.sources import find_source
+from medstress.experiment.spent import Spent, check_prices, limits_of, spent
 from medstress.hashing import content_hash
 from medstress.scheduler.progress import Progress
 from medstress.scheduler.ready_queue import Scheduler
 from medstress.store.reader import RunReader
 from medstress.store.run_store import FILE, RunStore, lock_folder
+from medstress.store.shared_cache import open_shared
 
 if TYPE_CHECKING:
     import polars
@@ -153,14 +165,31 @@ def prepare(
     """
     watcher = watcher or Watcher()
     checked, given, base = resolve(experiment, overrides, complete=complete)
-    attacks = make_attacks(checked.attack)
+    attacks = make_attacks(checked.attack, base)
+    check_roles(checked.role, attacks)
     check_scores(attacks, checked.victim)
+    check_prices(checked)
     prompt_encoder(checked.analysis, base)  # refused now, not after the last query
     watcher.note("data")
     loaded = load_datasets(checked.dataset, base, limit)
+    asked = asked_of(loaded)
+    check_kind(checked, attacks, asked)
+    if asked.kind != QUESTIONS:
+        return Prepared(
+            experiment=checked,
+            given={"experiment": given, "overrides": list(overrides)},
+            base=base,
+            datasets=loaded,
+            groups=[SentenceGroupPart(resources=sentence_resources(attacks, loaded, base))],
+            attacks=attacks,
+            recognisers=[GIVEN],
+            asked=asked,
+        )
     recognised = recognise_mentions(checked.entities, base, loaded, watcher.note)
     datasets = recognised.datasets
     groups = load_groups(checked.entities, base, datasets, watcher.note, watcher.vectors)
+    unnamed = free_group(attacks)
+    groups = with_roles([*groups, *unnamed], checked.role)
     check_budgets(attacks, groups)
     return Prepared(
         experiment=checked,
@@ -169,7 +198,7 @@ def prepare(
         datasets=datasets,
         groups=groups,
         attacks=attacks,
-        recognisers=recognised.recognisers,
+        recognisers=[*recognised.recognisers, *({} for _ in unnamed)],
     )
 
 
@@ -238,22 +267,44 @@ def run(
     """
     watcher = watcher or Watcher()
     prepared = prepare(experiment, limit=limit, overrides=overrides, watcher=watcher)
-    settings = prepared.experiment.experiment
-    folder = Path(out) if out is not None else Path("runs") / settings.name
+    folder = run_folder(prepared, out)
     if fresh and folder.exists() and not (folder / FILE).is_file():
         raise StoreError(f"--fresh: {folder} holds no run, so nothing of it is thrown away")
     lock = lock_folder(folder)
     try:
         # Before the store: a victim that cannot be opened costs no stored run.
-        prepared.victims = open_victims(prepared.experiment.victim, prepared.base, watcher.note)
-        run_prepared(
-            prepared, folder, lock=lock, fresh=fresh, retry_failed=retry_failed, watcher=watcher
-        )
+        with opened_victims(prepared, watcher.note):
+            run_prepared(
+                prepared, folder, lock=lock, fresh=fresh, retry_failed=retry_failed, watcher=watcher
+            )
     finally:
-        for victim in prepared.victims:
-            victim.backend.close()
         lock.release()
     return Run(folder)
+
+
+def run_folder(prepared: Prepared, out: str | Path | None) -> Path:
+    """The folder that a run goes to."""
+    return Path(out) if out is not None else Path("runs") / prepared.experiment.experiment.name
+
+
+@contextmanager
+def opened_victims(prepared: Prepared, note: Callable[[str], None]) -> Iterator[None]:
+    """Open victims and roles, which checks what only a back end knows, and close them again.
+
+    Raises:
+        UsageError: see `open_victims`, `check_conversations` and `open_roles`.
+    """
+    tables, base = prepared.experiment.victim, prepared.base
+    prepared.victims = open_victims(tables, base, note, prepared.asked)
+    try:
+        check_conversations(prepared.victims, prepared.attacks)
+        known = list(zip(tables, prepared.victims, strict=True))
+        prepared.roles = open_roles(prepared.experiment.role, base, note, known)
+        yield
+    finally:
+        own = [part.backend for part in prepared.roles if not part.is_shared]
+        for backend in [*(victim.backend for victim in prepared.victims), *own]:
+            backend.close()
 
 
 def run_prepared(
@@ -264,18 +315,23 @@ def run_prepared(
     fresh: bool = False,
     retry_failed: bool = False,
     watcher: Watcher,
-) -> tuple[int, int]:
+) -> Spent:
     """Run, resume or extend what is prepared, its victims opened, in a folder.
 
     Returns:
-        Computed calls and their tokens that the folder holds.
+        What the folder's run has used up.
     """
-    with RunStore(folder, lock=lock, fresh=fresh) as store:
+    cache = prepared.experiment.experiment.cache
+    with (
+        open_shared(cache, prepared.base) as shared,
+        RunStore(folder, lock=lock, fresh=fresh) as store,
+    ):
+        prepared.shared = shared
         _start(store, prepared)
         if retry_failed:
             store.forget_failed()
         _drive(store, prepared, watcher)
-        return store.spent()
+        return spent(store, prepared)
 
 
 def _start(store: RunStore, prepared: Prepared) -> None:
@@ -286,7 +342,7 @@ def _start(store: RunStore, prepared: Prepared) -> None:
     parts = manifests.fingerprint_parts(prepared)
     if known:
         manifests.check_same_run(store.folder, known["parts"], parts)
-        manifests.expect_same_models(prepared.victims, known)
+        manifests.expect_same_models([*prepared.victims, *prepared.roles], known)
     store.write_manifest(
         {
             **manifests.describe(prepared, parts),
@@ -315,9 +371,15 @@ def _keep_labels(prepared: Prepared, known: Mapping[str, str]) -> None:
 
 
 def _drive(store: RunStore, prepared: Prepared, watcher: Watcher) -> None:
-    limits = prepared.limits(*store.spent())
     encoder = prompt_encoder(prepared.experiment.analysis, prepared.base)
-    scheduler = Scheduler(store, limits=limits, on_progress=watcher.progress)
+    roles = {part.name: part.backend for part in prepared.roles}
+    scheduler = Scheduler(
+        store,
+        roles=roles,
+        limits=limits_of(store, prepared),
+        shared=prepared.shared,
+        on_progress=watcher.progress,
+    )
     n_planned = prepared.n_trials(len(prepared.victims))
     before = [dict(getattr(victim.backend, "counters", {})) for victim in prepared.victims]
     started = time.perf_counter()
@@ -341,5 +403,5 @@ def _account(
     for victim, known in zip(prepared.victims, before, strict=True):
         for name, count in getattr(victim.backend, "counters", {}).items():
             performance[name] = performance.get(name, 0) + count - known.get(name, 0)
-    endpoints = manifests.endpoints(prepared.victims)
+    endpoints = manifests.endpoints([*prepared.victims, *prepared.roles])
     store.write_manifest({"performance": performance, "endpoints": endpoints})

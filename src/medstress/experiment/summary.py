@@ -7,6 +7,8 @@ from typing import Any
 
 from medstress.experiment.analyses import analyse, remarks
 from medstress.experiment.rows import trial_rows
+from medstress.experiment.sentence_summary import add_scores
+from medstress.experiment.spent import describe_spending
 from medstress.experiment.tuning_summary import cautions, describe_tuning
 from medstress.metrics.summary import LEDGER_FIELDS, summarise
 from medstress.rows import TrialRow
@@ -19,6 +21,7 @@ def summarise_run(reader: RunReader) -> dict[str, Any]:
     performance = dict(manifest.get("performance", {}))
     totals = reader.totals()
     seconds = performance.get("wall_seconds", 0.0)
+    usd, spending = describe_spending(reader.spending(), manifest)
     asked = sum(trial.n_asked for trial in trials)
     experiment = {
         "name": manifest["config"]["experiment"]["name"],
@@ -40,14 +43,19 @@ def summarise_run(reader: RunReader) -> dict[str, Any]:
             "wall_seconds": seconds,
             "queries_per_second": asked / seconds if seconds else None,
             "calls": totals["calls"],
+            "calls_from_cache": reader.n_from_cache(),
             "calls_per_query": reader.calls_per_query(),
             "tokens_forwarded": performance.get("tokens_forwarded"),
             # Needs a tokenizer and consumed calls: see benchmarks/prefix_sharing.py.
             "tokens_unique": None,
             "tokens_naive": performance.get("tokens_naive"),
+            "usd": usd,
+            "spending": spending,
         },
         budgets,
+        reader.role_counts(),
     )
+    add_scores(reader, found)
     tuning = describe_tuning(reader, trials)
     if tuning is not None:
         found["tuning"] = tuning
@@ -55,7 +63,9 @@ def summarise_run(reader: RunReader) -> dict[str, Any]:
     groups = manifest.get("groups", {}).values()
     found["warnings"] += [group["undefined"] for group in groups if group.get("undefined")]
     found["warnings"] += remarks(reader)
-    return {**found, "analysis": analyse(reader, trials, found["pooled"], budgets)}
+    # What names attacks use, and how far they lie, is asked of questions alone.
+    questions = [trial for trial in trials if trial.n_options]
+    return {**found, "analysis": analyse(reader, questions, found["pooled"], budgets)}
 
 
 def _budgets(trials: list[TrialRow]) -> dict[str, int]:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from medstress.errors import StoreError, UsageError
 from medstress.experiment.config import Experiment, TuneTable
 from medstress.experiment.cost import estimate
-from medstress.experiment.parts import AttackPart, open_victims
+from medstress.experiment.parts import AttackPart
 from medstress.experiment.prepared import Portion, Prepared
-from medstress.experiment.run import Run, Watcher, prepare, run_prepared
+from medstress.experiment.run import Run, Watcher, opened_victims, prepare, run_prepared
 from medstress.experiment.tuning_plan import TuningPlan, check_plan, tune_every_n
 from medstress.experiment.tuning_summary import REPORT, SAME_ITEMS
 from medstress.metrics.counts import is_failed_at_baseline
@@ -103,13 +103,11 @@ def tune(
         if not fresh:
             _check_folder(plan, folder)
         # Before anything is thrown away or stored: a victim that cannot be opened costs nothing.
-        prepared.victims = open_victims(prepared.experiment.victim, prepared.base, watcher.note)
-        if fresh:
-            _throw_away(folder)
-        return _tune(plan, folder, lock, retry_failed, watcher)
+        with opened_victims(prepared, watcher.note):
+            if fresh:
+                _throw_away(folder)
+            return _tune(plan, folder, lock, retry_failed, watcher)
     finally:
-        for victim in prepared.victims:
-            victim.backend.close()
         lock.release()
 
 
@@ -140,7 +138,7 @@ def _tune(
     plan: TuningPlan, folder: Path, lock: FileLock, retry_failed: bool, watcher: Watcher
 ) -> Tuned:
     split = folder if plan.same_items else folder / SPLIT_FOLDER
-    n_queries, n_tokens = run_prepared(
+    spent = run_prepared(
         plan.tuning(),
         split,
         lock=lock if plan.same_items else None,
@@ -154,7 +152,9 @@ def _tune(
     if not tuning.manifest()["complete"] or _has_failed(tuning, plan):
         return Tuned(tuning=tuning, report=None)
     report = _report(plan, tuning.tuning() or {})
-    portion = replace(report.portion, n_queries=n_queries, n_tokens=n_tokens)
+    portion = replace(
+        report.portion, n_queries=spent.n_queries, n_tokens=spent.n_tokens, usd=spent.usd
+    )
     _check_choices(folder, portion.notes["tuning"]["choices"])
     run_prepared(
         replace(report, portion=portion),

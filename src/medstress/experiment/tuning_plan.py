@@ -170,7 +170,7 @@ def check_plan(plan: TuningPlan) -> None:
                 f"[tune] budget = {budget} is larger than that of attack {part.label!r} "
                 f"({part.attack.budget})"
             )
-    for dataset, group in product(plan.prepared.datasets, plan.prepared.groups):
+    for dataset, group in product(plan.prepared.datasets, plan.prepared.question_groups):
         attackable = [
             item
             for item in plan.prepared.items(dataset, group)

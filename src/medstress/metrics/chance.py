@@ -25,14 +25,15 @@ def chance_level(items: Sequence[tuple[int, str]]) -> float | None:
         items: number of options and letter of the key, for each distinct item.
 
     Returns:
-        A probability in [0, 1]; None without items.
+        A probability in [0, 1]; None without items, and for entities and pairs, which have no
+        options.
 
     >>> chance_level([(4, "A"), (4, "B"), (4, "C"), (4, "D")])
     0.25
     >>> chance_level([(4, "A"), (4, "A"), (4, "A"), (4, "D")])
     0.75
     """
-    if not items:
+    if not items or any(n_options == 0 for n_options, _ in items):
         return None
     at_random = fmean(1 / n_options for n_options, _ in items)
     commonest = max(Counter(key for _, key in items).values()) / len(items)

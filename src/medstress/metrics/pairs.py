@@ -20,7 +20,7 @@ _METHOD = (
     "adjusted by Benjamini-Hochberg within the family"
 )
 
-Outcomes: TypeAlias = Mapping[str, Mapping[int | None, bool]]
+Outcomes: TypeAlias = Mapping[tuple[str, str], Mapping[int | None, bool]]
 """Item -> seed -> whether the attack flipped it."""
 
 
@@ -128,11 +128,11 @@ def sampler_tests(trials: Iterable[TrialRow]) -> list[dict[str, Any]]:
 
 
 def _by_item(trials: Iterable[TrialRow]) -> Outcomes:
-    """Return the outcome of the first repeat of each item's eligible trials, by seed."""
-    found: dict[str, dict[int | None, bool]] = defaultdict(dict)
+    """Return the outcome of each item's (or entity's) first eligible repeat, by seed."""
+    found: dict[tuple[str, str], dict[int | None, bool]] = defaultdict(dict)
     for trial in sorted(trials, key=lambda row: row.repeat):
         if is_eligible(trial):
-            found[trial.item_id].setdefault(trial.seed, is_flipped(trial))
+            found[trial.item_id, trial.unit].setdefault(trial.seed, is_flipped(trial))
     return found
 
 

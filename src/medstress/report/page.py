@@ -15,8 +15,10 @@ from markupsafe import Markup
 
 from medstress.outcomes import Verdict
 from medstress.report import examples, figures, formats, overview, sections
+from medstress.report.attempts import attempt_plots, attempt_tables
 from medstress.report.formats import as_text
 from medstress.report.second_answers import second_answer_plots
+from medstress.report.sentence_scores import score_tables
 from medstress.report.sweeps import sweep_plots
 from medstress.report.tables import Cell, Row, Table, number, short_labels
 from medstress.report.tuning import tuning_tables
@@ -69,10 +71,13 @@ def render_report(
             script=Markup(script),
             script_hash=b64encode(sha256(script.encode()).digest()).decode(),
             **_tables(summary, rows),
+            scores=score_tables(rows),
             tuning=tuning_tables(summary.get("tuning")),
             forest=_forest(rows),
             curves=list(_curves(rows)),
             second_answers=[Plot(svg=svg, data=data) for svg, data in second_answer_plots(trials)],
+            attempts=[Plot(svg=svg, data=data) for svg, data in attempt_plots(rows)],
+            attempt_tables=attempt_tables(rows),
             sweeps=[
                 (Plot(svg=svg, data=data), said)
                 for svg, data, said in sweep_plots(summary.get("analysis"))

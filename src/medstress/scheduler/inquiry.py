@@ -139,6 +139,7 @@ def _predict(
             call=call,
             requests=requests,
             candidate=candidate,
+            is_told=inquiry.victim.is_told,
         )
         call += len(requests)
         try:

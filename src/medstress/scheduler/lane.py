@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from bisect import insort
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -61,8 +62,15 @@ class Lane:
         self._pool = ThreadPoolExecutor(backend.workers, thread_name_prefix="medstress-backend")
 
     def add(self, group: Group) -> None:
-        """Queue a group; its entries are pending from now on."""
-        self._waiting.append(group)
+        """Queue a group; its entries are pending from now on.
+
+        Where calls go out one by one, the earliest trial of the plan goes first, so that the
+        prompts of an item stay together: servers keep the beginnings of recent prompts.
+        """
+        if self.backend.batch_size > 1:
+            self._waiting.append(group)
+        else:
+            insort(self._waiting, group, key=lambda each: each.entries[0].trial)
 
     @property
     def idle(self) -> bool:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from medstress.calls import Failure, Reply
+from medstress.candidates import WHOLE
 from medstress.errors import StoreError
 from medstress.hashing import canonical_json
-from medstress.items import Candidate
+from medstress.items import Edited
 from medstress.outcomes import Prediction
 from medstress.scheduler.inquiry import Findings, Inquiry, inquire
 from medstress.scheduler.ledger import Exchange
@@ -25,6 +26,7 @@ class Live:
         keys: cache keys of the needed calls, same order.
         replies: their answers; None while open.
         n_open: how many are open.
+        unwritten: exchanges that the ledger does not have yet.
     """
 
     def __init__(
@@ -36,6 +38,7 @@ class Live:
         self.keys: list[bytes] = []
         self.replies: list[Reply | None] = []
         self.n_open = 0
+        self.unwritten: list[Exchange] = []
         self._journal = journal
         self._seq = 0
         self._conduct = inquire(trial) if isinstance(trial, Inquiry) else conduct(trial)
@@ -76,32 +79,37 @@ class Live:
             )
         return Failure(error=error) if error is not None else True
 
-    def exchanges(self) -> list[Exchange]:
-        """Rows for the calls just answered; called once each time all replies are in."""
-        need, rows = self.need, []
+    def record(self) -> None:
+        """Note the calls just answered; called once each time all replies are in."""
+        need, seq = self.need, self._seq
+        edits = as_edits(need)
         for i, (request, key, reply) in enumerate(
             zip(need.requests, self.keys, self.replies, strict=True)
         ):
             # Text that follows from item, template and edits is not stored again.
-            told = None if need.candidate else canonical_json(request.call.canonical())
-            edits = as_edits(need) if i == 0 else None
+            derived = need.candidate is not None and not need.is_told
+            told = None if derived else canonical_json(request.call.canonical())
             error = reply.error if isinstance(reply, Failure) else None
-            rows.append(
+            self.unwritten.append(
                 (
                     self.row,
-                    self._seq + i,
+                    seq + i,
                     need.role,
                     need.purpose.value,
                     need.query,
                     need.call + i,
                     key,
-                    edits,
+                    edits if i == 0 else None,
                     told,
                     error,
                 )
             )
-        self._seq += len(rows)
-        return rows
+        self._seq += len(self.keys)
+
+    def take_unwritten(self) -> list[Exchange]:
+        """The exchanges that the ledger does not have yet, handed over to be written."""
+        taken, self.unwritten = self.unwritten, []
+        return taken
 
 
 def as_edits(need: Need) -> str | None:
@@ -119,6 +127,7 @@ def as_record(result: TrialResult | Findings) -> dict[str, Any]:
     # Where the first success is the pick as well, it is not stored twice.
     first = result.first_pick if result.first_pick is not result.pick else None
     record = {
+        "unit": result.unit if result.unit != WHOLE else None,
         "at": result.at,
         "note": result.note,
         "before": _prediction(result.before),
@@ -136,11 +145,13 @@ def as_record(result: TrialResult | Findings) -> dict[str, Any]:
         "validity_reason": result.validity_reason,
         "censored": result.censored or None,
         "n_excluded": result.n_excluded,
+        "first_success_attempt": result.first_success_attempt,
+        "records": result.records,
     }
     return {name: value for name, value in record.items() if value not in (None, [])}
 
 
-def _edits(candidate: Candidate | None) -> list[list[Any]]:
+def _edits(candidate: Edited | None) -> list[list[Any]]:
     edits = candidate.edits if candidate else ()
     return [[e.field, e.start, e.end, e.replacement] for e in edits]
 

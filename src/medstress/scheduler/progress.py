@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+
+from medstress.calls import Answer, Backend
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,10 +16,16 @@ class Limits:
     """Computed calls, baseline and work ahead included; never exceeded."""
     max_tokens: int | None = None
     """Tokens read and written; may be exceeded by what one batch holds."""
+    max_usd: float | None = None
+    """Money; likewise."""
     n_queries: int = 0
     """Computed calls of earlier processes."""
     n_tokens: int = 0
     """Tokens of earlier processes."""
+    n_usd: float = 0.0
+    """Money of earlier processes."""
+    usd_of: Callable[[Backend, Answer], float] = lambda *_: 0.0
+    """What an answer of a back end costs."""
 
 
 @dataclass(slots=True)
@@ -33,5 +42,6 @@ class Progress:
     n_computed: int = 0
     """Calls computed in this process."""
     n_tokens: int = 0
+    usd: float = 0.0
     stopped: bool = False
     """A limit was reached."""

@@ -15,6 +15,7 @@ from itertools import islice
 from typing import Any
 
 from medstress.calls import Backend, Failure, Reply, Request
+from medstress.candidates import WHOLE, unit_of
 from medstress.errors import BackendError, MedstressError, StoreError, UsageError
 from medstress.hashing import content_hash
 from medstress.outcomes import Verdict
@@ -24,10 +25,14 @@ from medstress.scheduler.ledger import Exchange, Ledger
 from medstress.scheduler.live import Live, as_record
 from medstress.scheduler.progress import Limits, Progress
 from medstress.scheduler.result import TrialResult
+from medstress.scheduler.sharing import KnownAnswers, Shared
 from medstress.scheduler.trial import VICTIM, Trial
 
 WINDOW = 64
 MAX_FAILING_BATCHES = 3
+EXCHANGES_HELD = 32
+"""Exchanges of one trial that wait to be written together: a page holds a few dozen, and trials
+that take turns, a row each, would dirty a page a row."""
 
 
 class Scheduler:
@@ -39,17 +44,21 @@ class Scheduler:
         *,
         roles: Mapping[str, Backend] | None = None,
         limits: Limits | None = None,
+        shared: Shared | None = None,
         on_progress: Callable[[Progress], None] | None = None,
     ) -> None:
         self._ledger = ledger
         self._roles = dict(roles or {})
         self._limits = limits or Limits()
+        self._known = KnownAnswers(ledger, shared)
         self._on_progress = on_progress or (lambda _: None)
         self._lanes: dict[int, Lane] = {}
         self._runnable: deque[Live] = deque()
-        self._n_live = 0
+        self._live: dict[int, Live] = {}
         self._all_admitted = False
         self._outbox: list[Exchange] = []
+        self._ended: list[tuple[Live, TrialResult | Findings]] = []
+        self._arms: dict[tuple[str, str, str, str, int | None], int] = {}
         self.progress = Progress()
 
     def run(self, trials: Iterable[Trial | Inquiry], n_planned: int = 0) -> Progress:
@@ -65,6 +74,7 @@ class Scheduler:
         plan = iter(trials)
         try:
             self._loop(plan)
+            self._write(everything=True)
         except (KeyboardInterrupt, Exception):
             self._drain()
             raise
@@ -83,7 +93,7 @@ class Scheduler:
             if self._n_in_flight():
                 self._collect()
             elif not self._runnable and (
-                self.progress.stopped or (self._all_admitted and not self._n_live)
+                self.progress.stopped or (self._all_admitted and not self._live)
             ):
                 # Not yet where all live trials ended in one step: the next ones are admitted.
                 return
@@ -92,34 +102,36 @@ class Scheduler:
     def _admit(self, plan: Iterator[Trial | Inquiry]) -> None:
         backends = [lane.backend for lane in self._lanes.values()]
         window = max([WINDOW, *(2 * one.batch_size * one.workers for one in backends)])
-        while self._n_live < window and not self.progress.stopped:
+        while len(self._live) < window and not self.progress.stopped:
             trial = next(plan, None)
             if trial is None:
                 self._all_admitted = True
-                return
-            arm = self._ledger.arm_id(
-                trial.dataset,
-                trial.group,
-                trial.victim.label,
-                trial.attack_label,
-                arm_spec(trial),
-                trial.seed,
-            )
+                break
             item = self._ledger.item_id(trial.dataset, trial.item)
-            row, finished = self._ledger.begin_trial(trial_id(trial), arm, item, trial.repeat)
+            row, finished = self._ledger.begin_trial(
+                trial_id(trial), self._arm(trial), item, trial.repeat
+            )
             if finished:
                 self.progress.n_skipped += 1
                 continue
-            self._n_live += 1
-            self._advance(Live(trial, row, self._ledger.journal(row)))
+            self._live[row] = live = Live(trial, row, self._ledger.journal(row))
+            self._advance(live)
+        self._write()
+
+    def _arm(self, trial: Trial | Inquiry) -> int:
+        """The row of a trial's arm."""
+        victim = trial.victim.label
+        arm = (trial.dataset, trial.group, victim, trial.attack_label, trial.seed)
+        if arm not in self._arms:
+            self._arms[arm] = self._ledger.arm_id(*arm[:4], arm_spec(trial), trial.seed)
+        return self._arms[arm]
 
     def _step_all(self) -> None:
         while self._runnable:
             live = self._runnable.popleft()
-            self._outbox += live.exchanges()
+            live.record()
             self._advance(live)
-        self._ledger.consumed(self._outbox)
-        self._outbox.clear()
+        self._write()
 
     def _advance(self, live: Live) -> None:
         """Step a trial until it waits for a call that has to be computed, or ends."""
@@ -129,20 +141,38 @@ class Scheduler:
                 self._finish(live, result)
                 return
             if self._resolve(live):
-                return
-            self._outbox += live.exchanges()
+                break
+            live.record()
+        if len(live.unwritten) >= EXCHANGES_HELD:
+            self._outbox += live.take_unwritten()
 
     def _finish(self, live: Live, result: TrialResult | Findings) -> None:
-        self._n_live -= 1
         progress = self.progress
         progress.n_done += 1
         progress.n_flipped += result.verdict is Verdict.FLIPPED
         progress.n_eligible += result.verdict in (Verdict.FLIPPED, Verdict.HELD)
         progress.n_failed += result.verdict in (Verdict.FAILED, Ending.UNANSWERED)
+        del self._live[live.row]
+        self._outbox += live.take_unwritten()
+        self._ended.append((live, result))
+
+    def _write(self, *, everything: bool = False) -> None:
+        """Write what the trials consumed and how they ended.
+
+        Args:
+            everything: also the last exchanges of trials that go on; without them a killed
+                process leaves these to be found again, by their answers.
+        """
+        if everything:
+            for live in self._live.values():
+                self._outbox += live.take_unwritten()
         # Exchanges first: a finished trial without its exchanges would be a hole in the ledger.
-        self._ledger.consumed(self._outbox)
-        self._outbox.clear()
-        self._ledger.finish_trial(live.row, result.verdict.value, as_record(result))
+        if self._outbox:
+            self._ledger.consumed(self._outbox)
+            self._outbox.clear()
+        for live, result in self._ended:
+            self._ledger.finish_trial(live.row, result.verdict.value, as_record(result))
+        self._ended.clear()
 
     # -- resolving calls ---------------------------------------------------------------------
     def _resolve(self, live: Live) -> bool:
@@ -268,7 +298,7 @@ class Scheduler:
         return batch
 
     def _stored(self, entries: list[Entry]) -> dict[bytes, Reply]:
-        return dict(self._ledger.lookup([entry.key for entry in entries]))
+        return self._known.lookup([entry.key for entry in entries])
 
     def _missing(self, lane: Lane, entries: list[Entry]) -> list[Entry]:
         """Work ahead that is not stored; the rest is dropped, nobody waits for it."""
@@ -303,10 +333,12 @@ class Scheduler:
         # that an interrupt in between finds them.
         self._ledger.commit()
         del lane.in_flight[future]
+        self._known.keep(lane.backend.identity, batch, replies)
         for entry, reply in zip(batch.entries, replies, strict=True):
             if not isinstance(reply, Failure):
                 self.progress.n_computed += 1
                 self.progress.n_tokens += reply.tokens_in + reply.tokens_out
+                self.progress.usd += self._limits.usd_of(lane.backend, reply)
             self._deliver(lane, entry, reply)
 
     def _check_replies(self, lane: Lane, batch: Batch, replies: list[Reply]) -> None:
@@ -328,7 +360,8 @@ class Scheduler:
             )
 
     def _drain(self) -> None:
-        """Store what is still in flight, so that nothing paid for is lost."""
+        """Store what is still in flight and consumed, so that nothing paid for is lost."""
+        self._write(everything=True)
         for lane in self._lanes.values():
             for future, batch in list(lane.in_flight.items()):
                 del lane.in_flight[future]
@@ -351,6 +384,8 @@ class Scheduler:
         limits, progress = self._limits, self.progress
         tokens = limits.n_tokens + progress.n_tokens
         if limits.max_tokens is not None and tokens >= limits.max_tokens:
+            return 0
+        if limits.max_usd is not None and limits.n_usd + progress.usd >= limits.max_usd:
             return 0
         if limits.max_queries is None:
             return sys.maxsize
@@ -384,5 +419,6 @@ def trial_id(trial: Trial | Inquiry) -> str:
             trial.attack_label,
             trial.seed,
             trial.repeat,
+            *([unit_of(trial.item)] if unit_of(trial.item) != WHOLE else []),
         ]
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any, Protocol
 
 from medstress.attacks.protocol import (
     Attack,
@@ -11,14 +12,34 @@ from medstress.attacks.protocol import (
     RuleChecked,
     SearchOn,
     Validity,
-    goal_of,
+    goal_for,
+    is_static,
     search_on,
 )
-from medstress.items import Candidate
-from medstress.outcomes import Outcome, Prediction, Verdict
+from medstress.items import Edited
+from medstress.outcomes import Measured, Outcome, Prediction, Relative, Verdict
 from medstress.queries import Predict
-from medstress.resources import Resources
 from medstress.scheduler.result import TrialResult
+
+
+class Judge(Protocol):
+    """Who is told every answer to a query."""
+
+    def judge(self, query: Predict, prediction: Prediction) -> Prediction:
+        """Return the prediction, marked where it is a success."""
+
+
+class Bystander:
+    """Notes what a perturbed copy is answered, and judges nothing."""
+
+    def __init__(self, result: TrialResult) -> None:
+        self._result = result
+
+    def judge(self, query: Predict, prediction: Prediction) -> Prediction:
+        """Note the answer to the query asked last."""
+        self._result.n_unreadable += prediction.outcome is Outcome.UNREADABLE
+        self._result.pick, self._result.after = query.candidate, prediction
+        return prediction
 
 
 class Referee:
@@ -28,11 +49,15 @@ class Referee:
     def __init__(
         self,
         attack: Attack,
-        resources: Resources,
+        resources: Any,
         result: TrialResult,
         describe: Callable[[Exception], str],
+        item: Any = None,
     ) -> None:
-        self.goal = goal_of(attack)
+        self.goal = goal_for(attack, item)
+        if isinstance(self.goal, Relative) and result.before is not None:
+            self.goal = self.goal.relative_to(result.before)
+        self._is_static = is_static(attack)
         self._attack = attack
         self._resources = resources
         self._result = result
@@ -52,8 +77,10 @@ class Referee:
         if result.n_excluded is None:
             self.count_exclusions(query.candidate)
         if not self.goal.reached(prediction):
+            if self._is_static or self._has_moved_most(prediction):
+                result.pick, result.after = query.candidate, prediction
             return prediction
-        found = self._record(query.candidate, prediction)
+        found = self._record(query, prediction)
         ends = self._search_on is SearchOn.NEVER or (
             self._search_on is SearchOn.INVALID and found.valid is not False
         )
@@ -62,16 +89,25 @@ class Referee:
             result.after = marked
         return marked
 
-    def _record(self, candidate: Candidate, prediction: Prediction) -> Validity:
+    def _has_moved_most(self, prediction: Prediction) -> bool:
+        """Whether nothing moved the answer more so far, where only that is measured."""
+        if not isinstance(self.goal, Measured):
+            return False
+        after = self._result.after
+        return after is None or self.goal.change(prediction) > self.goal.change(after)
+
+    def _record(self, query: Predict, prediction: Prediction) -> Validity:
         """Note a success if it is the first, or the first that is valid."""
+        candidate = query.candidate
         result = self._result
         if result.first_valid_success is not None:
             return Validity()  # an exhaustive search goes on; nothing more is asked of it here
-        found = self._validity(candidate)
+        found = self._validity(query)
         if result.first_success is None:
             result.verdict, result.first_success = Verdict.FLIPPED, result.n_asked
             result.first_pick, result.first_after = candidate, prediction
             result.variant_class = found.variant_class
+            result.first_success_attempt = query.attempt
         elif not found.valid:
             return found
         result.pick, result.after = candidate, prediction
@@ -80,16 +116,16 @@ class Referee:
             result.first_valid_success = result.n_asked
         return found
 
-    def _validity(self, candidate: Candidate) -> Validity:
+    def _validity(self, query: Predict) -> Validity:
         if not isinstance(self._attack, RuleChecked):
-            return Validity()
+            return Validity(valid=query.valid, reason=query.reason)
         try:
-            return self._attack.validity(candidate, self._resources)
+            return self._attack.validity(query.candidate, self._resources)
         except Exception as error:  # noqa: BLE001 - the per-trial guard
             self._result.note = self._describe(error)  # validity stays unknown, the verdict stands
             return Validity()
 
-    def count_exclusions(self, candidate: Candidate) -> None:
+    def count_exclusions(self, candidate: Edited) -> None:
         """Note which names the attack never draws, where it knows."""
         if not isinstance(self._attack, CountsExclusions):
             return
@@ -100,9 +136,11 @@ class Referee:
         else:
             self._result.n_excluded = dict(sorted(counts.items()))
 
-    def close(self, clean: Candidate, *, failed: bool = False) -> None:
+    def close(self, clean: Edited, *, failed: bool = False) -> None:
         """Note what is known once the search has ended."""
         result = self._result
+        if isinstance(self.goal, Measured) and not failed:
+            result.verdict = Verdict.MEASURED
         if result.n_excluded is None:
             self.count_exclusions(clean)
         stopped = failed or (

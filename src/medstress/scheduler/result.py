@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
-from medstress.items import Candidate
+from medstress.items import Edited
 from medstress.outcomes import Prediction, Verdict
 
 
@@ -12,8 +13,13 @@ from medstress.outcomes import Prediction, Verdict
 class TrialResult:
     """How one trial ended.
 
-    The *pick* is the first valid success if there is one, else the first success.
+    The *pick* is the first valid success if there is one, else the first success. Of a perturbed
+    copy (`is_static`) it is that copy, and where nothing is judged the candidate that changed the
+    answer most.
     """
+
+    unit: str = "item"
+    """What the trial is about: the item, or an entity of it."""
 
     verdict: Verdict = Verdict.HELD
     """The referee's verdict: flipped where there is any success."""
@@ -25,11 +31,11 @@ class TrialResult:
     """The answer on the clean item."""
     after: Prediction | None = None
     """The answer on the picked candidate."""
-    pick: Candidate | None = None
+    pick: Edited | None = None
     """The first valid success, else the first."""
     first_success: int | None = None
     """Number of the query that reached the goal first, from 1."""
-    first_pick: Candidate | None = None
+    first_pick: Edited | None = None
     """The candidate of that query."""
     first_after: Prediction | None = None
     """The answer on it."""
@@ -49,5 +55,9 @@ class TrialResult:
     """Which rule says so, or why it does not."""
     censored: bool = False
     """Whether the search ended at an invalid success before its budget was used."""
+    first_success_attempt: int | None = None
+    """The attempt of the first success, where the attack counts attempts."""
+    records: list[dict[str, Any]] = field(default_factory=list)
+    """What the attack noted, and what a victim asked in turns said, in order."""
     n_excluded: dict[str, int] | None = None
     """Names never drawn by reason, where the attack knows them."""

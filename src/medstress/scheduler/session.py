@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from medstress.attacks.protocol import Attack
 from medstress.errors import BudgetExhausted
-from medstress.items import Candidate, Question
+from medstress.items import Edited
 from medstress.queries import Replies, Step
-from medstress.resources import Resources
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -22,12 +21,10 @@ class Session:
     attack prefers.
     """
 
-    def __init__(
-        self, attack: Attack, item: Question, rng: Generator, resources: Resources
-    ) -> None:
+    def __init__(self, attack: Attack, item: Any, rng: Generator, resources: Any) -> None:
         self._steps = attack.run(item, rng, resources)
         self.step: Step | None = None
-        self.pick: Candidate | None = None
+        self.pick: Edited | None = None
         self._advance(lambda: next(self._steps))
 
     def tell(self, replies: Replies) -> None:

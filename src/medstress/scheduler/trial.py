@@ -5,20 +5,21 @@ The verdict comes from the recorded answers (see `referee`), never from the atta
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import chain
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from medstress.attacks.protocol import Attack
+from medstress.attacks.protocol import Attack, is_static
 from medstress.calls import Answer, Failure, Reply, Request
+from medstress.candidates import candidate_of, unit_of
 from medstress.errors import MedstressError, TrialError
-from medstress.items import Candidate, Question
+from medstress.items import Edited, Item
 from medstress.outcomes import Outcome, Prediction, Verdict
-from medstress.queries import Ask, CleanAnswer, Consult, Predict
-from medstress.resources import Resources
-from medstress.scheduler.referee import Referee
+from medstress.queries import Ask, CleanAnswer, Consult, Note, Predict
+from medstress.scheduler.referee import Bystander, Judge, Referee
 from medstress.scheduler.result import TrialResult
 from medstress.scheduler.session import Session
 from medstress.seeding import rng_for
@@ -50,15 +51,15 @@ class Trial:
     """Label of the data set."""
     group: str
     """Label of the entity group."""
-    item: Question
-    """The item attacked."""
+    item: Item
+    """What is attacked."""
     victim: Victim
     """The model under attack."""
     attack_label: str
     """Label of the attack."""
     attack: Attack
     """The attack."""
-    resources: Resources
+    resources: Any
     """What the attack may read."""
     seed: int | None
     """None for deterministic attacks."""
@@ -82,12 +83,14 @@ class Need:
     """Index of the first request within the query."""
     requests: tuple[Request, ...]
     """Never empty."""
-    candidate: Candidate | None
+    candidate: Edited | None
     """What the query is about; None for other roles."""
     ahead: Iterator[Request] = field(default_factory=lambda: iter(()))
     """Requests likely to be needed next; pulled only as far as they are computed early."""
     alone: bool = False
     """Answer in a batch of its own."""
+    is_told: bool = False
+    """Whether the requests do not follow from item, template and edits, and are stored in full."""
 
 
 Conduct: TypeAlias = Generator[Need, tuple[Reply, ...], TrialResult]
@@ -106,24 +109,34 @@ def conduct(trial: Trial) -> Conduct:
     Returns:
         The result, judged from the answers alone.
     """
-    result = TrialResult()
+    result = TrialResult(unit=unit_of(trial.item))
     try:
         reason = trial.attack.obstacle(trial.item, trial.resources)
         if reason is not None:
             result.verdict, result.note = Verdict.NOT_ATTACKABLE, reason
-            return result
-        clean = Candidate(item=trial.item)
-        result.before = yield from _predict(trial.victim.flow(clean), clean, Purpose.BASELINE, 0)
+            if not is_static(trial.attack):
+                return result
+        clean = candidate_of(trial.item)
+        result.before = yield from _predict(
+            trial.victim.flow(clean), clean, Purpose.BASELINE, 0, is_told=trial.victim.is_told
+        )
     except MedstressError:
         raise
     except Exception as error:  # noqa: BLE001 - the per-trial guard
         result.verdict, result.at, result.note = Verdict.FAILED, "baseline", _note(error)
         return result
-    if result.before.outcome is not Outcome.RIGHT:
+    if result.before.rationale is not None:
+        result.records.append(_asked(Predict(clean, attempt=0), 0, result.before))
+    if result.verdict is not Verdict.NOT_ATTACKABLE and result.before.outcome is not Outcome.RIGHT:
         wrong = result.before.outcome is Outcome.WRONG
         result.verdict = Verdict.ALREADY_WRONG if wrong else Verdict.UNREADABLE
+        if getattr(trial.attack, "attack_all", False):
+            return (yield from _attack_lost(trial, result, result.verdict))
+    if result.verdict is not Verdict.HELD:
+        if is_static(trial.attack):
+            yield from _copy(trial, result)
         return result
-    referee = Referee(trial.attack, trial.resources, result, _note)
+    referee = Referee(trial.attack, trial.resources, result, _note, trial.item)
     try:
         yield from _attack(trial, result, referee)
     except MedstressError:
@@ -138,9 +151,42 @@ def conduct(trial: Trial) -> Conduct:
         # A success before the failure stands: only the search for a valid one was cut off.
     else:
         referee.close(clean)
-    if result.pick is not None and trial.flip_check:
+    if result.first_success is not None and trial.flip_check:
         yield from _check_flips(trial, result, referee)
     return result
+
+
+def _attack_lost(trial: Trial, result: TrialResult, lost: Verdict) -> Conduct:
+    """Attack an item that was not answered rightly to begin with; its verdict stays."""
+    referee = Referee(trial.attack, trial.resources, result, _note, trial.item)
+    try:
+        yield from _attack(trial, result, referee)
+    except MedstressError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the per-trial guard
+        result.note = _note(error)
+    # Nothing could be flipped: what was found stays in the records, and no rate counts it.
+    n_asked, records, before = result.n_asked, result.records, result.before
+    return TrialResult(
+        verdict=lost,
+        before=before,
+        n_asked=n_asked,
+        records=records,
+        note=result.note,
+        n_unreadable=result.n_unreadable,
+    )
+
+
+def _asked(query: Predict, number: int, prediction: Prediction) -> dict[str, Any]:
+    """What a victim that was asked in turns said, for the trial's record."""
+    return {
+        "attempt": query.attempt,
+        "query": number,
+        "answer": prediction.answer,
+        "scores": prediction.scores,
+        "rationale": prediction.rationale,
+        "confidences": prediction.confidences,
+    }
 
 
 def _note(error: Exception) -> str:
@@ -150,8 +196,20 @@ def _note(error: Exception) -> str:
     return f"a defect of attack or task: {type(error).__name__}: {error}"
 
 
+def _copy(trial: Trial, result: TrialResult) -> Generator[Need, tuple[Reply, ...], None]:
+    """Ask the perturbed copy of an item that is not attacked; the verdict stands."""
+    bystander = Bystander(result)
+    try:
+        yield from _attack(trial, result, bystander)
+    except MedstressError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the per-trial guard
+        # Not `attack`: that would make it eligible.
+        result.verdict, result.at, result.note = Verdict.FAILED, "baseline", _note(error)
+
+
 def _attack(
-    trial: Trial, result: TrialResult, referee: Referee
+    trial: Trial, result: TrialResult, referee: Judge
 ) -> Generator[Need, tuple[Reply, ...], None]:
     stream = f"{trial.attack.stream}/{trial.group}"
     rng = rng_for(trial.seed or 0, stream, trial.dataset, trial.item.id, trial.repeat)
@@ -161,6 +219,9 @@ def _attack(
         while (step := session.step) is not None:
             if isinstance(step, Consult):
                 session.tell((yield from _consult(step)))
+            elif isinstance(step, Note):
+                result.records.append(json.loads(step.text))
+                session.tell(())
             elif isinstance(step, CleanAnswer):
                 assert result.before is not None
                 session.tell((result.before,))
@@ -181,7 +242,7 @@ def _attack(
 
 
 def _ask(
-    step: Ask, trial: Trial, result: TrialResult, flows: _Flows, referee: Referee
+    step: Ask, trial: Trial, result: TrialResult, flows: _Flows, referee: Judge
 ) -> Generator[Need, tuple[Reply, ...], tuple[Prediction, ...]]:
     predictions: list[Prediction] = []
     for i, query in enumerate(step.queries):
@@ -195,7 +256,10 @@ def _ask(
             Purpose.ATTACK,
             result.n_asked,
             ahead=flows.first_requests(upcoming, left),
+            is_told=trial.victim.is_told,
         )
+        if prediction.rationale is not None:
+            result.records.append(_asked(query, result.n_asked, prediction))
         predictions.append(referee.judge(query, prediction))
         if predictions[-1].reached_goal:
             break
@@ -218,7 +282,7 @@ def _check_flips(
 
 
 def _check_flip(
-    trial: Trial, candidate: Candidate, number: int | None, referee: Referee
+    trial: Trial, candidate: Edited, number: int | None, referee: Referee
 ) -> Generator[Need, tuple[Reply, ...], bool | None]:
     try:
         again = yield from _predict(
@@ -228,6 +292,7 @@ def _check_flip(
             number,
             sample=FLIP_CHECK_SAMPLE,
             alone=True,
+            is_told=trial.victim.is_told,
         )
     except _CallFailedError:
         return None  # the verdict stands
@@ -236,13 +301,14 @@ def _check_flip(
 
 def _predict(
     flow: Flow | _Started,
-    candidate: Candidate,
+    candidate: Edited,
     purpose: Purpose,
     query: int | None,
     *,
     sample: int = 0,
     ahead: Iterator[Request] | None = None,
     alone: bool = False,
+    is_told: bool = False,
 ) -> Generator[Need, tuple[Reply, ...], Prediction]:
     """Drive a victim's flow for one candidate."""
     started = flow if isinstance(flow, _Started) else _Started(flow)
@@ -260,6 +326,7 @@ def _predict(
             candidate=candidate,
             ahead=ahead or iter(()),
             alone=alone,
+            is_told=is_told,
         )
         call += len(requests)
         try:
@@ -275,7 +342,10 @@ def _consult(step: Consult) -> Generator[Need, tuple[Reply, ...], tuple[Answer, 
         purpose=Purpose.ATTACK,
         query=None,
         call=0,
-        requests=tuple(Request(call, step.sample) for call in step.calls),
+        requests=tuple(
+            Request(call, step.sample + step.calls[:i].count(call))
+            for i, call in enumerate(step.calls)
+        ),
         candidate=None,
     )
     return _answers(replies)

@@ -8,9 +8,11 @@ from typing import Any
 
 import orjson
 
-from medstress.calls import Answer, Chosen, Generated, Scored
+from medstress.calls import Answer, Chosen, Compared, Generated, Scored, Tagged
+from medstress.candidates import EntityUnit
 from medstress.errors import StoreError
 from medstress.items import Mention, Question
+from medstress.sentences import SentencePair, TaggedText
 from medstress.text import Edit
 
 
@@ -20,6 +22,10 @@ def encode_answer(answer: Answer) -> str:
         return _dump(["s", _plain(answer.log_probs), answer.n_tokens])
     if isinstance(answer, Generated):
         return _dump(["g", answer.text])
+    if isinstance(answer, Tagged):
+        return _dump(["t", answer.labels])
+    if isinstance(answer, Compared):
+        return _dump(["p", answer.score])
     return _dump(["c", answer.text, answer.answer, answer.scores])
 
 
@@ -35,6 +41,10 @@ def decode_answer(body: str, tokens_in: int, tokens_out: int) -> Answer:
         )
     if kind == "g":
         return Generated(text=parts[0], tokens_in=tokens_in, tokens_out=tokens_out)
+    if kind == "t":
+        return Tagged(labels=tuple(parts[0]), tokens_in=tokens_in, tokens_out=tokens_out)
+    if kind == "p":
+        return Compared(score=float(parts[0]), tokens_in=tokens_in, tokens_out=tokens_out)
     if kind == "c":
         scores = None if parts[2] is None else tuple(parts[2])
         return Chosen(
@@ -67,8 +77,33 @@ def edits_of(rows: Iterable[Sequence[Any]]) -> tuple[Edit, ...]:
     )
 
 
-def encode_item(item: Question) -> str:
-    """A question as JSON."""
+def encode_item(item: Any) -> str:
+    """An item as JSON; of an entity its sentence."""
+    if isinstance(item, EntityUnit):
+        item = item.text
+    if isinstance(item, TaggedText):
+        return _dump(
+            {
+                "kind": "tagged_text",
+                "id": item.id,
+                "tokens": item.tokens,
+                "labels": item.labels,
+                "metadata": dict(item.metadata),
+            }
+        )
+    if isinstance(item, SentencePair):
+        return _dump(
+            {
+                "kind": "sentence_pair",
+                "id": item.id,
+                "text_a": item.text_a,
+                "text_b": item.text_b,
+                "score": item.score,
+                "low": item.low,
+                "high": item.high,
+                "metadata": dict(item.metadata),
+            }
+        )
     return _dump(
         {
             "id": item.id,
@@ -82,9 +117,15 @@ def encode_item(item: Question) -> str:
     )
 
 
-def decode_item(text: str) -> Question:
+def decode_item(text: str) -> Any:
     """The inverse of `encode_item`."""
     row: dict[str, Any] = orjson.loads(text)
+    match row.pop("kind", "question"):
+        case "tagged_text":
+            tokens, labels = tuple(row.pop("tokens")), tuple(row.pop("labels"))
+            return TaggedText(tokens=tokens, labels=labels, **row)
+        case "sentence_pair":
+            return SentencePair(**row)
     mentions = tuple(Mention(field=f, start=s, end=e, type=t) for f, s, e, t in row["mentions"])
     return Question(
         id=row["id"],

@@ -10,24 +10,29 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from medstress.calls import FROM_CACHE
 from medstress.errors import StoreError
 from medstress.store.codec import decode_item
-from medstress.store.run_store import FILE, FORMAT
+from medstress.store.formats import make_views
+from medstress.store.run_store import FILE
+from medstress.store.spending import Spending, read_spending
 
 # A call asked by several queries is paid by the first of them in the plan's order, so that the
-# ledger does not depend on which was computed first, nor on kills and restarts.
-_QUERIES = """
+# ledger does not depend on which was computed first, nor on kills and restarts. Nobody pays for
+# what came from the shared cache.
+_QUERIES = f"""
 CREATE TEMP TABLE queries AS
 SELECT trial, purpose, query, MAX(failed) AS failed, MAX(payer) AS paid FROM (
     SELECT trial, purpose, query, error IS NOT NULL AS failed,
            error IS NULL AND ROW_NUMBER() OVER (
-               PARTITION BY key ORDER BY error IS NOT NULL, trial, seq) = 1 AS payer
-    FROM exchanges WHERE role = 'victim')
+               PARTITION BY key ORDER BY error IS NOT NULL, trial, seq) = 1
+           AND key NOT IN (SELECT key FROM answers WHERE trial = {FROM_CACHE}) AS payer
+    FROM calls WHERE role = 'victim')
 GROUP BY trial, purpose, query
 """
 _INQUIRIES = "('asked', 'unanswered')"
 """Verdicts of what the analyses asked; a trial has another one, or none while it runs."""
-_CONSUMED = "SELECT key FROM exchanges WHERE error IS NULL"
+_CONSUMED = "SELECT key FROM calls WHERE error IS NULL"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,9 +107,7 @@ class RunReader:
             )
         try:
             self._db = _open(path)
-            known = self._db.execute("PRAGMA user_version").fetchone()[0]
-            if known != FORMAT:
-                raise StoreError(f"{folder} holds a run of format {known}, this reads {FORMAT}")
+            make_views(self._db, folder)
             # One snapshot for all that is read, while another process may be writing.
             self._db.execute("BEGIN")
             self._db.execute(_QUERIES)
@@ -208,9 +211,9 @@ class RunReader:
         trials, call by call in order."""
         for trial in trials:
             rows = self._db.execute(
-                "SELECT e.trial, e.query, e.edits, s.body, s.tokens_in, s.tokens_out "
-                "FROM exchanges e JOIN answers s ON s.key = e.key WHERE e.trial = ? "
-                "AND e.purpose = 'attack' AND e.role = 'victim' AND e.error IS NULL ORDER BY e.seq",
+                "SELECT trial, query, edits, body, tokens_in, tokens_out FROM calls "
+                "WHERE trial = ? AND purpose = 'attack' AND role = 'victim' AND error IS NULL "
+                "AND body IS NOT NULL ORDER BY seq",
                 (trial,),
             )
             for row in rows:
@@ -239,13 +242,38 @@ class RunReader:
                 counts.setdefault((arm[0], arm[1], arm[2], arm[3], arm[4]), {})[name] = n
         return counts
 
+    def role_counts(
+        self,
+    ) -> dict[tuple[str, str, str, str, int | None], dict[str, dict[str, int]]]:
+        """(data set, group, victim, attack, seed) -> role -> computed calls and their tokens, for
+        arms that asked another role than the victim.
+
+        A call that several trials share counts for the first of them.
+        """
+        rows = self._db.execute(
+            "SELECT a.dataset, a.grp, a.victim, a.attack, a.seed, e.role, COUNT(*), "
+            "TOTAL(s.tokens_in), TOTAL(s.tokens_out) FROM (SELECT trial, role, key, "
+            "  ROW_NUMBER() OVER (PARTITION BY key ORDER BY trial, seq) AS n "
+            "  FROM calls WHERE error IS NULL) e JOIN answers s ON s.key = e.key "
+            "JOIN trials t ON t.id = e.trial JOIN arms a ON a.id = t.arm "
+            f"WHERE e.n = 1 AND s.trial != {FROM_CACHE} "
+            f"AND (t.verdict IS NULL OR t.verdict NOT IN {_INQUIRIES}) "
+            "GROUP BY a.id, e.role ORDER BY a.id, e.role"
+        )
+        found: dict[tuple[str, str, str, str, int | None], dict[str, dict[str, int]]] = {}
+        for *arm, role, calls, tokens_in, tokens_out in rows:
+            counts = {"calls": calls, "tokens_in": int(tokens_in), "tokens_out": int(tokens_out)}
+            key = (arm[0], arm[1], arm[2], arm[3], arm[4])
+            found.setdefault(key, {})[role] = counts
+        return {arm: roles for arm, roles in found.items() if set(roles) != {"victim"}}
+
     def attack_calls(self) -> Iterator[tuple[int, str, str, str, str, int, bytes]]:
         """Answered calls of the attacks' own queries in the plan's order: (trial, data set,
         group, victim, attack, query, cache key).
         """
         yield from self._db.execute(
             "SELECT e.trial, a.dataset, a.grp, a.victim, a.attack, e.query, e.key "
-            "FROM exchanges e JOIN trials t ON t.id = e.trial JOIN arms a ON a.id = t.arm "
+            "FROM calls e JOIN trials t ON t.id = e.trial JOIN arms a ON a.id = t.arm "
             "WHERE e.role = 'victim' AND e.purpose = 'attack' AND e.error IS NULL "
             "ORDER BY e.trial, e.seq"
         )
@@ -263,25 +291,36 @@ class RunReader:
     def totals(self) -> dict[str, int]:
         """Computed calls and their tokens."""
         calls, tokens_in, tokens_out = self._db.execute(
-            "SELECT COUNT(*), TOTAL(tokens_in), TOTAL(tokens_out) FROM answers"
+            "SELECT COUNT(*), TOTAL(tokens_in), TOTAL(tokens_out) FROM answers WHERE trial != ?",
+            (FROM_CACHE,),
         ).fetchone()
         return {"calls": calls, "tokens_in": int(tokens_in), "tokens_out": int(tokens_out)}
+
+    def n_from_cache(self) -> int:
+        """Answers that were taken from the shared cache."""
+        count = "SELECT COUNT(*) FROM answers WHERE trial = ?"
+        return int(self._db.execute(count, (FROM_CACHE,)).fetchone()[0])
+
+    def spending(self) -> list[Spending]:
+        """Computed calls and tokens by victim and role."""
+        return read_spending(self._db)
 
     def exchanges(self) -> Iterator[StoredExchange]:
         """All consumed calls in the plan's order, then those computed ahead and never consumed."""
         consumed = (
             "SELECT e.trial, t.trial_id, a.victim, t.item, e.role, e.purpose, e.query, e.call, "
-            "e.key, e.edits, e.request, s.body, ROW_NUMBER() OVER ("
-            "  PARTITION BY e.key ORDER BY e.error IS NOT NULL, e.trial, e.seq) > 1, "
-            "s.seconds, s.tokens_in, s.tokens_out, e.error "
-            "FROM exchanges e JOIN trials t ON t.id = e.trial JOIN arms a ON a.id = t.arm "
-            "LEFT JOIN answers s ON s.key = e.key ORDER BY e.trial, e.seq"
+            "e.key, e.edits, e.request, e.body, ROW_NUMBER() OVER ("
+            "  PARTITION BY e.key ORDER BY e.error IS NOT NULL, e.trial, e.seq) > 1 "
+            f"OR COALESCE(e.answered_for = {FROM_CACHE}, 0), "
+            "e.seconds, e.tokens_in, e.tokens_out, e.error "
+            "FROM calls e JOIN trials t ON t.id = e.trial JOIN arms a ON a.id = t.arm "
+            "ORDER BY e.trial, e.seq"
         )
         ahead = (
             "SELECT s.trial, t.trial_id, a.victim, t.item, 'victim', 'ahead', NULL, NULL, s.key, "
             "NULL, NULL, s.body, 0, s.seconds, s.tokens_in, s.tokens_out, NULL "
             "FROM answers s JOIN trials t ON t.id = s.trial JOIN arms a ON a.id = t.arm "
-            f"WHERE s.key NOT IN ({_CONSUMED}) ORDER BY s.trial"
+            f"WHERE s.key NOT IN ({_CONSUMED}) ORDER BY s.trial, s.key"
         )
         for query in (consumed, ahead):
             for row in self._db.execute(query):

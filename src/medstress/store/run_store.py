@@ -6,21 +6,23 @@ import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from importlib.resources import files
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from filelock import FileLock, Timeout
 
-from medstress.calls import Answer
+from medstress.calls import FROM_CACHE, Answer
 from medstress.errors import StoreError
 from medstress.hashing import canonical_json
-from medstress.items import Question
+from medstress.items import Item
+from medstress.store.calls_in_flight import CallsInFlight
 from medstress.store.codec import decode_answer, encode_answer, encode_item
+from medstress.store.formats import bring_up_to_date, make_views
+from medstress.store.key_index import NEWEST, KeyIndex
+from medstress.store.spending import Spending, read_spending
 
 FILE = "run.sqlite"
-FORMAT = 1
 
 
 @contextmanager
@@ -64,7 +66,8 @@ class RunStore:
     """One run folder, opened for writing by one process at a time.
 
     SQLite in WAL mode with synchronous=NORMAL: a killed process loses nothing that was
-    committed; a power cut may lose the last commits, never the file.
+    committed; a power cut may lose the last commits, never the file. Answers are appended; where
+    each is, is known in memory (`KeyIndex`).
     """
 
     def __init__(self, folder: Path, *, lock: FileLock | None = None, fresh: bool = False) -> None:
@@ -95,19 +98,15 @@ class RunStore:
     def _prepare(self) -> None:
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = NORMAL")
-        known = self._db.execute("PRAGMA user_version").fetchone()[0]
-        if known == 0:
-            schema = (files("medstress.store") / "schema.sql").read_text("utf-8")
-            self._db.executescript(f"BEGIN; {schema} PRAGMA user_version = {FORMAT}; COMMIT;")
-        elif known != FORMAT:
-            raise StoreError(
-                f"{self.folder} holds a run of format {known}, this medstress reads {FORMAT}"
-            )
-        # Calls that were in flight when the last process died.
-        self._db.execute("BEGIN")
-        self._db.execute("INSERT INTO interrupted SELECT key, trial FROM dispatched")
-        self._db.execute("DELETE FROM dispatched")
-        self._db.execute("COMMIT")
+        bring_up_to_date(self._db, self.folder)
+        make_views(self._db, self.folder)
+        self._rows, self._last_answer = KeyIndex(), 0
+        self._fresh: dict[bytes, int] = {}
+        stored = self._db.execute("SELECT key, id FROM answers")
+        while pairs := stored.fetchmany(NEWEST):
+            self._rows.add(pairs)
+            self._last_answer = pairs[-1][1]
+        self._in_flight = CallsInFlight(self._db, self._find)
         self._db.execute("BEGIN")
 
     def __enter__(self) -> RunStore:
@@ -137,6 +136,8 @@ class RunStore:
             # A failed write has rolled back and left no transaction to commit.
             if self._db.in_transaction:
                 self._db.execute("COMMIT")
+                self._rows.add(self._fresh.items())
+            self._fresh.clear()
             self._db.execute("BEGIN")
 
     # -- manifest, items, arms ---------------------------------------------------------------
@@ -150,7 +151,7 @@ class RunStore:
         with _translated(self.folder):
             self._db.executemany("INSERT OR REPLACE INTO manifest VALUES (?, ?)", rows)
 
-    def item_id(self, dataset: str, item: Question) -> int:
+    def item_id(self, dataset: str, item: Item) -> int:
         """The row of an item, written on first sight."""
         row = self._db.execute(
             "SELECT id FROM items WHERE dataset = ? AND item_id = ?", (dataset, item.id)
@@ -239,49 +240,84 @@ class RunStore:
     # -- calls -------------------------------------------------------------------------------
     def journal(self, trial: int) -> dict[int, tuple[bytes, str | None]]:
         """What a trial consumed before it was interrupted: seq -> (key, error)."""
-        rows = self._db.execute("SELECT seq, key, error FROM exchanges WHERE trial = ?", (trial,))
+        rows = self._db.execute(
+            "SELECT e.seq, COALESCE(a.key, e.key), e.error FROM exchanges e "
+            "LEFT JOIN answers a ON a.id = e.answer WHERE e.trial = ?",
+            (trial,),
+        )
         return {seq: (key, error) for seq, key, error in rows}
 
     def lookup(self, keys: Sequence[bytes]) -> dict[bytes, Answer]:
         """Stored answers of those keys that have one."""
-        marks = ",".join("?" * len(keys))
-        rows = self._db.execute(
-            f"SELECT key, body, tokens_in, tokens_out FROM answers WHERE key IN ({marks})",
-            list(keys),
+        rows = list(self._find(keys).values())
+        if not rows:
+            return {}
+        found = self._db.execute(
+            "SELECT key, body, tokens_in, tokens_out FROM answers "
+            f"WHERE id IN ({','.join('?' * len(rows))})",
+            rows,
         )
-        return {key: decode_answer(body, t_in, t_out) for key, body, t_in, t_out in rows}
+        return {key: decode_answer(body, t_in, t_out) for key, body, t_in, t_out in found}
 
     def spent(self) -> tuple[int, int]:
         """Computed calls and their tokens so far."""
         n, tokens = self._db.execute(
-            "SELECT COUNT(*), TOTAL(tokens_in + tokens_out) FROM answers"
+            "SELECT COUNT(*), TOTAL(tokens_in + tokens_out) FROM answers WHERE trial != ?",
+            (FROM_CACHE,),
         ).fetchone()
         return int(n), int(tokens)
+
+    def spending(self) -> list[Spending]:
+        """Computed calls and tokens so far, by victim and role."""
+        return read_spending(self._db)
 
     def dispatching(self, calls: Iterable[tuple[bytes, int]]) -> None:
         """Journal calls (key, trial) that are about to be handed to a back end, and commit."""
         with _translated(self.folder):
-            self._db.executemany("INSERT OR IGNORE INTO dispatched VALUES (?, ?)", calls)
+            self._in_flight.add(calls)
         self.commit()
 
     def answered(self, answers: Iterable[tuple[bytes, int, Answer | None, float]]) -> None:
         """Store answers (key, trial, answer, seconds) and clear their journal entries.
 
-        An answer of None is a failure: it only leaves the journal.
+        An answer of None is a failure: it only leaves the journal. Of two answers to one call
+        the first is kept.
         """
-        rows, keys = [], []
-        for key, trial, answer, seconds in answers:
-            keys.append((key,))
-            if answer is not None:
+        given = list(answers)
+        keys = [key for key, *_ in given]
+        known = self._find(keys)
+        rows = []
+        for key, trial, answer, seconds in given:
+            if answer is not None and key not in known:
+                self._last_answer += 1
+                known[key] = row = self._last_answer
                 body = encode_answer(answer)
-                rows.append((key, trial, body, seconds, answer.tokens_in, answer.tokens_out))
+                rows.append((row, key, trial, body, seconds, answer.tokens_in, answer.tokens_out))
         with _translated(self.folder):
-            self._db.executemany("INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?, ?, ?)", rows)
-            self._db.executemany("DELETE FROM dispatched WHERE key = ?", keys)
+            if not self._db.in_transaction:
+                self._db.execute("BEGIN")
+            self._db.executemany("INSERT INTO answers VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+            self._fresh.update((row[1], row[0]) for row in rows)
+            self._in_flight.remove(keys)
+
+    def _find(self, keys: Sequence[bytes]) -> dict[bytes, int]:
+        """The rows of the answers to those keys that have one."""
+        if not self._db.in_transaction:
+            self._fresh.clear()  # a failed write has rolled them back
+        found = self._rows.find(keys)
+        found.update((key, self._fresh[key]) for key in keys if key in self._fresh)
+        return found
 
     def consumed(self, rows: Iterable[tuple[Any, ...]]) -> None:
         """Store exchanges: (trial, seq, role, purpose, query, call, key, edits, request, error)."""
+        given = list(rows)
+        answers = self._find([row[6] for row in given])
+        placed = []
+        for *before, key, edits, request, error in given:
+            answer = answers.get(key) if error is None else None
+            kept = key if answer is None else None
+            placed.append((*before, answer, kept, edits, request, error))
         with _translated(self.folder):
             self._db.executemany(
-                "INSERT OR IGNORE INTO exchanges VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows
+                "INSERT OR IGNORE INTO exchanges VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", placed
             )

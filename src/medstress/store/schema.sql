@@ -13,16 +13,4 @@ CREATE TABLE trials (
     id INTEGER PRIMARY KEY, trial_id TEXT NOT NULL UNIQUE, arm INTEGER NOT NULL REFERENCES arms,
     item INTEGER NOT NULL REFERENCES items, repeat INTEGER NOT NULL,
     verdict TEXT, result TEXT);
--- Every call that was computed and answered, once.
-CREATE TABLE answers (
-    key BLOB PRIMARY KEY, trial INTEGER NOT NULL, body TEXT NOT NULL, seconds REAL NOT NULL,
-    tokens_in INTEGER NOT NULL, tokens_out INTEGER NOT NULL) WITHOUT ROWID;
--- Every call a trial consumed, in order.
-CREATE TABLE exchanges (
-    trial INTEGER NOT NULL, seq INTEGER NOT NULL, role TEXT NOT NULL, purpose TEXT NOT NULL,
-    query INTEGER, call INTEGER NOT NULL, key BLOB NOT NULL, edits TEXT, request TEXT, error TEXT,
-    PRIMARY KEY (trial, seq)) WITHOUT ROWID;
--- Calls handed to a back end and not yet answered; what is left here when a run starts again
--- was in flight when it died.
-CREATE TABLE dispatched (key BLOB PRIMARY KEY, trial INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE interrupted (key BLOB NOT NULL, trial INTEGER NOT NULL);

@@ -84,3 +84,10 @@ PARSERS: dict[str, Parser] = {
     "first_four": first_four,
     "single_character": single_character,
 }
+SUMMARIES = {
+    "standalone": "the first line's option letter that stands alone; two different ones conflict",
+    "exact": "the text is the letter and nothing else (released script for T5, Xian et al.)",
+    "first_four": "the first option letter in four characters (released script for MedAlpaca)",
+    "single_character": "one character and white space (released fork of DiscreteZOO)",
+}
+"""One line each, for `medstress list parsers`; all others are unreadable."""

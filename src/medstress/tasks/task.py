@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from medstress.items import Candidate
 from medstress.tasks.multiple_choice import Flow
 from medstress.tasks.templates import Template
 
 
-class Task(Protocol):
+class AnyTask(Protocol):
     """Turns candidates into rounds of requests, and their answers into predictions."""
+
+    def flow(self, candidate: Any) -> Flow:
+        """Turn one candidate into calls and their answers into a prediction."""
+
+    def listing(self, candidate: Any) -> str:
+        """What is asked, for people: the prompt with the options listed, or the sentence."""
+
+    def spec(self) -> dict[str, Any]:
+        """What defines the task, for fingerprints; enough to rebuild it, given the template."""
+
+
+class Task(AnyTask, Protocol):
+    """A task that is asked with a prompt."""
 
     @property
     def template(self) -> Template:
@@ -26,12 +38,3 @@ class Task(Protocol):
 
     def n_calls(self, n_options: int) -> int:
         """Calls of one query about an item with so many options."""
-
-    def flow(self, candidate: Candidate) -> Flow:
-        """Turn one candidate into calls and their answers into a prediction."""
-
-    def listing(self, candidate: Candidate) -> str:
-        """The prompt with the options listed, for people."""
-
-    def spec(self) -> dict[str, Any]:
-        """What defines the task, for fingerprints; enough to rebuild it, given the template."""

@@ -43,6 +43,9 @@ class Template:
     compiled: Any
     """The Jinja template."""
 
+    def __hash__(self) -> int:
+        return hash(self.source)
+
     @property
     def hash(self) -> str:
         """Content hash of the template's text."""

@@ -5,16 +5,18 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
 
 from medstress.attacks.protocol import Attack
 from medstress.calls import Answer, Call
+from medstress.candidates import EntityUnit, PairCandidate, TaggedCandidate
 from medstress.errors import BudgetExhausted
 from medstress.hashing import canonical_json
 from medstress.items import Candidate, Question
 from medstress.outcomes import Outcome, Prediction
-from medstress.queries import Ask, CleanAnswer, Consult, Predict, Replies, Step
+from medstress.queries import Ask, CleanAnswer, Consult, Note, Predict, Replies, Step
 from medstress.resources import Resources
 from medstress.seeding import rng_for
 from medstress.testing.scripted import scripted_reply
@@ -30,8 +32,8 @@ Tell = Callable[[Question, Predict], Prediction]
 
 def check_attack(
     attack: Attack,
-    items: Sequence[Question],
-    resources: Resources,
+    items: Sequence[Any],
+    resources: Any,
     *,
     may_edit: Collection[str] = ("distractors",),
     reply: Reply = scripted_reply,
@@ -109,7 +111,7 @@ class _Driver:
 
     def start(self, item: Question, seed: int = 0) -> Any:
         """A fresh generator, with the random stream the scheduler would give it."""
-        stream = f"{self.attack.stream}/{self._resources.group}"
+        stream = f"{self.attack.stream}/{getattr(self._resources, 'group', 'all')}"
         rng = rng_for(seed, stream, "check_attack", item.id)
         return self.attack.run(item, rng, self._resources)
 
@@ -119,6 +121,8 @@ class _Driver:
             return tuple(self._reply(call) for call in step.calls)
         if isinstance(step, CleanAnswer):
             return (_held(item),)
+        if isinstance(step, Note):
+            return ()
         return tuple(tell(item, query) for query in step.queries)
 
     def walk(self, item: Question, seed: int = 0, tell: Tell | None = None) -> Iterator[Step]:
@@ -156,7 +160,9 @@ class _Driver:
 
     def check_pick(self, item: Question, pick: Any) -> None:
         """What the attack returns is a candidate of the item, or None."""
-        if pick is None or (isinstance(pick, Candidate) and pick.item == item):
+        if pick is None or (
+            isinstance(pick, Candidate | TaggedCandidate | PairCandidate) and pick.item == item
+        ):
             return
         raise AssertionError(
             f"{_name(self.attack)} must return a candidate of item {item.id!r} or None, got "
@@ -166,11 +172,11 @@ class _Driver:
 
 def _check_shape(attack: Attack, item: Question, step: Any) -> None:
     where = f"{_name(attack)}, item {item.id!r}"
-    if not isinstance(step, Ask | Consult | CleanAnswer):
+    if not isinstance(step, Ask | Consult | CleanAnswer | Note):
         raise AssertionError(
-            f"{where}: expected a step (Ask, Consult or CleanAnswer), got {step!r}"
+            f"{where}: expected a step (Ask, Consult, Note or CleanAnswer), got {step!r}"
         )
-    if isinstance(step, CleanAnswer):
+    if isinstance(step, CleanAnswer | Note):
         return
     asked = step.queries if isinstance(step, Ask) else step.calls
     if not asked:
@@ -208,6 +214,12 @@ def _check_candidate(
 ) -> None:
     if candidate.item != item:
         raise AssertionError(f"{where}: the candidate belongs to item {candidate.item.id!r}")
+    if not isinstance(item, Question):
+        try:
+            _ = [getattr(candidate, n, None) for n in ("tokens", "labels", "text_a", "text_b")]
+        except (ValueError, IndexError) as error:
+            raise AssertionError(f"{where}: the edits do not apply: {error}") from error
+        return
     shown = ("context", "stem", *item.letters)
     for edit in candidate.edits:
         if edit.field not in shown:
@@ -338,13 +350,17 @@ def _close(flow: Any, name: str, item: Question) -> None:
         ) from error
 
 
-def _held(item: Question, _: Predict | None = None) -> Prediction:
+def _held(item: Any, _: Predict | None = None) -> Prediction:
+    if not isinstance(item, Question):
+        return _of_sentence(item, Outcome.RIGHT)
     return Prediction(
         outcome=Outcome.RIGHT, answer=item.key, scores=_scores(item, item.key), mass=0.9
     )
 
 
-def _flipped(item: Question) -> Prediction:
+def _flipped(item: Any) -> Prediction:
+    if not isinstance(item, Question):
+        return replace(_of_sentence(item, Outcome.WRONG), reached_goal=True)
     wrong = next(letter for letter in item.letters if letter != item.key)
     return Prediction(
         outcome=Outcome.WRONG,
@@ -353,6 +369,15 @@ def _flipped(item: Question) -> Prediction:
         mass=0.9,
         reached_goal=True,
     )
+
+
+def _of_sentence(item: Any, outcome: Outcome) -> Prediction:
+    """An answer about an entity, or about a pair, which has a score."""
+    found = outcome is Outcome.RIGHT
+    if isinstance(item, EntityUnit):
+        labels = item.text.labels if found else ("O",) * len(item.text.labels)
+        return Prediction(outcome=outcome, answer=None, text=" ".join(labels))
+    return Prediction(outcome=outcome, answer=None, scores=(0.9 if found else 0.1,))
 
 
 def _unreadable(_: Question, __: Predict) -> Prediction:

@@ -11,6 +11,8 @@ from medstress.calls import (
     Call,
     Choose,
     Chosen,
+    Compare,
+    Compared,
     Failure,
     Generate,
     Generated,
@@ -18,6 +20,8 @@ from medstress.calls import (
     Rank,
     Score,
     Scored,
+    Tag,
+    Tagged,
 )
 
 
@@ -112,6 +116,12 @@ def _check_reply(call: Call, reply: Any) -> None:
             fault = _fault_of_scored(call.options, reply) or _fault_of_shares(reply)
         case Choose():
             fault = _fault_of_chosen(call, reply)
+        case Tag():
+            is_whole = isinstance(reply, Tagged) and len(reply.labels) == len(call.tokens)
+            fault = None if is_whole else "expected Tagged with one label a token"
+        case Compare():
+            is_finite = isinstance(reply, Compared) and math.isfinite(reply.score)
+            fault = None if is_finite else "expected Compared with a finite score"
     if fault:
         raise AssertionError(f"{fault} as the reply to {_shown(call)}, got {reply!r}")
     if min(reply.tokens_in, reply.tokens_out) < 0:
@@ -156,6 +166,10 @@ def _agree(call: Call, one: Any, other: Any, tolerance: float) -> bool:
         return call.decoding.temperature > 0 or one.text == other.text
     if isinstance(call, Score | Rank):
         return _close(one.log_probs, other.log_probs, tolerance)
+    if isinstance(call, Tag):
+        return bool(one.labels == other.labels)
+    if isinstance(call, Compare):
+        return _close([one.score], [other.score], tolerance)
     if one.scores is not None and other.scores is not None:
         return _close(one.scores, other.scores, tolerance)
     return (one.text, one.answer) == (other.text, other.answer)

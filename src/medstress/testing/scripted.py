@@ -10,6 +10,8 @@ from medstress.calls import (
     Call,
     Choose,
     Chosen,
+    Compare,
+    Compared,
     Generate,
     Generated,
     ModelIdentity,
@@ -17,11 +19,13 @@ from medstress.calls import (
     Reply,
     Score,
     Scored,
+    Tag,
+    Tagged,
 )
 from medstress.hashing import content_hash
 from medstress.items import LETTERS
 
-KINDS = frozenset({"generate", "score", "rank", "choose"})
+KINDS = frozenset({"generate", "score", "rank", "choose", "tag", "compare"})
 
 
 def scripted_reply(call: Call, preferred: int = 0, share: float = 0.6) -> Answer:
@@ -45,6 +49,10 @@ def scripted_reply(call: Call, preferred: int = 0, share: float = 0.6) -> Answer
             rest = math.log((1 - share) / max(n - 1, 1))
             logs = tuple(math.log(share) if i == preferred else rest for i in range(n))
             return Scored(log_probs=logs, n_tokens=(1,) * n)
+        case Tag(tokens=tokens):
+            return Tagged(labels=("O",) * len(tokens))
+        case Compare():
+            return Compared(score=share)
 
 
 class ScriptedBackend:

@@ -6,6 +6,7 @@ torch and transformers are imported by what needs them: other tests live here to
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -218,6 +219,21 @@ def open_tiny(
 
     yield opened
     torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def stand_ins() -> Iterator[Any]:
+    """The module beside this one."""
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    spec = spec_from_file_location("stand_ins", Path(__file__).with_name("stand_ins.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules["stand_ins"] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules["stand_ins"]
 
 
 @pytest.fixture

@@ -271,3 +271,40 @@ def test_choices_of_a_group_change_its_pooling_only_where_models_pool(
         for choices in ("default", "as_published", "as_released")
     }
     assert len(hashes) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"backend": "mock", "adapter": "x"}, "adapter is for backend = 'transformers'"),
+        ({"backend": "openai", "load_in_4bit": True}, "load_in_4bit is for"),
+        ({"backend": "vllm", "device_map": "auto"}, "device_map is for"),
+        ({"backend": "transformers", "context_tokens": 9}, "'llama_cpp' or 'vllm'"),
+    ],
+)
+def test_a_key_that_the_back_end_would_not_read_is_refused(
+    given: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ValueError, match=said):
+        VictimTable(**given)
+    VictimTable(**{**given, "backend": "a_plug_in"})
+
+
+def test_texts_are_refused_for_llama_cpp_before_the_run() -> None:
+    table = VictimTable(backend="llama_cpp", answer_by="text", prompt="cloze")
+    with pytest.raises(UsageError, match=r"llama\.cpp gives no log probabilities of a prompt"):
+        task_of(table, Path(), MODEL, "v")
+
+
+def test_parameters_that_are_not_given_are_those_the_back_end_counted() -> None:
+    from types import SimpleNamespace
+
+    from medstress.experiment.manifest import _size
+
+    local: Any = SimpleNamespace(backend=SimpleNamespace(parameters=1234))
+    served: Any = SimpleNamespace(backend=SimpleNamespace())
+    told = VictimTable(backend="mock", parameters=5e6, family="F", group="specialist")
+    silent = VictimTable(backend="mock")
+    assert _size(silent, local)["parameters"] == 1234
+    assert _size(silent, served)["parameters"] is None
+    assert _size(told, local) == {"parameters": 5e6, "family": "F", "group": "specialist"}

@@ -225,7 +225,34 @@ def test_a_run_of_another_format_is_refused_by_writer_and_reader(writer):
     writer.store._db.execute("COMMIT")
     writer.store._db.execute("PRAGMA user_version = 7")
     writer.close()
-    with pytest.raises(StoreError, match="holds a run of format 7, this medstress reads 1"):
+    with pytest.raises(StoreError, match="holds a run of format 7, this medstress reads up to 2"):
         RunStore(writer.folder)
-    with pytest.raises(StoreError, match="holds a run of format 7, this reads 1"):
+    with pytest.raises(StoreError, match="holds a run of format 7, this medstress reads up to 2"):
         RunReader(writer.folder)
+
+
+def test_an_answer_is_stored_once_whoever_brings_it_again(writer):
+    writer.trial("one")
+    writer.dispatch("a", "b")
+    writer.answer("a")
+    writer.store.answered([(b"a", 1, Chosen(answer="B"), 0.5), (b"b", 1, Chosen(answer="C"), 0.5)])
+    writer.store.answered([(b"b", 1, Chosen(answer="D"), 0.5)])
+    assert {key: answer.answer for key, answer in writer.store.lookup([b"a", b"b"]).items()} == {
+        b"a": "A",
+        b"b": "C",
+    }
+    writer.open_again()
+    assert writer.store.spent()[0] == 2
+    assert writer.store.lookup([b"b"])[b"b"].answer == "C"
+    assert "interrupted" not in others(writer)
+
+
+def test_answers_that_were_rolled_back_are_not_known(writer):
+    writer.trial("one")
+    writer.answer("a")
+    writer.store.answered([(b"b", 1, Chosen(answer="B"), 0.5)])
+    writer.store._db.execute("ROLLBACK")  # what SQLite does where the disk is full
+    assert set(writer.store.lookup([b"a", b"b"])) == {b"a"}
+    writer.store.answered([(b"b", 1, Chosen(answer="C"), 0.5)])
+    writer.store.commit()
+    assert writer.store.lookup([b"b"])[b"b"].answer == "C"

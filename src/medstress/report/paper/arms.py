@@ -244,8 +244,10 @@ class _Facts:
         tables = dict(zip(manifest["groups"], config["entities"], strict=False))
         self.embeddings = _embeddings(tables)
         self.victims = {
-            label: _victim(label, table)
-            for label, table in zip(manifest["victims"], config["victim"], strict=False)
+            label: _victim(label, {**table, **_counted(known)})
+            for (label, known), table in zip(
+                manifest["victims"].items(), config["victim"], strict=False
+            )
         }
 
     def arm(self, row: Mapping[str, Any], trials: tuple[TrialRow, ...], rule: str) -> Arm:
@@ -306,6 +308,12 @@ def _victim(label: str, table: Mapping[str, Any]) -> VictimFacts:
         parameters=table.get("parameters"),
         group=table.get("group"),
     )
+
+
+def _counted(known: Any) -> dict[str, Any]:
+    """What the manifest says about a victim's size: given by the user, or counted."""
+    parameters = known.get("parameters") if isinstance(known, Mapping) else None
+    return {} if parameters is None else {"parameters": float(parameters)}
 
 
 def _key(row: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -1,0 +1,71 @@
+"""Abbreviations: gold entities are abbreviated, or their abbreviations spelt out."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
+
+from medstress.attacks.noise.mention_table import Choice, check_choice, replace_mentions
+from medstress.attacks.noise.protocol import NoiseResources, Perturbed
+from medstress.errors import UsageError, did_you_mean
+from medstress.sentences import TaggedText
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+Direction: TypeAlias = Literal["both", "expand", "contract"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Abbreviation:
+    """Write "MI" for "myocardial infarction" and the other way round, where both are known.
+
+    Known is what the corpus defines, "myocardial infarction (MI)" with both as gold entities, and
+    else two names of one concept in a table, where one is made of the first one or two letters of
+    the other's words. Short forms are put in in capitals, or as the corpus writes them, long ones
+    in lower case.
+    """
+
+    direction: Direction = "both"
+    """`expand` short forms, `contract` long ones, or `both`."""
+    synonyms: str = "default"
+    """Where names come from, as for `synonym`."""
+    choice: Choice = "fixed"
+    """`fixed`: one name for each mention string; `drawn`: any, each occurrence."""
+
+    name: ClassVar[str] = "abbreviation"
+
+    def __post_init__(self) -> None:
+        if self.direction not in get_args(Direction):
+            raise UsageError(
+                f"{self.name}: direction: expected one of {', '.join(get_args(Direction))}, "
+                f"got {self.direction!r}{did_you_mean(str(self.direction), get_args(Direction))}"
+            )
+        check_choice(self.name, self.choice)
+        if not isinstance(self.synonyms, str) or self.synonyms in ("", "none"):
+            raise UsageError(
+                f"{self.name}: synonyms: expected 'default' or a path, got {self.synonyms!r}"
+            )
+
+    @property
+    def table(self) -> str:
+        """Key of its names in `NoiseResources.replacements`."""
+        return f"abbreviations {self.direction} {self.synonyms}"
+
+    @property
+    def stream(self) -> str:
+        """The perturbation's name."""
+        return self.name
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether each mention string has one fixed name."""
+        return self.choice == "fixed"
+
+    def spec(self) -> dict[str, Any]:
+        """The parameters, as JSON values."""
+        return {"name": self.name, **asdict(self)}
+
+    def perturb(self, item: TaggedText, rng: Generator, resources: NoiseResources) -> Perturbed:
+        """Perturb one item; see `Perturbation.perturb`."""
+        return replace_mentions(item, resources.replacements[self.table], self.choice, rng)

@@ -1,0 +1,103 @@
+"""Hyphen and space noise: words run together, are hyphenated, or break in two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from medstress.attacks.noise.projection import apply_edits, same_unit
+from medstress.attacks.noise.protocol import NoiseResources, Perturbed, TokenEdit, Tokens
+from medstress.attacks.noise.word_noise import Scope, check_rate, check_scope
+from medstress.sentences import OUTSIDE, TaggedText
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+HYPHEN = "-"
+
+
+@dataclass(frozen=True, kw_only=True)
+class HyphenNoise:
+    """Drop, put in or move hyphens and spaces between words in scope, and break long words.
+
+    A hyphen between two words goes, with or without a space in its place; two neighbouring words
+    run together or are hyphenated; a word of six or more letters breaks in two. Which of them is
+    drawn where, from left to right; nothing reaches over the border of an entity.
+    """
+
+    scope: Scope = "lexicon"
+    """Which words, as in swap noise; all words of an edit must be in scope."""
+    rate: float = 1.0
+    """Chance of each place."""
+
+    name: ClassVar[str] = "hyphen_noise"
+
+    def __post_init__(self) -> None:
+        check_scope(self.name, self.scope)
+        check_rate(self.name, self.rate)
+
+    @property
+    def stream(self) -> str:
+        """The noise's name."""
+        return self.name
+
+    @property
+    def deterministic(self) -> bool:
+        """False: every place is drawn."""
+        return False
+
+    def spec(self) -> dict[str, Any]:
+        """The parameters, as JSON values."""
+        return {"name": self.name, **asdict(self)}
+
+    def perturb(self, item: TaggedText, rng: Generator, resources: NoiseResources) -> Perturbed:
+        """Perturb one item; see `Perturbation.perturb`."""
+        places = list(self._places(item, resources))
+        draws = rng.random((len(places), 2)).tolist()
+        edits: list[TokenEdit] = []
+        position = 0
+        for (start, end), (chance, which) in zip(places, draws, strict=True):
+            if start < position or chance >= self.rate:
+                continue
+            choices = _choices(item.tokens[start:end])
+            edits.append(
+                TokenEdit(start=start, end=end, replacement=choices[int(which * len(choices))])
+            )
+            position = end
+        return apply_edits(item, edits)
+
+    def _places(self, item: TaggedText, resources: NoiseResources) -> Iterator[tuple[int, int]]:
+        """Ranges that can be edited, in order, longest first; they may overlap."""
+        inside = [
+            self._in_scope(token, label, resources)
+            for token, label in zip(item.tokens, item.labels, strict=True)
+        ]
+        n = len(inside)
+        for start in range(n):
+            for end in (start + 3, start + 2, start + 1):
+                if end > n or not (inside[start] and inside[end - 1]):
+                    continue
+                if end == start + 3 and item.tokens[start + 1] != HYPHEN:
+                    continue
+                if same_unit(item, start, end) and _choices(item.tokens[start:end]):
+                    yield start, end
+
+    def _in_scope(self, token: str, label: str, resources: NoiseResources) -> bool:
+        if not token.isalpha():
+            return False
+        if self.scope == "lexicon":
+            return token.lower() in resources.lexicon
+        return self.scope == "all" or label != OUTSIDE
+
+
+def _choices(tokens: Sequence[str]) -> tuple[Tokens, ...]:
+    """What may stand for one word, two words, or two words with a hyphen between them."""
+    first, last = tokens[0], tokens[-1]
+    match len(tokens):
+        case 3:
+            return (first, last), (first + last,)
+        case 2:
+            return (first + last,), (first, HYPHEN, last)
+        case _:
+            return tuple((first[:i], first[i:]) for i in range(3, len(first) - 2))

@@ -1,0 +1,65 @@
+"""Replacing whole entities by other names of them, looked up in a table built beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+
+from medstress.attacks.noise.projection import apply_edits
+from medstress.attacks.noise.protocol import Perturbed, Replacements, TokenEdit, Tokens
+from medstress.errors import UsageError, did_you_mean
+from medstress.sentences import Entity, TaggedText
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+Choice: TypeAlias = Literal["fixed", "drawn"]
+
+
+def mention_key(tokens: Sequence[str]) -> str:
+    """How a table calls a mention.
+
+    >>> mention_key(("Salicylic", "Acid"))
+    'salicylic acid'
+    """
+    return " ".join(tokens).lower()
+
+
+def replace_mentions(
+    item: TaggedText, table: Replacements, choice: Choice, rng: Generator
+) -> Perturbed:
+    """Replace every gold entity that the table knows; the rest of the item stays.
+
+    Args:
+        item: tokens and IOB2 labels.
+        table: other names of mentions.
+        choice: `fixed`, always the first name, or `drawn`, any.
+        rng: asked only where a name is drawn.
+    """
+    edits = []
+    for entity, names in known_mentions(item, table):
+        name = names[0] if choice == "fixed" else names[int(rng.random() * len(names))]
+        edits.append(TokenEdit(start=entity.start, end=entity.end, replacement=name))
+    return apply_edits(item, edits)
+
+
+def known_mentions(
+    item: TaggedText, table: Replacements
+) -> Iterator[tuple[Entity, tuple[Tokens, ...]]]:
+    """The gold entities that a table has other names for, with these, in order."""
+    for entity in item.entities:
+        if names := table.get(mention_key(item.tokens[entity.start : entity.end])):
+            yield entity, names
+
+
+def check_choice(name: str, choice: str) -> None:
+    """Refuse an unknown choice.
+
+    Raises:
+        UsageError: naming those there are.
+    """
+    if choice not in get_args(Choice):
+        raise UsageError(
+            f"{name}: choice: expected one of {', '.join(get_args(Choice))}, got {choice!r}"
+            f"{did_you_mean(str(choice), get_args(Choice))}"
+        )

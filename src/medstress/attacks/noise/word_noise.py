@@ -1,0 +1,132 @@
+"""Noise that changes single words and leaves number and labels of tokens as they are."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
+
+from medstress.attacks.noise.projection import apply_edits
+from medstress.attacks.noise.protocol import NoiseResources, Perturbed, TokenEdit
+from medstress.errors import UsageError, did_you_mean
+from medstress.sentences import OUTSIDE, TaggedText
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+Scope: TypeAlias = Literal["lexicon", "entities", "all"]
+Draws: TypeAlias = Sequence[Sequence[float]]
+"""Uniform numbers in [0, 1), shape (edits_per_word, 2): where in the word, and what there."""
+
+MAX_EDITS = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordNoise(ABC):
+    """What word noises share: which words, how many of them, how often each.
+
+    A word is a token with a letter, long enough for the noise. Every occurrence has its own
+    draws, and a lower `rate` or fewer `edits_per_word` with the same seed make a part of the
+    same edits.
+    """
+
+    scope: Scope = "lexicon"
+    """Which words: those of the lexicon wherever they stand (METHODS 4.2), those of gold
+    entities, or all."""
+    rate: float = 1.0
+    """Chance of each such word; beyond the paper, which perturbs all."""
+    edits_per_word: int = 1
+    """Edits one after the other in a word; beyond the paper, which makes one."""
+
+    name: ClassVar[str]
+    min_length: ClassVar[int]
+    """Shorter words stay as they are."""
+
+    def __post_init__(self) -> None:
+        check_scope(self.name, self.scope)
+        check_rate(self.name, self.rate)
+        n = self.edits_per_word
+        if isinstance(n, bool) or not isinstance(n, int) or not 1 <= n <= MAX_EDITS:
+            raise UsageError(
+                f"{self.name}: edits_per_word: expected a whole number from 1 to {MAX_EDITS}, "
+                f"got {n!r}"
+            )
+
+    @property
+    def stream(self) -> str:
+        """The noise's name: scopes, rates and numbers of edits share their random numbers."""
+        return self.name
+
+    @property
+    def deterministic(self) -> bool:
+        """False: every occurrence is drawn."""
+        return False
+
+    def spec(self) -> dict[str, Any]:
+        """The parameters, as JSON values."""
+        return {"name": self.name, **asdict(self)}
+
+    @abstractmethod
+    def edit(self, word: str, draws: Draws) -> str:
+        """Return the word after one edit for each row of `draws`; a function of both alone."""
+
+    def can_edit(self, word: str) -> bool:
+        """Whether a token is a word that is long enough."""
+        return len(word) >= self.min_length and any(map(str.isalpha, word))
+
+    def places(self, item: TaggedText, resources: NoiseResources) -> list[int]:
+        """The tokens that are words in scope, in order."""
+        words = enumerate(zip(item.tokens, item.labels, strict=True))
+        if self.scope == "lexicon":
+            lexicon = resources.lexicon
+            chosen = (n for n, (token, _) in words if token.lower() in lexicon)
+        elif self.scope == "entities":
+            chosen = (n for n, (_, label) in words if label != OUTSIDE)
+        else:
+            chosen = (n for n, _ in words)
+        return [n for n in chosen if self.can_edit(item.tokens[n])]
+
+    def perturb(self, item: TaggedText, rng: Generator, resources: NoiseResources) -> Perturbed:
+        """Perturb the words in scope; see `Perturbation.perturb`."""
+        return apply_edits(item, self.edits_at(item, self.places(item, resources), rng))
+
+    def edits_at(self, item: TaggedText, places: Sequence[int], rng: Generator) -> list[TokenEdit]:
+        """The edits that change the words at some places."""
+        if not places:
+            return []
+        chances = rng.random(len(places)).tolist()
+        # Edits outermost: more of them begin with the same numbers.
+        draws = rng.random((self.edits_per_word, len(places), 2)).tolist()
+        edits = []
+        for number, place in enumerate(places):
+            if chances[number] >= self.rate:
+                continue
+            word = self.edit(item.tokens[place], [row[number] for row in draws])
+            if word != item.tokens[place]:
+                edits.append(TokenEdit(start=place, end=place + 1, replacement=(word,)))
+        return edits
+
+
+def check_scope(name: str, scope: Any) -> None:
+    """Refuse an unknown scope.
+
+    Raises:
+        UsageError: naming those there are.
+    """
+    known = get_args(Scope)
+    if scope not in known:
+        raise UsageError(
+            f"{name}: scope: expected one of {', '.join(known)}, got {scope!r}"
+            f"{did_you_mean(str(scope), known)}"
+        )
+
+
+def check_rate(name: str, rate: Any) -> None:
+    """Refuse a rate that is no probability above 0.
+
+    Raises:
+        UsageError: saying what came.
+    """
+    if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate <= 1:
+        raise UsageError(f"{name}: rate: expected a number above 0 and up to 1, got {rate!r}")

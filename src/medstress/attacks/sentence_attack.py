@@ -1,0 +1,156 @@
+"""Noise and synonyms as attacks on sentences: one perturbed copy, or a search for few edits.
+
+A perturbation (`medstress.attacks.noise`) says which edits there are; this says which are asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
+
+from medstress.attacks.noise.protocol import NoiseResources, Perturbation
+from medstress.attacks.noise.texts import Side, perturb_pair
+from medstress.attacks.protocol import PAIRS, TAGGED
+from medstress.attacks.set_search import greedy, random_growth
+from medstress.candidates import TOKENS, EntityUnit, candidate_of
+from medstress.errors import UsageError, did_you_mean
+from medstress.outcomes import Goal, Measured, Moved, Untargeted
+from medstress.queries import Predict, Steps, ask
+from medstress.sentences import SentencePair
+from medstress.text import Edit
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+    _Base = Perturbation
+else:
+    _Base = object
+
+Search: TypeAlias = Literal["none", "greedy", "random"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SentenceAttack(_Base):
+    """What a perturbation becomes when it is joined with this class: an attack.
+
+    `search = "none"` is the way of the paper: every item has one perturbed copy with all edits
+    that the perturbation makes, and that is asked once. A search looks, within `budget` queries,
+    for as few of these edits as change the answer (`set_search`).
+
+    Of a tagged text a trial is about one gold entity, found strictly before; it is flipped where
+    it is no longer found. The entities of a sentence share its perturbation, so that a copy is
+    one call. Of a pair one text is perturbed. Its change of score is measured, and counts as
+    flipped only where `max_change` says how much is too much.
+
+    *Differs from the paper*, which does not say which sentence of a pair it perturbs: the first.
+
+    References:
+        Araujo, Carvallo, Aspillaga, Parra, "On adversarial examples for biomedical NLP tasks",
+        2020 (METHODS section 4).
+    """
+
+    budget: int = 1
+    """Perturbed queries per trial; 1 where nothing is searched."""
+    search: Search = "none"
+    """`none`, `greedy` by importance, or `random`."""
+    side: Side = "first"
+    """Pairs: which text is perturbed: `first`, `second`, `random`."""
+    max_change: float | None = None
+    """Pairs: a larger change of the score, up or down, is a success; unset: only measured."""
+
+    attacks_on: ClassVar[tuple[str, ...]] = (TAGGED, PAIRS)
+
+    def __post_init__(self) -> None:
+        prepare = getattr(super(), "__post_init__", None)
+        if prepare is not None:
+            prepare()
+        name = self.spec()["name"]
+        for key, value, known in (
+            ("search", self.search, get_args(Search)),
+            ("side", self.side, get_args(Side)),
+        ):
+            if value not in known:
+                raise UsageError(
+                    f"{name}: {key}: expected one of {', '.join(known)}, got {value!r}"
+                    f"{did_you_mean(str(value), known)}"
+                )
+        if isinstance(self.budget, bool) or not isinstance(self.budget, int) or self.budget < 1:
+            raise UsageError(f"{name}: budget: expected a whole number from 1, got {self.budget!r}")
+        if self.search == "none" and self.budget != 1:
+            raise UsageError(
+                f"{name}: budget = {self.budget}: one perturbed copy is one query; write "
+                'search = "greedy" or "random" to look for few edits within a budget'
+            )
+        limit = self.max_change
+        if limit is not None and (
+            isinstance(limit, bool) or not isinstance(limit, int | float) or not limit >= 0
+        ):
+            raise UsageError(f"{name}: max_change: expected a number from 0, got {limit!r}")
+
+    @property
+    def is_static(self) -> bool:
+        """Whether it asks one perturbed copy of every item."""
+        return self.search == "none"
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether neither edits nor search nor side are drawn."""
+        drawn = self.search == "random" or self.side == "random"
+        return super().deterministic and not drawn  # type: ignore[safe-super]
+
+    @property
+    def goal(self) -> Goal:
+        """An entity no longer found; of a pair see `goal_for`."""
+        return Untargeted()
+
+    def goal_for(self, item: Any) -> Goal:
+        """When a candidate of this item counts as success."""
+        if not isinstance(item, SentencePair):
+            return Untargeted()
+        return Measured() if self.max_change is None else Moved(self.max_change)
+
+    def obstacle(self, item: Any, resources: NoiseResources) -> str | None:
+        """Why this item cannot be attacked, or None."""
+        if isinstance(item, EntityUnit) and item.entity is None:
+            return "the sentence has no gold entity"
+        return None
+
+    def most_queries(self, item: Any, resources: NoiseResources) -> int:
+        """The budget; what the perturbation can change is known only once it is drawn."""
+        return self.budget
+
+    def run(self, item: Any, rng: Generator, resources: NoiseResources) -> Steps[Any]:
+        """Ask the perturbed copy, or search among its edits; returns what it asked last."""
+        edits = self._edits(item, rng, resources)
+        if self.is_static:
+            copy = candidate_of(item, edits)
+            yield from ask([Predict(copy)])
+            return copy
+        if not edits:
+            return None
+        if self.search == "greedy":
+            return (yield from greedy(item, by_distance(item, edits), self.budget))
+        return (yield from random_growth(item, edits, self.budget, rng))
+
+    def _edits(self, item: Any, rng: Generator, resources: NoiseResources) -> tuple[Edit, ...]:
+        """All edits that the perturbation makes."""
+        if isinstance(item, SentencePair):
+            return perturb_pair(item, self, rng, resources, self.side)[1]
+        return tuple(
+            Edit(field=TOKENS, start=e.start, end=e.end, replacement=" ".join(e.replacement))
+            for e in self.perturb(item.text, rng, resources).edits
+        )
+
+
+def by_distance(item: Any, edits: Sequence[Edit]) -> list[Edit]:
+    """Edits in the order in which they are worth asking: those in the entity, then the nearest.
+
+    Of a pair they stay in reading order.
+    """
+    entity = item.entity if isinstance(item, EntityUnit) else None
+    if entity is None:
+        return list(edits)
+    return sorted(
+        edits, key=lambda e: (max(entity.start - e.end + 1, e.start - entity.end + 1, 0), e.start)
+    )

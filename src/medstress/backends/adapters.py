@@ -1,0 +1,150 @@
+"""Adapters: small trained changes of a model's weights, read by peft."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from medstress.backends.model_files import no_progress_bars, remembered_hash
+from medstress.backends.options import BackendOptions
+from medstress.errors import UsageError, missing_extra
+from medstress.hashing import content_hash
+
+CONFIG = "adapter_config.json"
+_WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adapter:
+    """Where peft reads an adapter, and what tells its content from another's."""
+
+    name: str
+    """As the user wrote it."""
+    location: str
+    """A folder, or a hub id."""
+    revision: str | None
+    """The commit of a hub adapter; None for a folder."""
+    content: str
+    """The commit, or a hash over configuration and weights; never a path."""
+    saved_modules: tuple[str, ...]
+    """Whole parts of the model that the adapter brings along, such as a head."""
+
+    def brings(self, key: str) -> bool:
+        """Whether a weight that the base model lacks is among what the adapter brings."""
+        return any(module in key.split(".") for module in self.saved_modules)
+
+
+def find_adapter(options: BackendOptions) -> Adapter | None:
+    """Locate the adapter that options name; None where they name none.
+
+    Raises:
+        UsageError: peft is absent, or there is no such adapter, or it changes no weights.
+    """
+    if options.adapter is None:
+        return None
+    if find_spec("peft") is None:
+        raise missing_extra("adapter", "adapters")
+    folder = options.base / Path(options.adapter).expanduser()
+    if folder.is_dir():
+        return _of_folder(options.adapter, folder)
+    return _of_hub(options.adapter, folder)
+
+
+def with_adapter(model: Any, adapter: Adapter) -> Any:
+    """Return the model with the adapter inside its layers.
+
+    It is not merged into the weights: merging rounds it to their number format. What is returned
+    is the model itself and no wrapper, so that it is read like any other.
+
+    Raises:
+        UsageError: the adapter does not belong to this model.
+    """
+    from peft import PeftModel
+
+    how: dict[str, Any] = {} if adapter.revision is None else {"revision": adapter.revision}
+    try:
+        with no_progress_bars(), warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            wrapped = PeftModel.from_pretrained(model, adapter.location, **how)
+    except (OSError, ValueError, KeyError, RuntimeError, TypeError) as error:
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise UsageError(
+            f"adapter {adapter.name!r} does not fit the model: {reason}; give the model that it "
+            "was trained on"
+        ) from error
+    # peft only warns, and the answers would be the base model's.
+    if any("missing adapter keys" in str(each.message) for each in told):
+        raise UsageError(
+            f"adapter {adapter.name!r} lacks weights that its {CONFIG} promises; save it again "
+            "with save_pretrained"
+        )
+    return wrapped.get_base_model()
+
+
+def _of_folder(name: str, folder: Path) -> Adapter:
+    weights = next((folder / each for each in _WEIGHTS if (folder / each).is_file()), None)
+    if not (folder / CONFIG).is_file() or weights is None:
+        raise UsageError(
+            f"{folder} is no peft adapter: expected {CONFIG} and {' or '.join(_WEIGHTS)} in it"
+        )
+    settings = _settings(name, folder / CONFIG)
+    # Where the base model lay when it was trained is no part of what the adapter is.
+    told = {
+        key: value for key, value in settings.items() if key not in ("base_model_name_or_path",)
+    }
+    return Adapter(
+        name=name,
+        location=str(folder),
+        revision=None,
+        content=content_hash([told, remembered_hash(weights)]),
+        saved_modules=_saved(settings),
+    )
+
+
+def _of_hub(name: str, folder: Path) -> Adapter:
+    from huggingface_hub import hf_hub_download
+
+    absent = f"adapter {name!r} not found: {folder} does not exist"
+    if name.startswith((".", "/", "~")) or name.count("/") != 1:
+        raise UsageError(absent)
+    try:
+        with no_progress_bars():
+            config = Path(hf_hub_download(name, CONFIG))
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"{absent}, and the hub has no such adapter or cannot be reached "
+            f"({type(error).__name__})"
+        ) from error
+    commit = config.parent.name  # .../snapshots/<commit>/adapter_config.json
+    return Adapter(
+        name=name,
+        location=name,
+        revision=commit,
+        content=commit,
+        saved_modules=_saved(_settings(name, config)),
+    )
+
+
+def _settings(name: str, path: Path) -> dict[str, Any]:
+    try:
+        settings = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"adapter {name!r}: {path} is no JSON ({error})") from error
+    if not isinstance(settings, dict) or "peft_type" not in settings:
+        raise UsageError(f"adapter {name!r}: {path} names no peft_type, so it is no peft adapter")
+    if settings.get("num_virtual_tokens") is not None:
+        raise UsageError(
+            f"adapter {name!r} ({settings['peft_type']}) puts trained tokens before the prompt, "
+            "which is not supported; use one that changes weights, such as LoRA"
+        )
+    return settings
+
+
+def _saved(settings: dict[str, Any]) -> tuple[str, ...]:
+    found: Iterable[str] = settings.get("modules_to_save") or ()
+    return tuple(found)

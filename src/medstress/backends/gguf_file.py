@@ -1,0 +1,108 @@
+"""What a GGUF file says about itself, read without its weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from medstress.calls import Message
+from medstress.errors import PermanentBackendError, UsageError, missing_extra
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GgufFacts:
+    """The parts of the header that matter here."""
+
+    template: str | None
+    """The chat template."""
+    start: str
+    """Text of the token that begins a sequence; empty where there is none."""
+    end: str
+    """Text of the token that ends one."""
+    n_vocabulary: int
+    """Tokens."""
+    n_context: int | None
+    """Tokens of the longest sequence the model was trained on."""
+    parameters: int
+    """Weights, counted over all tensors."""
+
+
+def read_facts(path: Path) -> GgufFacts:
+    """Read the header.
+
+    Raises:
+        UsageError: the package gguf is absent, or the file is damaged.
+    """
+    if find_spec("gguf") is None:
+        raise missing_extra("reading GGUF files", "llama_cpp")
+    import gguf
+
+    try:
+        reader = gguf.GGUFReader(path)
+        fields = reader.fields
+
+        def value(key: str, default: Any = None) -> Any:
+            return fields[key].contents() if key in fields else default
+
+        tokens = fields["tokenizer.ggml.tokens"]
+
+        def text(key: str) -> str:
+            number = value(f"tokenizer.ggml.{key}")
+            return "" if number is None else str(tokens.contents(int(number)))
+
+        return GgufFacts(
+            template=value("tokenizer.chat_template"),
+            start=text("bos_token_id"),
+            end=text("eos_token_id"),
+            n_vocabulary=len(tokens.data),
+            n_context=value(f"{value('general.architecture')}.context_length"),
+            parameters=sum(int(tensor.n_elements) for tensor in reader.tensors),
+        )
+    except (ValueError, KeyError, IndexError, OSError) as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise UsageError(
+            f"{path} is no GGUF file of a language model, or damaged ({reason})"
+        ) from error
+
+
+def render_chat(facts: GgufFacts, messages: tuple[Message, ...], name: str) -> str:
+    """Render a conversation with the template in the file, as transformers renders one.
+
+    Raises:
+        UsageError: the file has no template, or one that is no Jinja.
+        PermanentBackendError: the template refuses this conversation.
+    """
+    from jinja2 import TemplateError, TemplateSyntaxError
+    from jinja2.ext import loopcontrols
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    if not facts.template:
+        raise UsageError(
+            f"model {name!r} has no chat template, so it cannot be asked in turns; "
+            "use a plain prompt (chat = false) or an instruction-tuned model"
+        )
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols]
+    )
+    environment.globals["raise_exception"] = _refuse
+    try:
+        return environment.from_string(facts.template).render(
+            messages=[{"role": one.role, "content": one.content} for one in messages],
+            add_generation_prompt=True,
+            bos_token=facts.start,
+            eos_token=facts.end,
+        )
+    except TemplateSyntaxError as error:
+        raise UsageError(f"the chat template of {name!r} cannot be read: {error}") from error
+    except TemplateError as error:
+        raise PermanentBackendError(
+            f"the chat template of {name!r} refuses this conversation: {error}"
+        ) from error
+
+
+def _refuse(reason: str) -> None:
+    from jinja2 import TemplateError
+
+    raise TemplateError(reason)

@@ -1,0 +1,60 @@
+"""What functions of the user's are given and return for entities and for sentence pairs.
+
+Entities: ``list[list[str]]``, the words of each sentence, to ``list[list[str]]``, one IOB label a
+word. Pairs: ``list[tuple[str, str]]`` to ``list[float]``.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from medstress.calls import Choose, Compare, Compared, Tag, Tagged
+
+NOUNS = {"choose": "prompt", "tag": "sentence", "compare": "pair"}
+"""What one answer belongs to, by kind of call."""
+
+_LABEL = re.compile(r"O|[BI]-\S+")
+
+Refuse = Callable[[str], NoReturn]
+"""Ends the run with a sentence about the function."""
+
+
+def given(call: Choose | Tag | Compare) -> Any:
+    """What the function receives for one call."""
+    match call:
+        case Choose():
+            return call.prompt
+        case Tag():
+            return list(call.tokens)
+        case Compare():
+            return call.text_a, call.text_b
+
+
+def read_labels(answer: Any, call: Tag, refuse: Refuse) -> Tagged:
+    """Read the labels of one sentence."""
+    n = len(call.tokens)
+    if isinstance(answer, str) or not isinstance(answer, Sequence):
+        refuse(f"returned {answer!r} for a sentence; expected a list of {n} IOB labels, one a word")
+    if len(answer) != n:
+        refuse(f"returned {len(answer)} labels for a sentence of {n} words; expected one a word")
+    for label in answer:
+        if not isinstance(label, str) or not _LABEL.fullmatch(label):
+            refuse(
+                f"returned the label {label!r}; expected IOB labels: 'O', or 'B-' or 'I-' and a "
+                "type, such as 'B-Chemical'"
+            )
+    return Tagged(labels=tuple(answer))
+
+
+def read_score(answer: Any, refuse: Refuse) -> Compared:
+    """Read the score of one pair."""
+    try:
+        value = math.nan if isinstance(answer, str | bytes) else float(answer)
+    except (TypeError, ValueError, OverflowError):
+        value = math.nan
+    if not math.isfinite(value):
+        refuse(f"returned the score {answer!r} for a pair; expected a finite number")
+    return Compared(score=value)

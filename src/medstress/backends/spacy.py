@@ -1,0 +1,112 @@
+"""spaCy pipelines as victims: the entities they find in sentences that are cut already."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import blake2b
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from medstress.backends.options import BackendOptions
+from medstress.calls import Call, Failure, ModelIdentity, Reply, Tag, Tagged
+from medstress.errors import UsageError, did_you_mean, missing_extra
+from medstress.hashing import content_hash
+
+_BATCH_SIZE = 256
+_INNER_BATCH = 64
+
+
+class SpacyBackend:
+    """Answers `tag` calls with the entities of a pipeline, as IOB labels of its own types.
+
+    The pipeline is given the words of the data set and never cuts them itself.
+
+    Args:
+        nlp: a loaded pipeline with a component that sets entities.
+        identity: of its data.
+        batch_size: the largest number of calls handed over at once; None for the default.
+    """
+
+    def __init__(self, nlp: Any, identity: ModelIdentity, *, batch_size: int | None = None) -> None:
+        self.identity = identity
+        self.kinds = frozenset({"tag"})
+        self.batch_size = batch_size or _BATCH_SIZE
+        self.workers = 1
+        self.ahead = 8
+        self._nlp = nlp
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels it declares; empty where no component says."""
+        types = {
+            label
+            for name in self._nlp.pipe_names
+            if "doc.ents" in self._nlp.get_pipe_meta(name).assigns
+            for label in self._nlp.pipe_labels.get(name, ())
+        }
+        return tuple(f"{mark}-{each}" for each in sorted(types) for mark in "BI")
+
+    def answer(self, calls: Sequence[Call]) -> list[Reply]:
+        """Answer every call, in order."""
+        from spacy.tokens import Doc
+
+        tags = [call for call in calls if isinstance(call, Tag)]
+        documents = (Doc(self._nlp.vocab, words=list(call.tokens)) for call in tags)
+        found = self._nlp.pipe(documents, batch_size=_INNER_BATCH)
+        return [
+            _tagged(next(found))
+            if isinstance(call, Tag)
+            else Failure(error=f"a spaCy pipeline cannot answer {call.kind!r} calls")
+            for call in calls
+        ]
+
+    def close(self) -> None:
+        """Drop the pipeline."""
+        del self._nlp
+
+
+def _tagged(document: Any) -> Tagged:
+    labels = tuple(
+        "O" if token.ent_iob_ in ("O", "") else f"{token.ent_iob_}-{token.ent_type_}"
+        for token in document
+    )
+    return Tagged(labels=labels, tokens_in=len(labels))
+
+
+def open_backend(options: BackendOptions) -> SpacyBackend:
+    """Load the pipeline named by `model`: an installed one, or the folder of a saved one.
+
+    Raises:
+        UsageError: spaCy or the pipeline is missing, it cannot be loaded, or it finds no entities.
+    """
+    if find_spec("spacy") is None:
+        raise missing_extra("the spacy back end", "spacy")
+    import spacy
+
+    name = options.model
+    if not name:
+        raise UsageError("backend 'spacy' needs model = an installed pipeline or a saved folder")
+    installed = spacy.util.get_installed_models()
+    folder = options.base / Path(name).expanduser()
+    if name not in installed and not folder.is_dir():
+        raise UsageError(
+            f"backend 'spacy': there is no pipeline {name!r}; give the name of an installed one "
+            f"(installed: {', '.join(installed) or 'none'}), or the folder of a saved one"
+            f"{did_you_mean(name, installed)}"
+        )
+    try:
+        nlp = spacy.load(name if name in installed else folder)
+    except (OSError, ValueError, ImportError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise UsageError(f"spaCy cannot load the pipeline {name!r}: {reason}") from error
+    if not any("doc.ents" in nlp.get_pipe_meta(pipe).assigns for pipe in nlp.pipe_names):
+        raise UsageError(
+            f"spaCy pipeline {name!r} sets no entities (it has: {', '.join(nlp.pipe_names)}); "
+            "give one with an ner or entity_ruler component"
+        )
+    # Weights, vocabulary and rules alike are part of what it writes of itself.
+    state = content_hash(
+        [spacy.about.__version__, blake2b(nlp.to_bytes(), digest_size=16).hexdigest()]
+    )
+    return SpacyBackend(nlp, ModelIdentity(name=name, hash=state), batch_size=options.batch_size)

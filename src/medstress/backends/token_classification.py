@@ -1,0 +1,114 @@
+"""Token classification through transformers: a label for every word of a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from medstress.backends.loaded_model import LoadedModel
+from medstress.backends.out_of_memory import in_halves, release_memory
+from medstress.backends.padded_forward import MAX_TOKENS, forward, longest_input
+from medstress.backends.piece_windows import PieceTokenizer, Window
+from medstress.backends.score_calls import out_of_memory
+from medstress.backends.token_tree import plan_batches
+from medstress.calls import Call, Failure, Reply, Tag, Tagged
+
+_BATCH_SIZE = 256
+_OVERHEAD = 64.0
+_MAX_WASTE = 0.05
+"""Padding per token."""
+OUTSIDE = "O"
+
+
+class TokenClassificationBackend:
+    """Answers `tag` calls; the label of a word is that of its first piece.
+
+    A word that the tokenizer drops altogether is outside any entity.
+
+    Args:
+        loaded: a model of `AutoModelForTokenClassification`.
+        batch_size: the largest number of calls handed over at once; None for the default.
+    """
+
+    def __init__(self, loaded: LoadedModel, *, batch_size: int | None = None) -> None:
+        self.identity = loaded.identity
+        self.kinds = frozenset({"tag"})
+        self.batch_size = batch_size or _BATCH_SIZE
+        self.workers = 1
+        self.ahead = 8
+        self._loaded = loaded
+        self._names: dict[int, str] = dict(loaded.model.config.id2label)
+        self._pieces = PieceTokenizer(loaded.tokenizer, loaded.identity.name, longest_input(loaded))
+        self._tokens_naive = 0
+        self._tokens_forwarded = 0
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels it can give, as its configuration names them."""
+        return tuple(self._names.values())
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Tokens so far: read by the model, padding included, and without padding."""
+        return {
+            "tokens_forwarded": self._tokens_forwarded,
+            "tokens_naive": self._tokens_naive,
+        }
+
+    def answer(self, calls: Sequence[Call]) -> list[Reply]:
+        """Answer every call, in order; windows of similar length share a forward."""
+        tags = [call for call in calls if isinstance(call, Tag)]
+        replies = iter(self._tag(tags))
+        return [
+            next(replies)
+            if isinstance(call, Tag)
+            else Failure(error=f"a token classifier cannot answer {call.kind!r} calls")
+            for call in calls
+        ]
+
+    def close(self) -> None:
+        """Drop the model."""
+        del self._loaded
+        release_memory()
+
+    def _tag(self, calls: Sequence[Tag]) -> list[Reply]:
+        cut = self._pieces.windows([call.tokens for call in calls])
+        flat = [window for windows in cut for window in windows]
+        labels = iter(self._label(flat))
+        replies: list[Reply] = []
+        for call, windows in zip(calls, cut, strict=True):
+            tokens = sum(map(len, windows))
+            self._tokens_naive += tokens
+            found = [OUTSIDE] * len(call.tokens)
+            given = [(window, next(labels)) for window in windows]
+            if any(names is None for _, names in given):
+                replies.append(out_of_memory(max(map(len, windows))))
+                continue
+            for window, names in given:
+                for (word, _), name in zip(window.places, names or (), strict=True):
+                    found[word] = name
+            replies.append(Tagged(labels=tuple(found), tokens_in=tokens))
+        return replies
+
+    def _label(self, windows: Sequence[Window]) -> list[list[str] | None]:
+        """The labels of each window's places; None where memory does not suffice."""
+        found: list[list[str] | None] = [None] * len(windows)
+        batches = plan_batches(
+            [len(window) for window in windows],
+            overhead=_OVERHEAD,
+            max_tokens=MAX_TOKENS[self._loaded.device.type],
+            max_waste=_MAX_WASTE,
+        )
+        for batch in batches:
+            names = in_halves([windows[index] for index in batch], self._forward)
+            for index, mine in zip(batch, names, strict=True):
+                found[index] = mine
+        return found
+
+    def _forward(self, windows: Sequence[Window]) -> list[list[str]]:
+        logits = forward(self._loaded, windows)
+        self._tokens_forwarded += logits.shape[0] * logits.shape[1]
+        best = logits.argmax(-1).tolist()
+        return [
+            [self._names[row[piece]] for _, piece in window.places]
+            for window, row in zip(windows, best, strict=True)
+        ]

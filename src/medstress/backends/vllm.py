@@ -1,0 +1,238 @@
+"""vLLM's offline engine, with prefix caching.
+
+Its batching, memory and kernels are its own: calls are handed over together, and what prompts
+have in common is found again in its cache. Letters are read off the likeliest next tokens, texts
+and letters that are not among them off the log probabilities of the prompt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import Any, TypeAlias
+
+from medstress.backends.model_files import count_parameters, find_model
+from medstress.backends.options import BackendOptions
+from medstress.backends.prompt_tokens import PromptTokenizer, targets_of
+from medstress.backends.token_tree import Target
+from medstress.calls import (
+    Call,
+    Failure,
+    Generate,
+    Generated,
+    ModelIdentity,
+    Reply,
+    Score,
+    Scored,
+)
+from medstress.errors import PermanentBackendError, UsageError
+from medstress.hashing import content_hash, digest
+
+_BATCH_SIZE = 256
+_TOP = 20
+"""Tokens asked for first: the most that the engine gives by default."""
+
+Tokens: TypeAlias = tuple[int, ...]
+
+
+class VllmBackend:
+    """Answers `generate` and `score` calls with an engine.
+
+    Args:
+        llm: a `vllm.LLM`.
+        identity: of weights, number format and library.
+        parameters: of the model, where they could be counted.
+        batch_size: the largest number of calls handed over at once.
+    """
+
+    def __init__(
+        self,
+        llm: Any,
+        identity: ModelIdentity,
+        *,
+        parameters: int | None = None,
+        batch_size: int = _BATCH_SIZE,
+    ) -> None:
+        self.identity = identity
+        self.kinds = frozenset({"generate", "score"})
+        self.batch_size = batch_size
+        self.workers = 1
+        self.ahead = 2
+        self.parameters = parameters
+        self._llm = llm
+        self._tokenizer = PromptTokenizer(llm.get_tokenizer(), identity.name, open_end=True)
+        self._max_tokens = int(llm.llm_engine.model_config.max_model_len)
+        self.counters = {"tokens_forwarded": 0, "tokens_naive": 0}
+
+    def answer(self, calls: Sequence[Call]) -> list[Reply]:
+        """Answer every call, in order; each round of requests is one batch of the engine.
+
+        Raises:
+            UsageError: a conversation was asked for and the model has no chat template.
+        """
+        replies: dict[int, Reply] = {}
+        prompts: dict[int, Tokens] = {}
+        targets: dict[int, list[Target]] = {}
+        for index, call in enumerate(calls):
+            try:
+                prompts[index], targets[index] = self._prepared(call)
+            except PermanentBackendError as error:
+                replies[index] = Failure(error=str(error))
+        texts = {i: call for i, call in enumerate(calls) if isinstance(call, Generate)}
+        self._generate({i: call for i, call in texts.items() if i in prompts}, prompts, replies)
+        scored = {i: targets[i] for i in prompts if i not in texts}
+        known = self._log_probs(
+            [target for i in scored for target in scored[i]],
+            {target for i in scored for target in scored[i] if _is_one_token(calls[i])},
+        )
+        for i, its in scored.items():
+            self.counters["tokens_naive"] += sum(len(target.tokens) for target in its)
+            replies[i] = Scored(
+                log_probs=tuple(min(known[target], 0.0) for target in its),
+                n_tokens=tuple(len(target.scored) for target in its),
+                tokens_in=len(prompts[i]) + sum(len(target.scored) for target in its),
+            )
+        return [replies[index] for index in range(len(calls))]
+
+    def close(self) -> None:
+        """Drop the engine."""
+        del self._llm
+
+    def _prepared(self, call: Call) -> tuple[Tokens, list[Target]]:
+        if not isinstance(call, Score | Generate):
+            raise PermanentBackendError(f"the vllm back end cannot answer {call.kind!r} calls")
+        chat = not isinstance(call.prompt, str)
+        text = self._tokenizer.text(call.prompt)
+        endings = call.continuations if isinstance(call, Score) else ()
+        prompt, *sequences = self._tokenizer.tokens(
+            [text, *(text + ending for ending in endings)], chat=chat
+        )
+        if not prompt:
+            raise PermanentBackendError(
+                "the prompt is empty, and the model needs at least one token"
+            )
+        if isinstance(call, Generate):
+            self._check_length(len(prompt) + call.decoding.max_new_tokens)
+            return prompt, []
+        targets = targets_of(prompt, sequences, first_token=call.first_token)
+        if any(target.scored and target.start == 0 for target in targets):
+            raise PermanentBackendError("a continuation changes the prompt's only token")
+        # One more: the engine writes a token after what it reads.
+        self._check_length(max((len(target.tokens) for target in targets), default=0) + 1)
+        return prompt, targets
+
+    def _check_length(self, n_tokens: int) -> None:
+        if n_tokens > self._max_tokens:
+            raise PermanentBackendError(
+                f"{n_tokens} tokens are more than the {self._max_tokens} tokens of context; "
+                "shorten the prompt, or raise context_tokens as far as the model goes"
+            )
+
+    def _ask(self, prompts: Sequence[Tokens], settings: Sequence[dict[str, Any]]) -> list[Any]:
+        """One batch of the engine; one output a prompt, in order."""
+        if not prompts:
+            return []
+        from vllm import SamplingParams
+
+        outputs: list[Any] = self._llm.generate(
+            [{"prompt_token_ids": list(prompt)} for prompt in prompts],
+            [SamplingParams(**one) for one in settings],
+            use_tqdm=False,
+        )
+        for prompt, output in zip(prompts, outputs, strict=True):
+            kept = getattr(output, "num_cached_tokens", None) or 0
+            self.counters["tokens_forwarded"] += len(prompt) - kept
+        return outputs
+
+    def _generate(
+        self,
+        calls: dict[int, Generate],
+        prompts: dict[int, Tokens],
+        replies: dict[int, Reply],
+    ) -> None:
+        settings = [
+            {
+                "max_tokens": call.decoding.max_new_tokens,
+                "temperature": call.decoding.temperature,
+                "seed": int.from_bytes(digest([call.canonical(), call.sample])[:4], "big") >> 1,
+            }
+            for call in calls.values()
+        ]
+        outputs = self._ask([prompts[index] for index in calls], settings)
+        for index, output in zip(calls, outputs, strict=True):
+            (written,) = output.outputs
+            self.counters["tokens_naive"] += len(prompts[index])
+            replies[index] = Generated(
+                text=written.text,
+                tokens_in=len(prompts[index]),
+                tokens_out=len(written.token_ids),
+            )
+
+    def _log_probs(self, targets: list[Target], letters: set[Target]) -> dict[Target, float]:
+        """The sum over the scored tokens of each target, natural log."""
+        known = {target: 0.0 for target in targets if not target.scored}
+        short = [one for one in dict.fromkeys(targets) if one in letters and len(one.scored) == 1]
+        contexts = list(dict.fromkeys(target.tokens[:-1] for target in short))
+        next_token = {"max_tokens": 1, "temperature": 0.0, "logprobs": _TOP}
+        found = self._ask(contexts, [next_token] * len(contexts))
+        likeliest = dict(zip(contexts, found, strict=True))
+        for target in short:
+            listed = likeliest[target.tokens[:-1]].outputs[0].logprobs[0]
+            if target.tokens[-1] in listed:
+                known[target] = float(listed[target.tokens[-1]].logprob)
+        # What is not listed is read as part of a prompt: exact, but nothing is reused for it.
+        rest = [target for target in dict.fromkeys(targets) if target not in known]
+        echo = {"max_tokens": 1, "temperature": 0.0, "prompt_logprobs": 0}
+        for target, output in zip(
+            rest, self._ask([one.tokens for one in rest], [echo] * len(rest)), strict=True
+        ):
+            known[target] = sum(
+                float(output.prompt_logprobs[place][target.tokens[place]].logprob)
+                for place in range(target.start, len(target.tokens))
+            )
+        return known
+
+
+def _is_one_token(call: Call) -> bool:
+    return isinstance(call, Score) and call.first_token
+
+
+def open_backend(options: BackendOptions) -> VllmBackend:
+    """Start an engine with the model that options name: a folder or a hub id.
+
+    Raises:
+        UsageError: vllm is absent, or the model cannot be found or loaded.
+    """
+    if find_spec("vllm") is None:
+        raise UsageError(
+            "the vllm back end is not installed; install it, in an environment of its own, with: "
+            "pip install 'medstress[vllm]'"
+        )
+    if options.model and options.model.endswith(".gguf"):
+        raise UsageError(
+            f"model {options.model!r}: the vllm back end reads folders and hub ids; for a .gguf "
+            'file use backend = "llama_cpp" or "transformers"'
+        )
+    files = find_model(options)
+    import vllm
+
+    try:
+        llm = vllm.LLM(
+            model=files.location,
+            revision=files.revision,
+            dtype=options.dtype,
+            max_model_len=options.context_tokens,
+            max_logprobs=_TOP,
+            enable_prefix_caching=True,
+            seed=0,
+        )
+    except (RuntimeError, ValueError, OSError, MemoryError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise UsageError(f"vLLM cannot load the model {options.model!r}: {reason}") from error
+    parts = ["vllm", vllm.__version__, files.content, options.dtype]
+    return VllmBackend(
+        llm,
+        ModelIdentity(name=str(options.model), hash=content_hash(parts)),
+        parameters=None if files.revision else count_parameters(files.location),
+        batch_size=options.batch_size or _BATCH_SIZE,
+    )

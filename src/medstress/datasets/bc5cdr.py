@@ -1,0 +1,71 @@
+"""BC5CDR: 1,500 PubMed abstracts with chemicals and diseases, 500 each for train, devel and test.
+
+By path: an IOB file, a PubTator file, or a folder that holds one for each split (`train.tsv` or
+`train.txt`, and so on). PubTator files are split into sentences and tokens by this package's rules:
+the tokens are those of the IOB files, the sentences nearly (4,552 for 4,560 in train). `types`
+(`Chemical`, `Disease`) says which entities of a file with both become labels; by hub id, any of the
+layouts that `hub` reads.
+
+Reference: Li, Sun, Johnson, Sciaky, Wei, Leaman, Davis, Mattingly, Wiegers, Lu. BioCreative V CDR
+task corpus: a resource for chemical disease relation extraction. Database, 2016.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from medstress.datasets.hub import read_hub
+from medstress.datasets.iob import read_iob
+from medstress.datasets.pubtator import read_pubtator
+from medstress.datasets.source import DatasetOptions, LoadedTexts, refuse_keys, required_file
+from medstress.errors import UsageError, did_you_mean
+
+SPLITS = {"train": "train", "devel": "devel", "dev": "devel", "validation": "devel", "test": "test"}
+"""What users say -> how the files are called."""
+PUBTATOR = (".txt", ".pubtator")
+
+
+def load(options: DatasetOptions) -> LoadedTexts:
+    """Read one split of BC5CDR.
+
+    Raises:
+        UsageError: neither path nor hub, no such file, an unknown split, or a folder without one.
+        DataError: a bad line where `on_bad_row` is ``error``.
+    """
+    refuse_keys("bc5cdr", options, "annotations", "columns", "scale")
+    split = options.split
+    if split is not None and split not in SPLITS:
+        raise UsageError(
+            f"dataset 'bc5cdr': expected the split train, devel, test, got {split!r}"
+            f"{did_you_mean(split, SPLITS)}"
+        )
+    if options.hub is not None:
+        return read_hub("bc5cdr", options)
+    path = _file(options.path, split)
+    if path.suffix.lower() in PUBTATOR:
+        return read_pubtator(path, options)
+    if options.types is not None:
+        raise UsageError(
+            f"dataset 'bc5cdr': types is for PubTator files, and the labels of {path} say "
+            "themselves what they are; leave it out"
+        )
+    return read_iob(path, options)
+
+
+def _file(path: Path | None, split: str | None) -> Path:
+    if path is None or not path.is_dir():
+        return required_file("bc5cdr", "path", path)
+    if split is None:
+        raise UsageError(
+            f"dataset 'bc5cdr': path {path} is a folder; say which split of it with split = "
+            "'train', 'devel' or 'test'"
+        )
+    for ending in (".tsv", *PUBTATOR):
+        if (found := path / f"{SPLITS[split]}{ending}").is_file():
+            return found
+    folders = sorted(entry.name for entry in path.iterdir() if entry.is_dir())
+    hint = f"; its folders: {', '.join(folders)}" if folders else ""
+    raise UsageError(
+        f"dataset 'bc5cdr': the folder {path} has no file {SPLITS[split]}.tsv or "
+        f"{SPLITS[split]}.txt{hint}"
+    )

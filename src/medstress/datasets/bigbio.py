@@ -1,0 +1,228 @@
+"""Rows as the BigBIO and token-classification data sets of the Hugging Face hub have them.
+
+Three layouts, told apart by their fields. Documents (BigBIO's `kb`): `passages` with `text` and
+`offsets`, `entities` with `type` and `offsets`. Tokens: `tokens` and `labels`, `ner_tags` or
+`tags`, as names or as positions in the file's list of names. Pairs: `text_1` and `text_2` with
+`label`, or `text_a`, `text_b`, `score`. Files are JSON (a list), JSONL or parquet.
+
+Reference: Fries, Weber, Seelam et al. BigBIO: a framework for data-centric biomedical natural
+language processing. NeurIPS Datasets and Benchmarks, 2022.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from medstress.datasets.documents import Annotation, Document, Tally, tagged_sentences
+from medstress.datasets.iob import repair_notes
+from medstress.datasets.pairs import jsonl_rows, read_pairs
+from medstress.datasets.pubtator import keep_types
+from medstress.datasets.rows import parquet_rows, shown
+from medstress.datasets.source import (
+    DatasetOptions,
+    LoadedTexts,
+    collect,
+    hash_files,
+    read_bytes,
+    refuse_keys,
+    required_file,
+)
+from medstress.errors import DataError, UsageError
+from medstress.sentences import OUTSIDE, TaggedText, label_complaint
+
+Row = dict[str, Any]
+
+TAGS = ("labels", "ner_tags", "tags")
+PAIRS = {"id": "id", "text_a": "text_1", "text_b": "text_2", "score": "label"}
+
+
+def load(options: DatasetOptions) -> LoadedTexts:
+    """Read a file in one of the layouts.
+
+    Raises:
+        UsageError: no path, no such file, another ending, or a key that means nothing here.
+        DataError: an empty file, rows in none of the layouts, or a bad row where `on_bad_row` is
+            ``error``.
+    """
+    refuse_keys("bigbio", options, "annotations", "split", "hub")
+    return read_bigbio(required_file("bigbio", "path", options.path), options)
+
+
+def read_bigbio(path: Path, options: DatasetOptions) -> LoadedTexts:
+    """Read one file; see `load`."""
+    read = _READERS.get(path.suffix.lower())
+    if read is None:
+        raise UsageError(f"expected a file {', '.join(_READERS)}, got {path}; convert it")
+    rows = list(read(path))
+    if not rows:
+        raise DataError(f"{path}: expected at least one row, got an empty file")
+    first = rows[0][1]
+    if "passages" in first:
+        return _documents(path, rows, options)
+    if "tokens" in first and any(field in first for field in TAGS):
+        return _tokens(path, rows, options)
+    if "text_1" in first:
+        return read_pairs(path, iter(rows), _with_columns(options))
+    if {"text_a", "text_b"} <= {*first, *options.columns}:
+        return read_pairs(path, iter(rows), options)
+    raise DataError(
+        f"{path}, {rows[0][0]}: expected the fields passages and entities, tokens and ner_tags, or "
+        f"text_1, text_2 and label, got {', '.join(first)}"
+    )
+
+
+def _with_columns(options: DatasetOptions) -> DatasetOptions:
+    return replace(options, columns={**PAIRS, **options.columns})
+
+
+def _documents(path: Path, rows: Sequence[tuple[str, Row]], options: DatasetOptions) -> LoadedTexts:
+    documents = []
+    for place, row in rows:
+        try:
+            documents.append(_document(row))
+        except DataError as error:
+            raise DataError(f"{path}, {place}: {error}") from error
+    keep_types(documents, options.types, path)
+    tally = Tally()
+    sentences = (
+        (f"document {document.id}", item)
+        for document in documents
+        for item in tagged_sentences(document, tally)
+    )
+    items, skipped = collect(path, sentences, lambda item: item, options.on_bad_row)
+    return LoadedTexts(
+        items=items, skipped=skipped, source_hash=hash_files(path), notes=tally.notes(path)
+    )
+
+
+def _document(row: Row) -> Document:
+    text, begins = "", []
+    for passage in row["passages"]:
+        ((start, _),) = _offsets(passage, "passages")[:1]
+        # Offsets count from the beginning of the document, whatever stands between passages.
+        text = text.ljust(start) if start > len(text) else text
+        begins.append(len(text))
+        text += " ".join(_texts(passage))
+    identifier = row.get("document_id") or row.get("id")
+    if identifier is None or not text.strip():
+        raise DataError("expected a document_id and passages with text, got neither or one")
+    document = Document(id=str(identifier), text=text, passages=tuple(begins))
+    for entity in row.get("entities") or ():
+        offsets = _offsets(entity, "entities")
+        start, end = offsets[0][0], offsets[-1][1]
+        if not 0 <= start < end <= len(text) or not str(entity.get("type") or "").strip():
+            raise DataError(
+                f"field 'entities': expected a type and offsets within {len(text)} characters, "
+                f"got {shown(entity)}"
+            )
+        type_ = "_".join(str(entity["type"]).split())
+        document.annotations.append(Annotation(start=start, end=end, type=type_))
+    return document
+
+
+def _texts(passage: Mapping[str, Any]) -> list[str]:
+    text = passage.get("text")
+    return [text] if isinstance(text, str) else [str(part) for part in text or ()]
+
+
+def _offsets(part: Mapping[str, Any], field: str) -> list[tuple[int, int]]:
+    try:
+        return [(int(start), int(end)) for start, end in part["offsets"]]
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(
+            f"field {field!r}: expected offsets [[start, end]], got {shown(part)}"
+        ) from error
+
+
+def _tokens(path: Path, rows: Sequence[tuple[str, Row]], options: DatasetOptions) -> LoadedTexts:
+    field = next(name for name in TAGS if name in rows[0][1])
+    names = label_names(path, field)
+    repaired: list[int] = []
+    numbered = ((place, (n, row)) for n, (place, row) in enumerate(rows, start=1))
+
+    def convert(given: tuple[int, Row]) -> TaggedText:
+        number, row = given
+        tags = row.get(field)
+        tokens = row.get("tokens")
+        if not isinstance(tags, list) or not isinstance(tokens, list):
+            raise DataError(f"expected lists 'tokens' and {field!r}, got {shown(tags)}")
+        labels = [_label(tag, names, field) for tag in tags]
+        if options.on_bad_labels == "repair":
+            labels = _repaired(labels, number, repaired)
+        identifier = row.get("id")
+        return TaggedText(
+            id=str(number if identifier is None else identifier),
+            tokens=tuple(map(str, tokens)),
+            labels=tuple(labels),
+        )
+
+    items, skipped = collect(path, numbered, convert, options.on_bad_row)
+    return LoadedTexts(
+        items=items,
+        skipped=skipped,
+        source_hash=hash_files(path),
+        notes=repair_notes(path, repaired),
+    )
+
+
+def label_names(path: Path, field: str) -> list[str]:
+    """Names of labels that a parquet file of the hub carries for a column; none elsewhere."""
+    if path.suffix.lower() != ".parquet":
+        return []
+    import polars
+
+    kept = polars.read_parquet_metadata(path).get("huggingface")
+    features = json.loads(kept)["info"]["features"] if kept else {}
+    feature = features.get(field, {})
+    feature = feature.get("feature", feature)
+    names = feature.get("names", []) if isinstance(feature, dict) else []
+    return [str(name) for name in names]
+
+
+def _label(tag: Any, names: Sequence[str], field: str) -> str:
+    if isinstance(tag, str):
+        return tag
+    if isinstance(tag, int) and 0 <= tag < len(names):
+        return names[tag]
+    raise DataError(
+        f"field {field!r}: expected the names of labels, or positions in a list of names that the "
+        f"file carries ({len(names)} names), got {shown(tag)}"
+    )
+
+
+def _repaired(labels: list[str], row: int, repaired: list[int]) -> list[str]:
+    before = OUTSIDE
+    mended = []
+    for label in labels:
+        if label[:2] == "I-" and label_complaint(label, before):
+            label = f"B-{label[2:]}"
+            repaired.append(row)
+        mended.append(label)
+        before = label
+    return mended
+
+
+def _json_rows(path: Path) -> Iterator[tuple[str, Row]]:
+    try:
+        rows = json.loads(read_bytes(path).decode("utf-8-sig"))
+    except ValueError as error:
+        raise DataError(f"{path}: expected a JSON list of objects, got {error}") from error
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise DataError(f"{path}: expected a JSON list of objects, got {shown(rows)}")
+    yield from ((f"row {n}", row) for n, row in enumerate(rows, start=1))
+
+
+def read_rows(path: Path) -> Iterator[tuple[str, Row]]:
+    """Yield the place and the fields of every row of a parquet file."""
+    yield from ((f"row {n}", row) for n, row in enumerate(parquet_rows(path), start=1))
+
+
+_READERS: dict[str, Callable[[Path], Iterator[tuple[str, Row]]]] = {
+    ".json": _json_rows,
+    ".jsonl": jsonl_rows,
+    ".parquet": read_rows,
+}

@@ -1,0 +1,64 @@
+"""BIOSSES: 100 pairs of biomedical sentences with the mean similarity of five annotators, 0 to 4.
+
+There is no official split. With `split`, the pairs are parted 64 / 16 / 20 into train, dev and
+test by a hash of their ids; only the sizes are those of other work. By path: a table with
+`pair_id`, `sentence1`, `sentence2`, `mean_score`; by hub id: any of the layouts that `hub` reads.
+
+Reference: Soğancıoğlu, Öztürk, Özgür. BIOSSES: a semantic sentence similarity estimation system for
+the biomedical domain. Bioinformatics 33(14), 2017.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from medstress.datasets.hub import read_hub
+from medstress.datasets.pairs import read_pairs, tsv_rows
+from medstress.datasets.source import DatasetOptions, LoadedTexts, refuse_keys, required_file
+from medstress.errors import DataError, UsageError, did_you_mean
+from medstress.hashing import digest
+from medstress.sentences import SentencePair
+
+SIZES = {"train": 0.64, "dev": 0.16, "test": 0.2}
+COLUMNS = {
+    "id": "pair_id",
+    "text_a": "sentence1",
+    "text_b": "sentence2",
+    "score": "mean_score",
+}
+
+
+def load(options: DatasetOptions) -> LoadedTexts:
+    """Read BIOSSES.
+
+    Raises:
+        UsageError: neither path nor hub, no such file, or an unknown split.
+        DataError: a bad row where `on_bad_row` is ``error``.
+    """
+    refuse_keys("biosses", options, "annotations", "types", "columns", "scale")
+    split = options.split
+    if split is not None and split not in SIZES:
+        raise UsageError(
+            f"dataset 'biosses': expected the split {', '.join(SIZES)}, got {split!r}"
+            f"{did_you_mean(split, SIZES)}"
+        )
+    whole = replace(options, split=None)
+    if options.hub is not None:
+        loaded = read_hub("biosses", whole)
+    else:
+        path = required_file("biosses", "path", options.path)
+        loaded = read_pairs(path, tsv_rows(path), replace(whole, columns=COLUMNS))
+    pairs = [item for item in loaded.items if isinstance(item, SentencePair)]
+    if len(pairs) != len(loaded.items):
+        raise DataError(f"dataset 'biosses': expected sentence pairs in {options.hub}, got others")
+    return loaded if split is None else replace(loaded, items=part_of(pairs, split))
+
+
+def part_of(pairs: list[SentencePair], split: str) -> tuple[SentencePair, ...]:
+    """The pairs of one part, in their order; the parts are disjoint and hold all pairs."""
+    ranked = sorted(pairs, key=lambda pair: digest(["biosses", pair.id]))
+    train = round(SIZES["train"] * len(pairs))
+    dev = train + round(SIZES["dev"] * len(pairs))
+    first, last = {"train": (0, train), "dev": (train, dev), "test": (dev, len(pairs))}[split]
+    chosen = {pair.id for pair in ranked[first:last]}
+    return tuple(pair for pair in pairs if pair.id in chosen)

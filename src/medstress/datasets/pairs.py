@@ -1,0 +1,191 @@
+"""Pairs of texts with a gold similarity: TSV with a header, or JSONL.
+
+Columns `text_a`, `text_b`, `score` and, where there is one, `id` (else the pairs are numbered from
+1); `columns = {text_a = "sentence1"}` names others. In TSV, quotes are characters like others.
+Scores lie within `scale`, 0 to 4 unless said otherwise. Further columns become metadata.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from medstress.datasets.rows import jsonl_lines, parse_line, plain, shown
+from medstress.datasets.source import (
+    DatasetOptions,
+    LoadedTexts,
+    collect,
+    hash_files,
+    read_bytes,
+    refuse_keys,
+    required_file,
+)
+from medstress.errors import DataError, UsageError, did_you_mean
+from medstress.sentences import SentencePair
+
+FIELDS = ("id", "text_a", "text_b", "score")
+SCALE = (0.0, 4.0)
+
+Row = dict[str, Any]
+
+
+def load(options: DatasetOptions) -> LoadedTexts:
+    """Read pairs from a .tsv or .jsonl file.
+
+    Raises:
+        UsageError: no path, no such file, another ending, an unknown key of `columns`, a scale
+            that does not rise, or a key that means nothing here.
+        DataError: an empty file, a missing column, or a bad row where `on_bad_row` is ``error``.
+    """
+    refuse_keys("pairs", options, "annotations", "split", "hub", "types")
+    path = required_file("pairs", "path", options.path)
+    read = _READERS.get(path.suffix.lower())
+    if read is None:
+        raise UsageError(
+            f"dataset 'pairs': expected a file {' or '.join(_READERS)}, got {path}; rename or "
+            "convert it"
+        )
+    return read_pairs(path, read(path), options)
+
+
+def read_pairs(path: Path, rows: Iterator[tuple[str, Row]], options: DatasetOptions) -> LoadedTexts:
+    """Turn rows into pairs; see `load`."""
+    names = column_names(options.columns)
+    low, high = checked_scale(options.scale)
+    numbered = ((place, (n, row)) for n, (place, row) in enumerate(rows, start=1))
+
+    def convert(given: tuple[int, Row]) -> SentencePair:
+        number, row = given
+        return pair_from_row(row, names, str(number), low, high)
+
+    items, skipped = collect(path, numbered, convert, options.on_bad_row)
+    return LoadedTexts(items=items, skipped=skipped, source_hash=hash_files(path))
+
+
+def column_names(columns: Mapping[str, str]) -> dict[str, str]:
+    """The file's name of each field.
+
+    Raises:
+        UsageError: `columns` names something that is no field.
+    """
+    for field in columns:
+        if field not in FIELDS:
+            raise UsageError(
+                f"columns: expected {', '.join(FIELDS)}, got {field!r}{did_you_mean(field, FIELDS)}"
+            )
+    return {field: columns.get(field, field) for field in FIELDS}
+
+
+def checked_scale(scale: tuple[float, float] | None) -> tuple[float, float]:
+    """Lowest and highest score.
+
+    Raises:
+        UsageError: not two numbers that rise.
+    """
+    low, high = SCALE if scale is None else scale
+    if not low < high:
+        raise UsageError(f"scale: expected the lowest and the highest score, got {low:g}, {high:g}")
+    return float(low), float(high)
+
+
+def pair_from_row(
+    row: Mapping[str, Any], names: Mapping[str, str], default_id: str, low: float, high: float
+) -> SentencePair:
+    """Turn one row into a pair.
+
+    Raises:
+        DataError: naming the field, what was expected and what came, but not the file or line.
+
+    >>> names = {field: field for field in FIELDS}
+    >>> row = {"text_a": "It fell.", "text_b": "It rose.", "score": "0.5", "year": 2020}
+    >>> pair = pair_from_row(row, names, "1", 0, 4)
+    >>> pair.id, pair.score, pair.metadata
+    ('1', 0.5, {'year': 2020})
+    """
+    texts = []
+    for field in ("text_a", "text_b"):
+        value = row.get(names[field])
+        if not isinstance(value, str):
+            known = [column for column in row if isinstance(row[column], str)]
+            raise DataError(
+                f"field {names[field]!r}: expected a text, got {shown(value)}"
+                f"{did_you_mean(names[field], known) if value is None else ''}; name the column "
+                f'with columns = {{{field} = "..."}}'
+            )
+        texts.append(value)
+    score = _score(row.get(names["score"]), names["score"], low, high)
+    identifier = row.get(names["id"])
+    return SentencePair(
+        id=default_id if identifier is None else str(identifier),
+        text_a=texts[0],
+        text_b=texts[1],
+        score=score,
+        low=low,
+        high=high,
+        metadata={k: plain(v) for k, v in row.items() if k not in names.values()},
+    )
+
+
+def tsv_rows(path: Path) -> Iterator[tuple[str, Row]]:
+    """Yield the place and the fields of every line under the header.
+
+    Raises:
+        DataError: not UTF-8, or a line with more or fewer fields than the header: file and line.
+    """
+    header: list[str] = []
+    lines = read_bytes(path).removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    for number, raw in enumerate(lines, start=1):
+        try:
+            fields = raw.decode("utf-8").rstrip("\r").split("\t")
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"{path}, line {number}: expected UTF-8 text, got the byte "
+                f"0x{raw[error.start]:02x}; save the file as UTF-8"
+            ) from error
+        if fields == [""]:
+            continue
+        if not header:
+            header = [field.strip() for field in fields]
+        elif len(fields) != len(header):
+            raise DataError(
+                f"{path}, line {number}: expected {len(header)} fields as in the header, got "
+                f"{len(fields)}; a text may hold no tab"
+            )
+        else:
+            yield f"line {number}", dict(zip(header, fields, strict=True))
+
+
+def jsonl_rows(path: Path) -> Iterator[tuple[str, Row]]:
+    """Yield the place and the object of every line.
+
+    Raises:
+        DataError: a line is no JSON object: file and line.
+    """
+    for place, line in jsonl_lines(path):
+        try:
+            yield place, parse_line(line)
+        except DataError as error:
+            raise DataError(f"{path}, {place}: {error}") from error
+
+
+def _score(value: Any, name: str, low: float, high: float) -> float:
+    expected = f"field {name!r}: expected a score from {low:g} to {high:g}, got"
+    try:
+        if isinstance(value, bool):
+            raise ValueError
+        number = float(value)
+    except (TypeError, ValueError):
+        raise DataError(f"{expected} {shown(value)}") from None
+    if not math.isfinite(number) or not low <= number <= high:
+        raise DataError(
+            f"{expected} {number:g}; mend the row, or give the scale with scale = [low, high]"
+        )
+    return number
+
+
+_READERS: dict[str, Callable[[Path], Iterator[tuple[str, Row]]]] = {
+    ".tsv": tsv_rows,
+    ".jsonl": jsonl_rows,
+}

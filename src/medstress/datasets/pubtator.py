@@ -1,0 +1,141 @@
+"""Annotated abstracts in PubTator format, split into tagged sentences.
+
+`ID|t|title`, `ID|a|abstract`, then for each entity `ID start end mention type concept` parted by
+tabs, offsets into title, one space and abstract; an empty line between documents. Lines of
+relations (`ID CID chemical disease`) are passed over.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from medstress.datasets.documents import Annotation, Document, Tally, tagged_sentences
+from medstress.datasets.source import (
+    DatasetOptions,
+    LoadedTexts,
+    collect,
+    hash_files,
+    read_bytes,
+    refuse_keys,
+    required_file,
+)
+from medstress.errors import DataError, UsageError, did_you_mean
+from medstress.sentences import TaggedText
+
+_TEXT = re.compile(r"([^|\t]+)\|([ta])\|(.*)")
+
+
+def load(options: DatasetOptions) -> LoadedTexts:
+    """Read a PubTator file; `types` says which entities become labels.
+
+    Raises:
+        UsageError: no path, no such file, a type that the file lacks, or a key that means nothing
+            here.
+        DataError: an empty file, or a malformed line: file and line.
+    """
+    refuse_keys("pubtator", options, "annotations", "split", "hub", "columns", "scale")
+    return read_pubtator(required_file("pubtator", "path", options.path), options)
+
+
+def read_pubtator(path: Path, options: DatasetOptions) -> LoadedTexts:
+    """Read one file; see `load`."""
+    tally = Tally()
+    documents = list(_documents(path))
+    keep_types(documents, options.types, path)
+    rows = (
+        (f"document {document.id}", item)
+        for document in documents
+        for item in tagged_sentences(document, tally)
+    )
+    items, skipped = collect(path, rows, _same, options.on_bad_row)
+    return LoadedTexts(
+        items=items, skipped=skipped, source_hash=hash_files(path), notes=tally.notes(path)
+    )
+
+
+def keep_types(documents: list[Document], types: tuple[str, ...] | None, path: Path) -> None:
+    """Keep the entities of some types only.
+
+    Raises:
+        UsageError: no entity of the file has one of the types.
+    """
+    if types is None:
+        return
+    known = {entity.type for document in documents for entity in document.annotations}
+    for type_ in types:
+        if type_ not in known:
+            raise UsageError(
+                f"{path}: no entity has the type {type_!r}{did_you_mean(type_, known)} (its types: "
+                f"{', '.join(sorted(known)) or 'none'}); change the key 'types'"
+            )
+    for document in documents:
+        document.annotations = [a for a in document.annotations if a.type in types]
+
+
+def _same(item: TaggedText) -> TaggedText:
+    return item
+
+
+def _documents(path: Path) -> Iterator[Document]:
+    document: Document | None = None
+    for number, line in _lines(path):
+        where = f"{path}, line {number}"
+        if not line.strip():
+            if document is not None:
+                yield document
+            document = None
+        elif found := _TEXT.fullmatch(line):
+            identifier, part, text = found.groups()
+            if part == "t":
+                if document is not None:
+                    yield document
+                document = Document(id=identifier, text=text)
+            elif document is None or document.id != identifier:
+                raise DataError(
+                    f"{where}: expected the title {identifier}|t|... before its abstract"
+                )
+            else:
+                document.passages = (0, len(document.text) + 1)
+                document.text = f"{document.text} {text}"
+        elif document is None:
+            raise DataError(
+                f"{where}: expected a title ID|t|TEXT, got {line[:60]!r}; mend the line"
+            )
+        elif entity := _entity(document, line.split("\t"), where):
+            document.annotations.append(entity)
+    if document is not None:
+        yield document
+
+
+def _entity(document: Document, fields: list[str], where: str) -> Annotation | None:
+    """The entity of a line, or None for a relation."""
+    if len(fields) == 4 and not fields[1].isdecimal():
+        return None
+    if len(fields) < 5 or not (fields[1].isdecimal() and fields[2].isdecimal()):
+        raise DataError(
+            f"{where}: expected ID, start, end, mention and type parted by tabs, got "
+            f"{' '.join(fields)[:60]!r}; mend the line"
+        )
+    start, end, mention, type_ = int(fields[1]), int(fields[2]), fields[3], fields[4].strip()
+    if document.text[start:end] != mention:
+        raise DataError(
+            f"{where}: expected {mention!r} at [{start}, {end}), got "
+            f"{document.text[start:end][:60]!r}; offsets count characters of title, one space and "
+            "abstract"
+        )
+    if not mention.strip() or type_.split() != [type_]:
+        raise DataError(f"{where}: expected a mention and a type of one word, got {type_!r}")
+    return Annotation(start=start, end=end, type=type_)
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    for number, raw in enumerate(read_bytes(path).removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
+        try:
+            yield number, raw.decode("utf-8").rstrip("\r")
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"{path}, line {number}: expected UTF-8 text, got the byte "
+                f"0x{raw[error.start]:02x}; save the file as UTF-8"
+            ) from error

@@ -1,0 +1,225 @@
+"""The perturbed data set of an experiment, written without asking any victim."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from medstress.attacks.noise.texts import perturb_pair, perturb_question
+from medstress.attacks.protocol import QUESTIONS
+from medstress.attacks.sentence_attack import SentenceAttack
+from medstress.errors import UsageError
+from medstress.experiment.attack_checks import check_budgets
+from medstress.experiment.config import Experiment
+from medstress.experiment.noise_resources import noise_resources
+from medstress.experiment.parts import (
+    AttackPart,
+    DatasetPart,
+    GroupPart,
+    load_datasets,
+    load_groups,
+    make_attacks,
+)
+from medstress.experiment.perturbed_rows import Arm, Row, pair_row, question_row, tagged_row, write
+from medstress.experiment.recognising import recognise_mentions
+from medstress.experiment.run import Watcher, resolve
+from medstress.experiment.sentence_groups import GROUP, asked_of
+from medstress.items import Candidate, Question
+from medstress.outcomes import Outcome, Prediction
+from medstress.queries import Ask
+from medstress.resources import Resources
+from medstress.seeding import rng_for
+from medstress.sentences import TaggedText
+
+NEEDS = ("experiment", "dataset", "attack")
+"""No victim: nothing is asked. Substitutions need entity groups as well."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What was written."""
+
+    n_rows: int
+    """Perturbed items."""
+    n_changed: int
+    """Those with an edit."""
+    n_edits: int
+    """Edits in them."""
+    notes: tuple[str, ...]
+    """What was repaired or left out of the files read, one sentence each."""
+
+
+def perturb(
+    experiment: str | Path | Mapping[str, Any] | Experiment,
+    to: str | Path,
+    *,
+    limit: int | None = None,
+    overrides: Sequence[str] = (),
+    watcher: Watcher | None = None,
+) -> Written:
+    """Write every item as every attack and seed perturbs it; what `run` asks, without a victim.
+
+    Noise gives one row an item; a substitution gives a row for each name that its sampler draws,
+    as if none succeeded.
+
+    Args:
+        experiment: a TOML file, a dict of the same shape, or a checked `Experiment`; victims may
+            be missing.
+        to: FILE.jsonl, or for one data set, attack and seed FILE.tsv, FILE.iob, FILE.conll
+            (tagged texts) or FILE.tsv (pairs).
+        limit: at most so many items a data set.
+        overrides: as the command line's --set.
+        watcher: who is told about progress.
+
+    Raises:
+        UsageError, DataError: one sentence.
+    """
+    watcher = watcher or Watcher()
+    to = Path(to)
+    checked, _, base = resolve(experiment, overrides, NEEDS)
+    read = [base / Path(table.path).expanduser() for table in checked.dataset if table.path]
+    if to.resolve() in [path.resolve() for path in read]:
+        raise UsageError(f"--to {to}: this file is read as well; give another name")
+    attacks = make_attacks(checked.attack)
+    watcher.note("data")
+    datasets = load_datasets(checked.dataset, base, limit)
+    kind = asked_of(datasets).kind
+    _check_attacks(attacks, kind)
+    if kind == QUESTIONS:
+        rows = _question_rows(checked, attacks, datasets, base, watcher)
+    else:
+        rows = _sentence_rows(checked, attacks, datasets, base)
+    written = list(rows)
+    if not written:
+        raise UsageError(f"--to {to}: no item can be perturbed by these attacks; nothing to write")
+    write(written, to, kind)
+    counts = [len(row.edits) for row in written]
+    return Written(
+        n_rows=len(counts),
+        n_changed=sum(n > 0 for n in counts),
+        n_edits=sum(counts),
+        notes=tuple(
+            note
+            for part in datasets
+            for note in (*getattr(part.loaded, "notes", ()), *part.loaded.skipped)
+        ),
+    )
+
+
+def _check_attacks(attacks: Sequence[AttackPart], kind: str) -> None:
+    for part in attacks:
+        attack = part.attack
+        if isinstance(attack, SentenceAttack):
+            if attack.search != "none":
+                raise UsageError(
+                    f"attack {part.label!r}: a search asks a victim which edits matter; write "
+                    'search = "none" to have the whole perturbed copy'
+                )
+        elif kind != QUESTIONS:
+            raise UsageError(f"attack {part.label!r} is for questions, and the data are {kind}")
+        elif why := getattr(attack, "needs_scores", None):
+            raise UsageError(
+                f"attack {part.label!r} needs a victim's scores ({why}), and perturb asks none"
+            )
+
+
+def _sentence_rows(
+    checked: Experiment, attacks: Sequence[AttackPart], datasets: Sequence[DatasetPart], base: Path
+) -> Iterator[Row]:
+    kinds = [part.attack for part in attacks if isinstance(part.attack, SentenceAttack)]
+    resources = noise_resources([i for part in datasets for i in part.all_items], kinds, base)
+    for dataset, part in product(datasets, attacks):
+        attack = part.attack
+        assert isinstance(attack, SentenceAttack)
+        for seed, item in product(_seeds(checked, part), dataset.questions):
+            arm = Arm(dataset=dataset.label, attack=part.label, seed=seed)
+            # The stream of a run's trials, so that a run asks exactly what is written here.
+            rng = rng_for(seed or 0, f"{attack.stream}/{GROUP}", dataset.label, item.id)
+            if isinstance(item, TaggedText):
+                yield tagged_row(item, attack.perturb(item, rng, resources), arm)
+            else:
+                yield pair_row(*perturb_pair(item, attack, rng, resources, attack.side), arm)
+
+
+def _question_rows(
+    checked: Experiment,
+    attacks: Sequence[AttackPart],
+    datasets: Sequence[DatasetPart],
+    base: Path,
+    watcher: Watcher,
+) -> Iterator[Row]:
+    noises = [part for part in attacks if isinstance(part.attack, SentenceAttack)]
+    substitutions = [part for part in attacks if part not in noises]
+    if noises:
+        yield from _vignettes(checked, noises, datasets, base)
+    if not substitutions:
+        return
+    if not checked.entities:
+        raise UsageError("experiment: the table [[entities]] is missing")
+    recognised = recognise_mentions(checked.entities, base, datasets, watcher.note).datasets
+    groups = load_groups(checked.entities, base, recognised, watcher.note, watcher.vectors)
+    check_budgets(substitutions, groups)
+    for dataset, group, part in product(recognised, groups, substitutions):
+        yield from _draws(checked, dataset, group, part)
+
+
+def _vignettes(
+    checked: Experiment, noises: Sequence[AttackPart], datasets: Sequence[DatasetPart], base: Path
+) -> Iterator[Row]:
+    """Questions with noise in context and stem; their options stay."""
+    kinds = [part.attack for part in noises if isinstance(part.attack, SentenceAttack)]
+    resources = noise_resources([i for part in datasets for i in part.all_items], kinds, base)
+    for dataset, part in product(datasets, noises):
+        assert isinstance(part.attack, SentenceAttack)
+        for seed, item in product(_seeds(checked, part), dataset.questions):
+            rng = rng_for(seed or 0, f"{part.attack.stream}/{GROUP}", dataset.label, item.id)
+            arm = Arm(dataset=dataset.label, attack=part.label, seed=seed)
+            yield question_row(perturb_question(item, part.attack, rng, resources), arm)
+
+
+def _draws(
+    checked: Experiment, dataset: DatasetPart, group: GroupPart, part: AttackPart
+) -> Iterator[Row]:
+    for item, seed in product(group.items(dataset), _seeds(checked, part)):
+        candidates = _candidates(item, seed, dataset.label, part, group.resources)
+        for number, candidate in enumerate(candidates, start=1):
+            arm = Arm(
+                dataset=dataset.label,
+                attack=part.label,
+                seed=seed,
+                group=group.label,
+                query=number,
+            )
+            yield question_row(candidate, arm)
+
+
+def _candidates(
+    item: Question, seed: int | None, dataset: str, part: AttackPart, resources: Resources
+) -> Iterator[Candidate]:
+    """What the attack asks about an item if nothing succeeds; nothing where it cannot attack."""
+    attack = part.attack
+    if attack.obstacle(item, resources):
+        return
+    rng = rng_for(seed or 0, f"{attack.stream}/{resources.group}", dataset, item.id)
+    steps = attack.run(item, rng, resources)
+    held = Prediction(outcome=Outcome.RIGHT, answer=item.key)
+    try:
+        step = next(steps)
+        while True:
+            if not isinstance(step, Ask):
+                raise UsageError(
+                    f"attack {part.label!r} asks other models for its edits, and perturb asks none"
+                )
+            yield from (query.candidate for query in step.queries)
+            step = steps.send(tuple(held for _ in step.queries))
+    except StopIteration:
+        return
+    finally:
+        steps.close()
+
+
+def _seeds(checked: Experiment, part: AttackPart) -> Sequence[int | None]:
+    return (None,) if part.attack.deterministic else checked.experiment.seeds

@@ -1,0 +1,71 @@
+"""What an experiment on sentences would cost at most, without asking a model anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+from medstress.attacks.protocol import Attack, is_static
+from medstress.candidates import candidate_of, units_of
+from medstress.experiment.prepared import Prepared
+from medstress.experiment.query_sizes import CHARACTERS_PER_TOKEN
+from medstress.items import Item
+from medstress.outcomes import Measured
+
+
+def sentence_cost(prepared: Prepared) -> Iterator[str]:
+    """Lines: the exact upper bound of queries, of calls, and an estimate of tokens.
+
+    A perturbed copy is asked once for every entity of its sentence, and computed once.
+    """
+    settings = prepared.experiment.experiment
+    n_victims = len(prepared.experiment.victim)
+    baseline = perturbed = checks = calls = characters = 0
+    for dataset, group in product(prepared.datasets, prepared.groups):
+        items = prepared.items(dataset, group)
+        baseline += len(items)
+        calls += len(items)
+        sizes = {item.id: _characters(item) for item in items}
+        characters += sum(sizes.values())
+        for part in prepared.attacks:
+            seeds = 1 if part.attack.deterministic else len(settings.seeds)
+            for item in items:
+                units = units_of(item)
+                asked = [u for u in units if _is_asked(part.attack, u, group.resources)]
+                flippable = [u for u in asked if _may_flip(part.attack, u, group.resources)]
+                n = seeds * part.attack.budget * len(asked)
+                n_calls = seeds if is_static(part.attack) else n
+                again = seeds * len(flippable) * settings.flip_check
+                perturbed += n
+                checks += again
+                calls += n_calls + again
+                characters += (n_calls + again) * sizes[item.id]
+    total = n_victims * (baseline + perturbed + checks)
+    yield f"queries: at most {total:,} (exact bound)"
+    yield (
+        f"  baseline {n_victims * baseline:,}, perturbed {n_victims * perturbed:,}, "
+        f"flip checks {n_victims * checks:,}"
+    )
+    yield f"calls: at most {n_victims * calls:,} (the entities of a sentence share its copy)"
+    yield (
+        f"tokens: about {n_victims * characters // CHARACTERS_PER_TOKEN:,} "
+        f"(estimate: {CHARACTERS_PER_TOKEN} characters a token)"
+    )
+    yield "money and time: unknown (no price or measured speed of these victims)"
+
+
+def _is_asked(attack: Attack, unit: Item, resources: object) -> bool:
+    return is_static(attack) or attack.obstacle(unit, resources) is None
+
+
+def _may_flip(attack: Attack, unit: Item, resources: object) -> bool:
+    of_item = getattr(attack, "goal_for", lambda _: attack.goal)
+    return attack.obstacle(unit, resources) is None and not isinstance(of_item(unit), Measured)
+
+
+def _characters(item: Item) -> int:
+    candidate = candidate_of(item)
+    tokens = getattr(candidate, "tokens", None)
+    if tokens is not None:
+        return sum(map(len, tokens)) + len(tokens)
+    return len(getattr(candidate, "text_a", "")) + len(getattr(candidate, "text_b", ""))

@@ -1,0 +1,85 @@
+"""Back end `sentence_transformers`: sentence encoders and cross-encoders for sentence pairs.
+
+It lives here because it brings two parts together that do not know each other: the encoders of
+names and prompts, and the back ends. The sentence-transformers library is not needed: its folders
+are read by transformers alone.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from medstress.backends.bi_encoder import BiEncoderBackend
+from medstress.backends.cross_encoder import CrossEncoderBackend
+from medstress.backends.loaded_model import load_model
+from medstress.backends.options import BackendOptions
+from medstress.calls import ModelIdentity
+from medstress.entities.prompts import PromptEncoder
+from medstress.errors import UsageError
+
+
+def open_backend(options: BackendOptions) -> BiEncoderBackend | CrossEncoderBackend:
+    """Load the model that options name: `minilm`, a folder or a hub id.
+
+    A model with a head for sequence classification is a cross-encoder; its output passes through
+    the activation that its configuration names, a sigmoid where it names none, as in the
+    sentence-transformers library. Any other encoder gives sentence vectors, pooled as its folder
+    says, and the score is their cosine; texts longer than the model reads are read in windows.
+
+    Raises:
+        UsageError: the task is not similarity, or the model is missing or unfit.
+    """
+    if options.task != "similarity":
+        raise UsageError(
+            "backend 'sentence_transformers' compares two sentences; its data set must be one of "
+            "sentence pairs"
+        )
+    if not options.model:
+        raise UsageError(
+            "backend 'sentence_transformers' needs model = 'minilm', a folder or a hub id"
+        )
+    config = _config(options.base / Path(options.model).expanduser())
+    if any(str(name).endswith("SequenceClassification") for name in config["architectures"] or ()):
+        return CrossEncoderBackend(
+            load_model(options), _activation(options.model, config), batch_size=options.batch_size
+        )
+    encoder = PromptEncoder(options.model, base=options.base)
+    identity = ModelIdentity(name=options.model, hash=encoder.identity)
+    return BiEncoderBackend(encoder.encode, identity, batch_size=options.batch_size)
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    """The model's configuration where it lies in a folder; hub models are taken for encoders."""
+    nothing: dict[str, Any] = {"architectures": None}
+    try:
+        found = json.loads((folder / "config.json").read_text("utf-8"))
+    except FileNotFoundError:
+        return nothing
+    except (OSError, ValueError) as error:
+        raise UsageError(f"cannot read {folder / 'config.json'}: {error}") from error
+    return {**nothing, **found}
+
+
+def _activation(model: str, config: dict[str, Any]) -> Any:
+    """What the library makes of a cross-encoder's output, by the name in its configuration."""
+    theirs = config.get("sentence_transformers") or {}
+    name = theirs.get("activation_fn") or config.get("sbert_ce_default_activation_function")
+    kind = str(name or "torch.nn.Sigmoid").rpartition(".")[2]
+    if kind == "Identity":
+        return float
+    if kind == "Sigmoid":
+        return _sigmoid
+    raise UsageError(
+        f"model {model!r} names the activation {name!r}; expected Identity or Sigmoid; read its "
+        "plain output with backend = 'transformers'"
+    )
+
+
+def _sigmoid(value: float) -> float:
+    """1 / (1 + exp(-value)), without overflow."""
+    if value >= 0:
+        return 1 / (1 + math.exp(-value))
+    return math.exp(value) / (1 + math.exp(value))

@@ -1,0 +1,264 @@
+"""Scores of whole data sets of sentences, before and after, added to the rows of a summary."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from medstress.candidates import candidate_of
+from medstress.metrics.correlations import COEFFICIENTS, change, correlation, permutation_p
+from medstress.metrics.entity_scores import (
+    MATCHES,
+    Reading,
+    by_type,
+    difference,
+    measures,
+    randomisation_p,
+    sums_of,
+)
+from medstress.metrics.estimates import unknown
+from medstress.metrics.pairs import benjamini_hochberg
+from medstress.outcomes import Verdict
+from medstress.sentences import SentencePair, TaggedText, entities_of
+from medstress.store.codec import edits_of
+from medstress.store.reader import RunReader
+from medstress.tasks.entity_tagging import marked_entities
+
+Place: TypeAlias = tuple[str, str, str, str]
+"""(data set, group, victim, attack)."""
+Json: TypeAlias = dict[str, Any]
+
+CONTROL = "non_entity_noise"
+_SEARCHED = unknown("a search perturbs every entity apart, so there is no perturbed data set")
+_HELD = unknown("a search for a change of the score says nothing of the pairs that held")
+_TEST = {
+    "f1": (
+        "strict F1 before minus after; approximate randomisation over clusters, two-sided; "
+        "adjusted by Benjamini-Hochberg within the family"
+    ),
+    "pearson": (
+        "Pearson before minus after; before and after swapped at random within pairs, two-sided; "
+        "adjusted by Benjamini-Hochberg within the family"
+    ),
+}
+
+
+@dataclass(slots=True)
+class Arm:
+    """What one attack left behind, by seed and item."""
+
+    spec: Json
+    """The attack's parameters."""
+    before: dict[tuple[int | None, str], Any] = field(default_factory=dict)
+    """Answers on clean items: a `Reading`, or (gold, score)."""
+    after: dict[tuple[int | None, str], Any] = field(default_factory=dict)
+    """Answers on perturbed ones."""
+
+    def of(self, seeds: Sequence[int | None]) -> Arm:
+        """The part of some seeds."""
+        return Arm(
+            self.spec,
+            {key: value for key, value in self.before.items() if key[0] in seeds},
+            {key: value for key, value in self.after.items() if key[0] in seeds},
+        )
+
+
+def add_scores(reader: RunReader, summary: Json) -> None:
+    """Add to every row the scores of the whole data set, and to `tests` before against after.
+
+    Tagged texts: `precision`, `recall` and `f1`, strict and (`_relaxed`) relaxed, of the clean
+    data and (`_after`) of the perturbed copy, `f1_drop`, `f1_net_drop` (net of the control arm
+    `non_entity_noise` with the same noise), and `by_type`. Pairs: `pearson` and `spearman`
+    likewise, with `_drop`.
+    """
+    arms, is_tagged = _arms(reader)
+    if not arms:
+        return
+    describe: Callable[[Arm, Arm | None], Json] = (
+        _entity_row if is_tagged else lambda arm, _: _pair_row(arm)
+    )
+    for row in [*summary["results"], *summary["pooled"]]:
+        place = (row["dataset"], row["group"], row["victim"], row["attack"])
+        seeds = row.get("seeds", [row["seed"]])
+        control = _control_of(arms, place)
+        row.update(describe(arms[place].of(seeds), None if control is None else control.of(seeds)))
+    summary["tests"] = [*summary["tests"], *_tests(arms, is_tagged)]
+
+
+def _arms(reader: RunReader) -> tuple[dict[Place, Arm], bool]:
+    items = {row: item for row, (_, item) in reader.items().items()}
+    arms: dict[Place, Arm] = {}
+    is_tagged = any(isinstance(item, TaggedText) for item in items.values())
+    for trial in reader.trials():
+        item = items[trial.item]
+        if not isinstance(item, TaggedText | SentencePair):
+            return {}, False
+        place = (trial.dataset, trial.group, trial.victim, trial.attack)
+        arm = arms.setdefault(place, Arm(json.loads(trial.spec)))
+        key = (trial.seed, item.id)
+        # The entities of a sentence share what was asked about it.
+        if key not in arm.before and trial.result.get("before"):
+            arm.before[key] = _answer(item, trial.result["before"], ())
+        if key not in arm.after and key in arm.before and _is_whole(arm.spec, item):
+            # A pair in which nothing can be perturbed is what it was.
+            after = trial.result.get("after") or (
+                trial.result["before"] if trial.verdict == Verdict.MEASURED.value else None
+            )
+            if after:
+                edits = edits_of(trial.result.get("edits", []))
+                arm.after[key] = _answer(item, after, edits)
+    return arms, is_tagged
+
+
+def _is_whole(spec: Json, item: Any) -> bool:
+    """Whether what was asked last says what becomes of the whole item."""
+    if spec.get("search") == "none":
+        return True
+    # Of a search only what is merely measured says what it found for every pair.
+    return isinstance(item, SentencePair) and spec.get("max_change") is None
+
+
+def _answer(item: Any, answer: list[Any], edits: tuple[Any, ...]) -> Any:
+    if isinstance(item, SentencePair):
+        return item.score, float(answer[1][0])
+    candidate: Any = candidate_of(item, edits)
+    return Reading(
+        cluster=str(item.metadata.get("document", item.id)),
+        gold=entities_of(candidate.labels),
+        found=marked_entities(str(answer[3]).split()),
+    )
+
+
+def _entity_row(arm: Arm, control: Arm | None) -> Json:
+    both = [key for key in arm.before if key in arm.after]
+    keys = both or list(arm.before)
+    before = [arm.before[key] for key in keys]
+    after = [arm.after[key] for key in both]
+    clusters = sorted({reading.cluster for reading in before})
+    row: Json = {}
+    for match in MATCHES:
+        ending = "" if match == "strict" else "_relaxed"
+        clean = measures(sums_of(before, clusters, match))
+        perturbed = measures(sums_of(after, clusters, match)) if both else {}
+        for name, estimate in clean.items():
+            row[f"{name}{ending}"] = estimate.as_json()
+            row[f"{name}{ending}_after"] = perturbed.get(name, _SEARCHED).as_json()
+    drop = _SEARCHED
+    if both:
+        drop = difference(sums_of(before, clusters), sums_of(after, clusters))
+    row["f1_drop"] = drop.as_json()
+    row["f1_net_drop"] = _net_drop(arm, control).as_json()
+    row["by_type"] = {
+        type_: {
+            **{name: estimate.as_json() for name, estimate in clean_of.items()},
+            **{
+                f"{name}_after": estimate.as_json()
+                for name, estimate in by_type(after, clusters).get(type_, {}).items()
+            },
+        }
+        for type_, clean_of in by_type(before, clusters).items()
+    }
+    return row
+
+
+def _net_drop(arm: Arm, control: Arm | None) -> Any:
+    """F1 drop minus that of the control: F1 after the control minus F1 after the attack."""
+    if control is None:
+        return unknown(f"there is no {CONTROL} with this noise in the run")
+    shared = [key for key in arm.after if key in control.after]
+    if not shared:
+        return unknown("the control has no sentence and seed in common")
+    theirs, ours = [control.after[key] for key in shared], [arm.after[key] for key in shared]
+    clusters = sorted({reading.cluster for reading in ours})
+    return difference(sums_of(theirs, clusters), sums_of(ours, clusters))
+
+
+def _control_of(arms: Mapping[Place, Arm], place: Place) -> Arm | None:
+    """The control of a static attack: the same noise, rate and scope, outside entities."""
+    spec = arms[place].spec
+    if spec.get("search") != "none" or spec["name"] == CONTROL:
+        return None
+    keys = ("scope", "rate", "edits_per_word")
+    for other, arm in sorted(arms.items(), key=lambda pair: pair[0]):
+        if (
+            other[:3] == place[:3]
+            and arm.spec["name"] == CONTROL
+            and arm.spec["noise"] == spec["name"]
+            and all(arm.spec.get(key) == spec.get(key) for key in keys)
+        ):
+            return arm
+    return None
+
+
+def _scores(arm: Arm) -> tuple[Any, Any, Any]:
+    """Gold (m,), before and after (n_seeds, m), of the pairs that all seeds have answered.
+
+    `after` has no rows where a search says nothing of pairs that held.
+    """
+    seeds = sorted({seed for seed, _ in arm.before}, key=lambda seed: (seed is not None, seed))
+    ids = Counter(item for seed, item in arm.before if (seed, item) in arm.after or not arm.after)
+    names = sorted(item for item, n in ids.items() if n == len(seeds))
+    if not names:
+        return np.zeros(0), np.zeros((0, 0)), np.zeros((0, 0))
+    gold = np.array([arm.before[seeds[0], name][0] for name in names])
+    before = np.array([[arm.before[seed, name][1] for name in names] for seed in seeds])
+    if not arm.after:
+        return gold, before, np.zeros((0, len(names)))
+    after = np.array([[arm.after[seed, name][1] for name in names] for seed in seeds])
+    return gold, before, after
+
+
+def _pair_row(arm: Arm) -> Json:
+    gold, before, after = _scores(arm)
+    row: Json = {}
+    for name in COEFFICIENTS:
+        row[name] = correlation(gold, before, name).as_json()
+        for ending, found in (
+            ("after", correlation(gold, after, name) if arm.after else _HELD),
+            ("drop", change(gold, before, after, name) if arm.after else _HELD),
+        ):
+            row[f"{name}_{ending}"] = found.as_json()
+    return row
+
+
+def _tests(arms: Mapping[Place, Arm], is_tagged: bool) -> list[Json]:
+    name = "f1" if is_tagged else "pearson"
+    rows: list[Json] = []
+    for (dataset, group, victim, attack), arm in sorted(arms.items(), key=lambda pair: pair[0]):
+        if not arm.after:
+            continue
+        drop, p = _test(arm, is_tagged)
+        rows.append(
+            {
+                "family": "before_after",
+                "dataset": dataset,
+                "group": group,
+                "victim": victim,
+                "comparison": attack,
+                "against": "clean",
+                "statistic": drop,
+                "p": p,
+                "p_adjusted": None,
+                "method": _TEST[name],
+            }
+        )
+    known = [row for row in rows if row["p"] is not None]
+    for row, p in zip(known, benjamini_hochberg([row["p"] for row in known]), strict=True):
+        row["p_adjusted"] = p
+    return rows
+
+
+def _test(arm: Arm, is_tagged: bool) -> tuple[float | None, float | None]:
+    if not is_tagged:
+        scores = _scores(arm)
+        return change(*scores, "pearson").value, permutation_p(*scores, "pearson")
+    both = [key for key in arm.before if key in arm.after]
+    before, after = [arm.before[key] for key in both], [arm.after[key] for key in both]
+    clusters = sorted({reading.cluster for reading in before})
+    first, second = sums_of(before, clusters), sums_of(after, clusters)
+    return difference(first, second).value, randomisation_p(first, second)

@@ -1,0 +1,194 @@
+"""Precision, recall and F1 of entities, with intervals and a paired test of before against after.
+
+Matches are counted by nervaluate: *strict*, same tokens and same type, as in the CoNLL shared
+tasks; *relaxed*, same type and at least one token in common, each gold entity counted once
+(SemEval 2013 task 9, type matching).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeAlias
+
+import numpy as np
+from nervaluate.entities import Entity as Marked
+from nervaluate.strategies import EntityTypeEvaluation, StrictEvaluation
+from numpy.typing import NDArray
+
+from medstress.metrics.bootstrap import percentiles
+from medstress.metrics.estimates import Estimate, unknown
+from medstress.metrics.resampling import RESAMPLES, item_weights
+from medstress.sentences import Entity
+
+MATCHES = ("strict", "relaxed")
+MEASURES = ("precision", "recall", "f1")
+PERMUTATIONS = 2_000
+_SEED = 20_260_201
+
+Entities: TypeAlias = tuple[Entity, ...]
+Sums: TypeAlias = NDArray[np.float64]
+"""Sums of (matches, found, gold) of each cluster, shape (n_clusters, 3)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What a victim found in one sentence, and what is there."""
+
+    cluster: str
+    """What is drawn as a whole: the document, else the sentence."""
+    gold: Entities
+    """The gold entities."""
+    found: Entities
+    """What the victim marks."""
+
+
+def sums_of(
+    readings: Iterable[Reading],
+    clusters: Sequence[str],
+    match: str = "strict",
+    type_: str | None = None,
+) -> Sums:
+    """Count matches by cluster.
+
+    Args:
+        readings: of one arm; a sentence may occur once a seed.
+        clusters: the order of the rows; a cluster without a reading has zeros.
+        match: `strict` or `relaxed`.
+        type_: count this type alone; None: all.
+    """
+    places = {cluster: i for i, cluster in enumerate(clusters)}
+    sums = np.zeros((len(clusters), 3))
+    for reading in readings:
+        gold, found = reading.gold, reading.found
+        if type_ is not None:
+            gold = tuple(e for e in gold if e.type == type_)
+            found = tuple(e for e in found if e.type == type_)
+        if gold or found:
+            sums[places[reading.cluster]] += matches(gold, found, match)
+    return sums
+
+
+@lru_cache(maxsize=100_000)
+def matches(gold: Entities, found: Entities, match: str) -> tuple[int, int, int]:
+    """Count matches, found and gold entities of one sentence.
+
+    >>> acid = Entity(start=0, end=2, type="Drug")
+    >>> matches((acid,), (Entity(start=1, end=2, type="Drug"),), "strict")
+    (0, 1, 1)
+    >>> matches((acid,), (Entity(start=1, end=2, type="Drug"),), "relaxed")
+    (1, 1, 1)
+    """
+    rule = StrictEvaluation() if match == "strict" else EntityTypeEvaluation()
+    types = sorted({e.type for e in (*gold, *found)})
+    result, _ = rule.evaluate(_marked(gold), _marked(found), types)
+    return result.correct, result.actual, result.possible
+
+
+def measures(sums: Sums) -> dict[str, Estimate]:
+    """Estimate precision, recall and F1 = 2 matches / (found + gold), summed over all entities.
+
+    Intervals are 2.5 % to 97.5 % of the values of resamples in which whole clusters are drawn;
+    `n` is what the measure divides by: found, gold, or both together.
+    """
+    drawn = item_weights(len(sums)) @ sums if len(sums) else sums
+    return {name: _estimate(sums, drawn, name) for name in MEASURES}
+
+
+def difference(first: Sums, second: Sums, measure: str = "f1") -> Estimate:
+    """Estimate how much more the first arm has than the second, on the same clusters.
+
+    Both are resampled together, so that what makes a document hard for both cancels.
+    """
+    values = [_value(sums.sum(0), measure) for sums in (first, second)]
+    method = f"paired cluster bootstrap over {len(first)} clusters, {RESAMPLES} resamples"
+    if values[0] is None or values[1] is None:
+        return unknown(f"{method}: nothing to divide by")
+    weights = item_weights(len(first))
+    drawn = _values(weights @ first, measure) - _values(weights @ second, measure)
+    low, high = percentiles(drawn[np.isfinite(drawn)])
+    n = int(_below(second.sum(0), measure))
+    return Estimate(value=values[0] - values[1], n=n, low=low, high=high, method=method)
+
+
+def randomisation_p(first: Sums, second: Sums, measure: str = "f1") -> float | None:
+    """Two-sided p-value of the difference of two arms on the same clusters.
+
+    Under the null the two are exchangeable within each cluster: they are swapped at random, and
+    p = (1 + #{|difference| at least as large}) / (1 + PERMUTATIONS).
+
+    References:
+        Yeh, "More accurate tests for the statistical significance of result differences", 2000.
+    """
+    values = [_value(sums.sum(0), measure) for sums in (first, second)]
+    if values[0] is None or values[1] is None:
+        return None
+    rng = np.random.default_rng(_SEED)
+    total, gap = first.sum(0) + second.sum(0), first - second
+    signs = rng.integers(0, 2, size=(PERMUTATIONS, len(first))) * 2.0 - 1.0
+    moved = signs @ gap
+    drawn = _values((total + moved) / 2, measure) - _values((total - moved) / 2, measure)
+    observed = abs(values[0] - values[1])
+    hard = np.nan_to_num(np.abs(drawn), nan=np.inf) >= observed - 1e-12
+    return float((1 + int(hard.sum())) / (1 + PERMUTATIONS))
+
+
+def types_in(readings: Iterable[Reading]) -> list[str]:
+    """The types of gold entities, sorted."""
+    return sorted({entity.type for reading in readings for entity in reading.gold})
+
+
+def by_type(
+    readings: Sequence[Reading], clusters: Sequence[str]
+) -> Mapping[str, dict[str, Estimate]]:
+    """Strict measures of every gold type."""
+    return {
+        type_: measures(sums_of(readings, clusters, type_=type_)) for type_ in types_in(readings)
+    }
+
+
+def _estimate(sums: Sums, resampled: Sums, name: str) -> Estimate:
+    method = f"cluster bootstrap over {len(sums)} clusters, {RESAMPLES} resamples, percentile 95 %"
+    value = _value(sums.sum(0), name) if len(sums) else None
+    if value is None:
+        return unknown(method)
+    drawn = _values(resampled, name)
+    low, high = percentiles(drawn[np.isfinite(drawn)])
+    return Estimate(
+        value=value, n=int(_below(sums.sum(0), name)), low=low, high=high, method=method
+    )
+
+
+def _value(total: Sums, name: str) -> float | None:
+    below = _below(total, name)
+    return None if below == 0 else float(_above(total, name) / below)
+
+
+def _values(totals: Sums, name: str) -> Sums:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found: Sums = _above(totals, name) / _below(totals, name)
+    return found
+
+
+def _above(totals: Sums, name: str) -> Sums:
+    scale = 2.0 if name == "f1" else 1.0
+    found: Sums = totals[..., 0] * scale
+    return found
+
+
+def _below(totals: Sums, name: str) -> Sums:
+    found: Sums
+    match name:
+        case "precision":
+            found = totals[..., 1]
+        case "recall":
+            found = totals[..., 2]
+        case _:
+            found = totals[..., 1] + totals[..., 2]
+    return found
+
+
+def _marked(entities: Entities) -> list[Marked]:
+    """As nervaluate has them: the last token is inside."""
+    return [Marked(label=e.type, start=e.start, end=e.end - 1) for e in entities]

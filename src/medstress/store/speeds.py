@@ -1,0 +1,37 @@
+"""How fast a model answered in runs that are there already."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from medstress.store.run_store import FILE
+
+_BUSY = """
+SELECT COUNT(*), TOTAL(s.seconds) FROM answers s
+JOIN trials t ON t.id = s.trial JOIN arms a ON a.id = t.arm WHERE a.victim = ? AND s.seconds > 0
+"""
+
+
+def seconds_of_calls(folder: Path, model_hash: str) -> tuple[int, float]:
+    """Computed calls of a model in a run, and the time that workers were busy with them.
+
+    A folder without a readable run tells nothing: (0, 0.0).
+    """
+    path = folder / FILE
+    if not path.is_file():
+        return 0, 0.0
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as db:
+            row = db.execute("SELECT value FROM manifest WHERE key = 'victims'").fetchone()
+            victims = json.loads(row[0]) if row else {}
+            calls, seconds = 0, 0.0
+            for label, each in victims.items():
+                if each.get("model_hash") == model_hash:
+                    n, busy = db.execute(_BUSY, (label,)).fetchone()
+                    calls, seconds = calls + int(n), seconds + float(busy)
+    except sqlite3.Error:
+        return 0, 0.0
+    return calls, seconds

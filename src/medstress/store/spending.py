@@ -1,0 +1,56 @@
+"""What was asked of whom, from the stored token counts: the base of all sums of money."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+
+VICTIM = "victim"
+_SPENDING = f"""
+SELECT COALESCE(o.role, '{VICTIM}'), a.victim, COUNT(*), TOTAL(s.tokens_in), TOTAL(s.tokens_out),
+       TOTAL(s.seconds)
+FROM answers s JOIN trials t ON t.id = s.trial JOIN arms a ON a.id = t.arm
+LEFT JOIN (SELECT DISTINCT key, role FROM calls WHERE role != '{VICTIM}') o ON o.key = s.key
+GROUP BY 1, 2 ORDER BY 1, 2
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spending:
+    """Computed calls of one victim, or of one role in the trials against it."""
+
+    role: str
+    """`victim`, or a role such as `attacker`."""
+    victim: str
+    """Label of the victim."""
+    n_calls: int
+    """Answers that were computed, work ahead included."""
+    tokens_in: int
+    """Tokens read."""
+    tokens_out: int
+    """Tokens written."""
+    seconds: float
+    """Time that workers were busy with them."""
+
+    @property
+    def payer(self) -> str:
+        """Whose price counts: the victim's label, or the role."""
+        return self.victim if self.role == VICTIM else f"role.{self.role}"
+
+
+def read_spending(db: sqlite3.Connection) -> list[Spending]:
+    """Everything a run has computed, over all its processes.
+
+    An answer of a role that no trial has consumed yet counts as the victim's.
+    """
+    return [
+        Spending(
+            role=role,
+            victim=victim,
+            n_calls=n,
+            tokens_in=int(tokens_in),
+            tokens_out=int(tokens_out),
+            seconds=seconds,
+        )
+        for role, victim, n, tokens_in, tokens_out, seconds in db.execute(_SPENDING)
+    ]

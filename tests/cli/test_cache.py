@@ -1,0 +1,162 @@
+"""Runs that share answers, and `medstress cache`."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from medstress.store.reader import RunReader
+from medstress.store.shared_cache import FILE
+
+
+@pytest.fixture
+def shared(bench, medstress):
+    """One run that filled a cache."""
+    bench.tables["experiment"]["cache"] = "shared"
+    assert medstress(*bench.arguments()).code == 0
+    return bench.root / "shared"
+
+
+def damage(folder, n=1):
+    with closing(sqlite3.connect(folder / FILE)) as db, db:
+        db.execute(
+            "UPDATE answers SET tokens_in = tokens_in + 1 "
+            f"WHERE key IN (SELECT key FROM answers LIMIT {n})"
+        )
+
+
+def outcomes(bench, out):
+    return [(row.trial_id, row.verdict, row.n_asked, row.answer_after) for row in bench.rows(out)]
+
+
+def test_a_second_run_pays_for_nothing_and_says_the_same(bench, medstress, shared, workbench):
+    n = len(bench.received())
+    other = bench.root / "other"
+    assert medstress(*bench.arguments(out=other)).code == 0
+    assert len(bench.received()) == n > 10, "the victim was not asked again"
+    assert outcomes(bench, other) == outcomes(bench, bench.out)
+    first, second = bench.summary(), bench.summary(other)
+    asked = workbench.ledger(first)["asked"]
+    queries = workbench.ledger(second)
+    assert (queries["asked"], queries["paid"], queries["cached"]) == (asked, 0, asked)
+    assert second["performance"]["calls"] == 0
+    assert second["performance"]["calls_from_cache"] == n == first["performance"]["calls"]
+    reader = RunReader(other)
+    assert all(exchange.cached for exchange in reader.exchanges())
+    reader.close()
+
+
+def test_a_run_needs_the_cache_no_more_once_it_is_done(bench, medstress, shared):
+    other = bench.root / "other"
+    medstress(*bench.arguments(out=other))
+    shutil.rmtree(shared)
+    n = len(bench.received())
+    before = bench.summary(other)
+    bench.tables["experiment"].pop("cache")
+    assert medstress(*bench.arguments(out=other)).code == 0
+    assert len(bench.received()) == n
+    assert bench.summary(other)["results"] == before["results"]
+
+
+def test_only_what_a_run_lacks_is_paid_for(bench, medstress, shared, workbench):
+    n = len(bench.received())
+    bench.tables["attack"] = [bench.attack("random", budget=6)]
+    other = bench.root / "other"
+    assert medstress(*bench.arguments(out=other)).code == 0
+    queries = workbench.ledger(bench.summary(other))
+    assert queries["asked"] == queries["paid"] + queries["cached"]
+    assert 0 < queries["paid"] <= len(bench.received()) - n
+    assert queries["cached"] > 0
+
+
+def test_a_limit_counts_only_what_was_computed(bench, medstress, shared):
+    bench.tables["experiment"]["max_queries"] = 1
+    other = bench.root / "other"
+    assert medstress(*bench.arguments(out=other)).code == 0
+    assert bench.summary(other)["experiment"]["complete"]
+
+
+def test_failures_are_never_shared(bench, medstress):
+    bench.tables["experiment"].update(cache="shared", max_failed=99)
+    victim = bench.root / "victim.py"
+    good = victim.read_text("utf-8")
+    bench.tables["victim"][0]["version"] = "1"
+    victim.write_text(good.replace("def _answer(prompt):", "def _answer(prompt):\n    1 / 0"))
+    assert medstress(*bench.arguments()).code in (0, 2)
+    victim.write_text(good)
+    other = bench.root / "other"
+    assert medstress(*bench.arguments(out=other)).code == 0
+    assert bench.summary(other)["performance"]["calls_from_cache"] == 0
+
+
+def test_a_damaged_answer_is_asked_again(bench, medstress, shared):
+    n = len(bench.received())
+    damage(shared, 3)
+    assert medstress(*bench.arguments(out=bench.root / "other")).code == 0
+    assert len(bench.received()) == n + 3
+    assert medstress("cache", "verify", "--path", shared).code == 0, "mended by the new answers"
+
+
+def test_info_tells_models_and_sizes(medstress, shared, bench):
+    told = medstress("cache", "info", "--path", shared)
+    n = len(bench.received())
+    assert (told.code, told.err) == (0, "")
+    assert told.out.startswith(f"{shared}: {n} answers, ")
+    assert f"victim.py:answer: {n} answers" in told.out
+
+
+def test_verify_names_how_many_are_damaged(medstress, shared, bench):
+    told = medstress("cache", "verify", "--path", shared)
+    assert (told.code, told.err) == (0, "")
+    assert told.out.endswith("answers are sound\n")
+    damage(shared, 2)
+    told = medstress("cache", "verify", "--path", shared)
+    assert (told.code, told.out) == (2, "")
+    assert told.err.startswith(f"medstress: 2 of {len(bench.received())} answers in {shared} are")
+    told = medstress("cache", "prune", "--damaged", "--path", shared)
+    assert told.out.endswith(f": 2 of {len(bench.received())} answers removed\n")
+    assert medstress("cache", "verify", "--path", shared).code == 0
+
+
+def test_prune_says_what_would_go_and_removes_it(medstress, shared, bench):
+    n = len(bench.received())
+    told = medstress("cache", "prune", "--older-than", 30, "--path", shared)
+    assert told.out == f"{shared}: 0 of {n} answers removed\n"
+    with closing(sqlite3.connect(shared / FILE)) as db, db:
+        db.execute("UPDATE answers SET stored = 0 WHERE key = (SELECT MIN(key) FROM answers)")
+    told = medstress("cache", "prune", "--older-than", 30, "--dry-run", "--path", shared)
+    assert told.out == f"{shared}: 1 of {n} answers would be removed\n"
+    model = "victim.py:answer"
+    told = medstress("cache", "prune", "--model", model, "--dry-run", "--path", shared)
+    assert told.out == f"{shared}: {n} of {n} answers would be removed\n"
+    told = medstress("cache", "prune", "--model", model, "--path", shared)
+    assert told.out == f"{shared}: {n} of {n} answers removed\n"
+    assert medstress("cache", "info", "--path", shared).out.startswith(f"{shared}: 0 answers")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["prune"], "prune needs to know what: --older-than DAYS, --model NAME or --damaged"),
+        (["prune", "--damaged", "--model", "x"], "--damaged stands alone"),
+        (["prune", "--older-than", "-1"], "--older-than: expected 0 days or more, got -1"),
+        (["prune", "--model", "x"], "--model 'x': the cache has no answers of it (it has: victim"),
+        (["info", "--damaged"], "--damaged is for: medstress cache prune"),
+        (["clear"], "argument {info,verify,prune}: invalid choice: 'clear'"),
+    ],
+)
+def test_a_wrong_command_is_one_sentence(medstress, shared, arguments, sentence):
+    told = medstress("cache", *arguments, "--path", shared)
+    assert (told.code, told.out) == (2, "")
+    assert told.err.startswith(f"medstress: {sentence}")
+    assert told.err.count("\n") == 1
+
+
+def test_a_folder_without_a_cache_is_one_sentence(medstress, tmp_path):
+    told = medstress("cache", "info", "--path", tmp_path)
+    assert told.err == f"medstress: there is no answer cache in {tmp_path} (no {FILE})\n"
+    assert told.code == 2
+    assert not (tmp_path / FILE).exists()

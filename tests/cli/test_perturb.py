@@ -1,0 +1,137 @@
+"""`medstress perturb`: what it writes, that it is read back, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from medstress.cli.app import medstress_cli
+from medstress.datasets import bigbio, iob, pairs, rows
+from medstress.datasets.source import DatasetOptions
+
+IOB = "Aspirin\tB-Chemical\nreversed\tO\nhypertension\tO\n\nPatients\tO\nimproved\tO\n\n" * 3
+FILE = """
+[experiment]
+name = "noise"
+seeds = [0]
+[[dataset]]
+name = "iob"
+path = "gold.tsv"
+[[attack]]
+name = "swap_noise"
+scope = "all"
+"""
+QUESTIONS = """
+[experiment]
+name = "draws"
+seeds = [0]
+[[dataset]]
+name = "sample"
+limit = 4
+[[entities]]
+type = "drugs"
+vocabulary = "drugs"
+embedding = "ngram"
+[[attack]]
+name = "entity_substitution"
+sampler = "random"
+budget = 3
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "e.toml").write_text(FILE, encoding="utf-8")
+    (tmp_path / "q.toml").write_text(QUESTIONS, encoding="utf-8")
+    (tmp_path / "gold.tsv").write_text(IOB, encoding="utf-8")
+    return tmp_path
+
+
+def perturb(*arguments: str) -> int:
+    return medstress_cli(["perturb", *arguments, "--quiet"])
+
+
+def test_a_perturbed_iob_file_is_read_back_with_the_same_labels(folder, capsys):
+    assert perturb("e.toml", "--to", "out.iob") == 0
+    assert "6 rows, " in capsys.readouterr().out
+    gold, new = (iob.load(DatasetOptions(path=folder / n)).items for n in ("gold.tsv", "out.iob"))
+    assert [item.labels for item in new] == [item.labels for item in gold]
+    assert [item.tokens for item in new] != [item.tokens for item in gold]
+
+
+def test_jsonl_holds_all_seeds_with_their_edits_and_is_read_back(folder):
+    assert perturb("e.toml", "--to", "out.jsonl", "--set", "experiment.seeds=[0, 1]") == 0
+    read = [json.loads(line) for line in (folder / "out.jsonl").read_text().splitlines()]
+    assert len(read) == len({row["id"] for row in read}) == 12
+    assert {(row["attack"], row["seed"]) for row in read} == {("swap_noise", 0), ("swap_noise", 1)}
+    assert len(bigbio.load(DatasetOptions(path=folder / "out.jsonl")).items) == 12
+
+
+def test_the_same_command_writes_the_same_bytes(folder):
+    for name in ("one.iob", "two.iob"):
+        assert perturb("e.toml", "--to", name) == 0
+    assert (folder / "one.iob").read_bytes() == (folder / "two.iob").read_bytes()
+
+
+def test_pairs_keep_their_scores_and_one_text(folder):
+    (folder / "gold.tsv").write_text("text_a\ttext_b\tscore\nPatients improved.\tNone died.\t1.5\n")
+    changes = ["--set", 'dataset.name="pairs"', "--set", 'attack.side="second"']
+    assert perturb("e.toml", "--to", "out.tsv", *changes) == 0
+    (pair,) = pairs.load(DatasetOptions(path=folder / "out.tsv")).items
+    assert (pair.text_a, pair.score) == ("Patients improved.", 1.5)
+    assert sorted(pair.text_b) == sorted("None died.")
+
+
+def test_the_names_that_a_substitution_draws_are_questions(folder):
+    assert perturb("q.toml", "--to", "draws.jsonl") == 0
+    loaded = rows.load_jsonl(DatasetOptions(path=folder / "draws.jsonl"))
+    by_item: dict[str, set[tuple[str, ...]]] = {}
+    for item in loaded.questions:
+        by_item.setdefault(item.metadata["original_id"], set()).add(item.options)
+        assert len(item.metadata["edits"]) == 1
+    assert all(len(options) == 3 for options in by_item.values())
+
+
+def test_a_vignette_can_be_perturbed_too(folder):
+    changes = ["--set", 'attack.name="swap_noise"', "--limit", "2"]
+    text = QUESTIONS.replace('sampler = "random"\nbudget = 3', 'scope = "all"')
+    (folder / "v.toml").write_text(text, encoding="utf-8")
+    assert perturb("v.toml", "--to", "v.jsonl", *changes) == 0
+    read = [json.loads(line) for line in (folder / "v.jsonl").read_text().splitlines()]
+    assert len(read) == 2
+    assert all({edit["field"] for edit in row["edits"]} <= {"context", "stem"} for row in read)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--to", "out.csv"], "must end in .jsonl or .tsv or .iob or .conll"),
+        (["--to", "gold.tsv"], "this file is read as well"),
+        (["--to", "no/out.iob"], "cannot write"),
+        (
+            ["--to", "out.iob", "--set", "experiment.seeds=[0, 1]"],
+            "2 perturbed copies (iob, swap_noise, seed 0; iob, swap_noise, seed 1)",
+        ),
+        (
+            ["--to", "out.iob", "--set", 'attack.search="greedy"', "--set", "attack.budget=4"],
+            "a search asks a victim which edits matter",
+        ),
+    ],
+)
+def test_what_cannot_be_written_is_refused_in_one_sentence(folder, capsys, arguments, says):
+    assert perturb("e.toml", *arguments) == 2
+    told = capsys.readouterr().err
+    assert says in told
+    assert told.count("\n") == 1
+
+
+def test_labels_that_were_repaired_are_told(folder, capsys):
+    (folder / "gold.tsv").write_text("a\tO\nzorblax\tI-Drug\n")
+    assert perturb("e.toml", "--to", "out.iob") == 2
+    assert "gold.tsv, line 2: expected 'B-Drug'" in capsys.readouterr().err
+    assert perturb("e.toml", "--to", "out.iob", "--set", 'dataset.on_bad_labels="repair"') == 0
+    assert "! " in (told := capsys.readouterr().out)
+    assert "1 labels I- that continued nothing were read as B-" in told

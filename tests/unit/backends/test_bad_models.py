@@ -1,0 +1,142 @@
+"""Models that cannot be used: one sentence each, before or instead of answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from medstress.backends.options import BackendOptions
+from medstress.backends.transformers import TransformersBackend, open_backend
+from medstress.calls import Decoding, Failure, Generate, Score, Scored
+from medstress.errors import UsageError
+
+torch = pytest.importorskip("torch", reason="needs the extra transformers")
+transformers = pytest.importorskip("transformers", reason="needs the extra transformers")
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def copied(folder_of: Callable[[str], Path], tmp_path: Path) -> Callable[..., Path]:
+    def copy(name: str, *, without: tuple[str, ...] = ()) -> Path:
+        folder = tmp_path / "copy"
+        folder.mkdir()
+        for path in folder_of(name).iterdir():
+            if not path.name.startswith(without):
+                (folder / path.name).write_bytes(path.read_bytes())
+        return folder
+
+    return copy
+
+
+def sentence_of(folder: Path | str) -> str:
+    with pytest.raises(UsageError) as caught:
+        open_backend(BackendOptions(model=str(folder), device="cpu"))
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_folder_without_weights_is_told(copied: Callable[..., Path]) -> None:
+    assert "holds no weights" in sentence_of(copied("llama", without=("model",)))
+
+
+def test_a_folder_without_a_tokenizer_is_told(copied: Callable[..., Path]) -> None:
+    said = sentence_of(copied("llama", without=("tokenizer", "special", "vocab", "merges")))
+    assert "tokenizer" in said
+
+
+def test_a_tokenizer_of_another_model_is_told_by_its_numbers(copied: Callable[..., Path]) -> None:
+    folder = copied("llama")
+    config = transformers.AutoConfig.from_pretrained(folder)
+    config.vocab_size = 100
+    torch.manual_seed(0)
+    transformers.LlamaForCausalLM(config).save_pretrained(folder)
+    said = sentence_of(folder)
+    assert "tokenizer of model" in said
+    assert "the model has 100 embeddings" in said
+
+
+def test_a_padding_token_beyond_the_embedding_is_no_matter(copied: Callable[..., Path]) -> None:
+    folder = copied("llama")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    tokenizer.add_special_tokens({"pad_token": "[PAD]"})
+    tokenizer.save_pretrained(folder)
+    config = transformers.AutoConfig.from_pretrained(folder)
+    config.vocab_size = len(tokenizer) - 1
+    torch.manual_seed(0)
+    transformers.LlamaForCausalLM(config).save_pretrained(folder)
+    assert open_backend(BackendOptions(model=str(folder), device="cpu")).parameters > 0
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"),
+        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 9 bytes"),
+    ],
+)
+def test_a_model_that_does_not_fit_into_memory_is_told(
+    error: Exception, folder_of: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(transformers.LlamaForCausalLM, "from_pretrained", full)
+    assert "does not fit into memory in float32" in sentence_of(folder_of("llama"))
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2", "alibi", "t5", "bart"])
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"),
+        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 9 bytes"),
+    ],
+)
+def test_batches_that_do_not_fit_are_halved_on_every_path_and_nothing_is_lost(
+    name: str,
+    error: Exception,
+    questions: Callable[[int], list[Score]],
+    sentence: Callable[[int, int], str],
+    open_tiny: Callable[..., TransformersBackend],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    texts = [Generate(sentence(i, 6), Decoding(max_new_tokens=2)) for i in range(4)]
+    calls = [*questions(9), *texts]
+    expected = open_tiny(name).answer(calls)
+    backend = open_tiny(name)
+    assert backend.path in ("tree", "plain")  # checked while there is memory
+    model = backend._loaded.model
+    reader = model.get_encoder() if model.config.is_encoder_decoder else model
+    embedding = reader.get_input_embeddings()
+    forward, limit, refused = embedding.forward, 45, 0
+
+    def small_machine(ids: Any) -> Any:
+        nonlocal refused
+        if ids.numel() > limit:
+            refused += 1
+            raise error
+        return forward(ids)
+
+    monkeypatch.setattr(embedding, "forward", small_machine)
+    replies = backend.answer(calls)
+    assert refused > 0
+    for one, other in zip(replies, expected, strict=True):
+        if isinstance(other, Scored):
+            assert isinstance(one, Scored)
+            assert np.allclose(one.log_probs, other.log_probs, atol=1e-4)
+        else:
+            assert one == other
+    limit = 0
+    for reply in backend.answer(calls[::3]):
+        assert isinstance(reply, Failure)
+        assert reply.error.count("out of memory") == 1

@@ -1,0 +1,160 @@
+"""Where weights go: one device, a map, four bits; tiny models, read by the real code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from medstress.backends import loaded_model, placement
+from medstress.backends.kv_attention import Part, pack
+from medstress.backends.options import BackendOptions
+from medstress.backends.placement import input_device, is_sharded
+from medstress.backends.token_tree import Target, build_row
+from medstress.backends.transformers import TransformersBackend, open_backend
+from medstress.calls import Decoding, Generate, Score, Scored
+from medstress.errors import UsageError
+
+torch = pytest.importorskip("torch", reason="needs the extra transformers")
+pytest.importorskip("accelerate", reason="needs the extra transformers")
+CALLS = [
+    Score("the patient with", (" a dose", " the drug of", " pain")),
+    Score("the drug treats", (" aspirin", " insulin"), first_token=True),
+]
+SPLIT = {
+    "model.embed_tokens": "cpu",
+    "model.layers.0": "disk",
+    "model.layers.1": "cpu",
+    "model.norm": "cpu",
+    "model.rotary_emb": "cpu",
+    "lm_head": "disk",
+}
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
+
+
+def scores(backend: Any) -> list[float]:
+    replies = backend.answer(CALLS)
+    assert all(isinstance(reply, Scored) for reply in replies)
+    return [value for reply in replies for value in reply.log_probs]
+
+
+@pytest.mark.parametrize("device_map", ["auto", {"": "cpu"}, SPLIT])
+def test_a_model_that_is_spread_answers_as_in_one_piece_and_is_the_same_model(
+    device_map: Any, folder_of: Callable[[str], Path], sentence: Callable[[int, int], str]
+) -> None:
+    whole = open_backend(BackendOptions(model=str(folder_of("llama")), device="cpu"))
+    spread = open_backend(BackendOptions(model=str(folder_of("llama")), device_map=device_map))
+    assert isinstance(whole, TransformersBackend)
+    assert isinstance(spread, TransformersBackend)
+    assert np.allclose(scores(spread), scores(whole), atol=1e-4)
+    assert spread.path == whole.path == "tree"
+    text = [Generate(sentence(3, 6), Decoding(max_new_tokens=5))]
+    assert spread.answer(text) == whole.answer(text)
+    assert spread.identity == whole.identity
+    assert spread.parameters == whole.parameters
+    model = spread._loaded.model
+    assert is_sharded(model) is (device_map == SPLIT)
+    if device_map == SPLIT:
+        # Left where the user put them: weights on the disk are nowhere in memory.
+        assert model.hf_device_map == SPLIT
+        assert model.model.layers[0].mlp.up_proj.weight.device.type == "meta"
+
+
+def test_an_encoder_decoder_takes_a_map_too(folder_of: Callable[[str], Path]) -> None:
+    whole = open_backend(BackendOptions(model=str(folder_of("t5")), device="cpu"))
+    mapped = open_backend(BackendOptions(model=str(folder_of("t5")), device_map="auto"))
+    assert np.allclose(scores(mapped), scores(whole), atol=1e-4)
+    assert mapped.identity == whole.identity
+
+
+def test_token_ids_go_where_the_hook_of_the_embedding_computes() -> None:
+    class Hook:
+        execution_device = 1
+
+    embedding = torch.nn.Embedding(3, 2)
+
+    class Model:
+        device = torch.device("meta")
+
+        def get_input_embeddings(self) -> Any:
+            return embedding
+
+    assert input_device(Model()) == torch.device("cpu")
+    embedding._hf_hook = Hook()
+    assert input_device(Model()) == torch.device("cuda:1")
+
+
+def test_the_plan_of_a_row_follows_each_layer_to_its_device(
+    folder_of: Callable[[str], Path],
+) -> None:
+    options = BackendOptions(model=str(folder_of("llama")), device="cpu")
+    model = loaded_model.load_model(options).model
+    part = Part(row=build_row([Target((1, 2, 3), 1)]), kept=None, past=0)
+    cpu = torch.device("cpu")
+    packing = pack([part], waste=1.0, nodes_per_block=8, model=model, device=cpu)
+    (elsewhere,) = packing.on(torch.device("meta"))
+    assert {
+        str(getattr(elsewhere, name).device) for name in ("rows", "filled", "nodes", "mask")
+    } == {"meta"}
+    (here,) = packing.on(cpu)
+    assert here.mask.device == cpu
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"device_map": "atuo"}, "did you mean 'auto'"),
+        ({"device_map": "auto", "device": "cpu"}, "both say where the model goes"),
+        ({"device_map": {"": "cuda:99"}}, "CUDA devices"),
+        ({"device_map": {"": 99}}, "CUDA devices"),
+        ({"device_map": {"": "gpu"}}, "expected auto, cpu, cuda"),
+        ({"device_map": {"model.embed": "cpu", "": "cpu"}}, "has no part 'model.embed'"),
+        ({"device_map": {"model": "cpu"}}, "no place for 'lm_head.weight'"),
+    ],
+)
+def test_a_place_that_makes_no_sense_is_refused_with_a_sentence(
+    options: dict[str, Any], said: str, folder_of: Callable[[str], Path]
+) -> None:
+    with pytest.raises(UsageError, match=said):
+        open_backend(BackendOptions(model=str(folder_of("llama")), **options))
+
+
+@pytest.mark.skipif(find_spec("bitsandbytes") is None, reason="needs the extra quantized")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+def test_four_bits_are_another_model_of_as_many_parameters(
+    folder_of: Callable[[str], Path],
+) -> None:
+    whole = open_backend(BackendOptions(model=str(folder_of("llama")), device="cpu"))
+    packed = open_backend(
+        BackendOptions(model=str(folder_of("llama")), device="cpu", load_in_4bit=True)
+    )
+    assert isinstance(packed, TransformersBackend)
+    kinds = {type(module).__name__ for module in packed._loaded.model.modules()}
+    assert "Linear4bit" in kinds
+    assert packed.identity.hash != whole.identity.hash
+    assert packed.parameters == whole.parameters
+    difference = np.abs(np.subtract(scores(packed), scores(whole)))
+    assert 0 < difference.max() < 20
+
+
+@pytest.mark.parametrize(
+    ("absent", "options", "line"),
+    [
+        ("bitsandbytes", {"load_in_4bit": True}, r"pip install 'medstress\[quantized\]'"),
+        ("accelerate", {"device_map": "auto"}, r"pip install 'medstress\[transformers\]'"),
+    ],
+)
+def test_a_missing_package_is_named_with_its_install_line(
+    absent: str, options: dict[str, Any], line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(placement, "find_spec", lambda name: None if name == absent else name)
+    with pytest.raises(UsageError, match=line):
+        open_backend(BackendOptions(model="x", **options))

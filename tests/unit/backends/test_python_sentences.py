@@ -1,0 +1,64 @@
+"""Functions of the user's for entities and sentence pairs: what they get, and every refusal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from medstress.backends.python import wrap_function
+from medstress.calls import Compare, Compared, Tag, Tagged
+from medstress.errors import UsageError
+from medstress.testing import check_backend
+
+
+def chemicals(sentences: list[list[str]]) -> list[list[str]]:
+    return [["B-Chemical" if w == "aspirin" else "O" for w in words] for words in sentences]
+
+
+def overlap(pairs: list[tuple[str, str]]) -> list[float]:
+    words = [(set(a.split()), set(b.split())) for a, b in pairs]
+    return [len(a & b) / len(a | b) for a, b in words]
+
+
+def test_a_tagger_is_given_words_and_returns_one_label_a_word() -> None:
+    backend = wrap_function(chemicals, task="ner")
+    assert backend.kinds == {"tag"}
+    assert backend.answer([Tag(("no", "aspirin"))]) == [Tagged(labels=("O", "B-Chemical"))]
+    check_backend(backend, [Tag(("aspirin",) * n) for n in range(1, 6)])
+
+
+def test_a_scorer_of_pairs_returns_one_number_a_pair() -> None:
+    backend = wrap_function(overlap, task="similarity")
+    assert backend.answer([Compare("a b", "a c")]) == [Compared(score=1 / 3)]
+    check_backend(backend, [Compare("a b", "a" * n) for n in range(1, 6)])
+
+
+def test_an_array_of_scores_is_taken_as_it_is() -> None:
+    backend = wrap_function(lambda pairs: np.full(len(pairs), 0.5), "1", task="similarity")
+    assert backend.answer([Compare("a", "b")]) == [Compared(score=0.5)]
+
+
+@pytest.mark.parametrize(
+    ("returned", "sentence"),
+    [
+        ([["O"]], "returned 1 labels for a sentence of 2 words; expected one a word"),
+        ([["O", "Chemical"]], "returned the label 'Chemical'; expected IOB labels"),
+        ([["O", None]], "returned the label None; expected IOB labels"),
+        (["O O"], "returned 'O O' for a sentence; expected a list of 2 IOB labels"),
+        ([], "returned 0 answers for 1 sentences; expected one answer a sentence"),
+        ("O", "returned str; expected a list, one answer a sentence"),
+    ],
+)
+def test_wrong_labels_are_refused_in_one_sentence(returned: Any, sentence: str) -> None:
+    backend = wrap_function(lambda _: returned, "1", task="ner")
+    with pytest.raises(UsageError, match=sentence):
+        backend.answer([Tag(("no", "aspirin"))])
+
+
+@pytest.mark.parametrize("returned", [["high"], [None], [float("nan")], ["0.5"], [[0.5]]])
+def test_wrong_scores_are_refused_in_one_sentence(returned: Any) -> None:
+    backend = wrap_function(lambda _: returned, "1", task="similarity")
+    with pytest.raises(UsageError, match=r"returned the score .* for a pair; expected a finite"):
+        backend.answer([Compare("a", "b")])

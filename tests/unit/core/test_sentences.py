@@ -1,0 +1,105 @@
+"""Tagged texts and sentence pairs keep their contract."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from medstress.errors import DataError
+from medstress.sentences import Entity, SentencePair, TaggedText
+
+
+def tagged(**changes: Any) -> TaggedText:
+    given: dict[str, Any] = {
+        "id": "s1",
+        "tokens": ("Salicylic", "acid", "aspirin", "helped"),
+        "labels": ("B-Chemical", "I-Chemical", "B-Chemical", "O"),
+    }
+    return TaggedText(**{**given, **changes})
+
+
+def test_neighbouring_entities_are_told_apart_by_their_b_label() -> None:
+    assert tagged().entities == (
+        Entity(start=0, end=2, type="Chemical"),
+        Entity(start=2, end=3, type="Chemical"),
+    )
+
+
+def test_an_entity_reaches_to_the_end_of_the_sentence() -> None:
+    item = tagged(labels=("O", "O", "B-Disease", "I-Disease"))
+    assert item.entities == (Entity(start=2, end=4, type="Disease"),)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"tokens": (), "labels": ()}, "item 's1': expected at least one token, got none"),
+        ({"labels": ("O",)}, "item 's1': expected a label for each of 4 tokens, got 1"),
+        (
+            {"tokens": ("a", "b c", "d", "e")},
+            "item 's1', token 2: expected a token without white space, got 'b c'",
+        ),
+        (
+            {"tokens": ("a", "", "d", "e")},
+            "item 's1', token 2: expected a token without white space, got ''",
+        ),
+        (
+            {"labels": ("O", "S-Drug", "O", "O")},
+            "item 's1', token 2: expected an IOB label (O, B-TYPE or I-TYPE), got 'S-Drug'",
+        ),
+        (
+            {"labels": ("O", "B-", "O", "O")},
+            "item 's1', token 2: expected an IOB label (O, B-TYPE or I-TYPE), got 'B-'",
+        ),
+        (
+            {"labels": ("O", "I-Drug", "O", "O")},
+            "item 's1', token 2: expected 'B-Drug' at the beginning of an entity, "
+            "got 'I-Drug' after 'O'",
+        ),
+        (
+            {"labels": ("B-Disease", "I-Drug", "O", "O")},
+            "item 's1', token 2: expected 'B-Drug' at the beginning of an entity, "
+            "got 'I-Drug' after 'B-Disease'",
+        ),
+    ],
+)
+def test_a_broken_tagged_text_is_refused_in_one_sentence(
+    changes: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(DataError) as caught:
+        tagged(**changes)
+    assert str(caught.value) == sentence
+
+
+def test_the_hash_depends_on_tokens_and_labels_alone() -> None:
+    assert tagged(id="other", metadata={"document": 1}).hash == tagged().hash
+    assert tagged(labels=("O",) * 4).hash != tagged().hash
+    assert tagged(tokens=("Salicylic", "acid", "aspirin", "hepled")).hash != tagged().hash
+
+
+def pair(**changes: Any) -> SentencePair:
+    return SentencePair(**{"id": "p1", "text_a": "One.", "text_b": "Two.", "score": 4.0, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"text_b": " "}, "item 'p1', field 'text_b': the text is empty"),
+        ({"score": 4.2}, "item 'p1', field 'score': expected a score from 0 to 4, got 4.2"),
+        (
+            {"score": float("nan")},
+            "item 'p1', field 'score': expected a score from 0 to 4, got nan",
+        ),
+        ({"low": 5.0}, "item 'p1': expected a scale from a lower to a higher score, got 5 to 4"),
+    ],
+)
+def test_a_broken_pair_is_refused_in_one_sentence(changes: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(DataError) as caught:
+        pair(**changes)
+    assert str(caught.value) == sentence
+
+
+def test_a_pair_of_another_scale_is_another_item() -> None:
+    assert pair(high=5.0).score == 4.0
+    assert pair(high=5.0).hash != pair().hash

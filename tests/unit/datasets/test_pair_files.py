@@ -1,0 +1,135 @@
+"""Sentence pairs from TSV and JSONL, BIOSSES, and the hub without a network."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from medstress.datasets import biosses, hub, pairs
+from medstress.datasets.source import DatasetOptions
+from medstress.errors import DataError, UsageError
+
+HEADER = "id\ttext_a\ttext_b\tscore\n"
+
+
+@pytest.fixture
+def write(tmp_path):
+    def to_file(text, name="pairs.tsv"):
+        path = tmp_path / name
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return to_file
+
+
+def read(path, **options):
+    return pairs.load(DatasetOptions(path=path, **options)).items
+
+
+def test_tsv_and_jsonl_hold_the_same_pairs(write):
+    tsv = read(write(HEADER + 'p\tIt "fell".\tIt rose.\t1.5\n'))
+    row = {"id": "p", "text_a": 'It "fell".', "text_b": "It rose.", "score": 1.5}
+    assert tsv == read(write(json.dumps(row), "pairs.jsonl"))
+    assert tsv[0].score == 1.5
+
+
+def test_columns_and_scale_can_be_named_and_further_columns_are_kept(write):
+    path = write("s1\ts2\tgold\tyear\nOne.\tTwo.\t5\t2020\n")
+    (pair,) = read(
+        path, columns={"text_a": "s1", "text_b": "s2", "score": "gold"}, scale=(1.0, 5.0)
+    )
+    assert (pair.id, pair.score, pair.low, pair.high) == ("1", 5.0, 1.0, 5.0)
+    assert pair.metadata == {"year": "2020"}
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "expected at least one row, got an empty file"),
+        (HEADER, "expected at least one row, got an empty file"),
+        (
+            HEADER + "p\tOne.\tTwo.\t4.5\n",
+            "line 2: field 'score': expected a score from 0 to 4, got 4.5; mend the row, or give "
+            "the scale with scale = [low, high]",
+        ),
+        (HEADER + "p\tOne.\tTwo.\thigh\n", "expected a score from 0 to 4, got the text 'high'"),
+        (HEADER + "p\tOne.\tTwo.\tnan\n", "expected a score from 0 to 4, got nan"),
+        (HEADER + "p\tOne.\t3\n", "line 2: expected 4 fields as in the header, got 3"),
+        (HEADER + "p\tOne.\t \t3\n", "field 'text_b': the text is empty"),
+        (HEADER + "p\tA.\tB.\t3\np\tA.\tB.\t3\n", "line 3: field 'id': expected an id of its own"),
+        (
+            "text_1\ttext_b\tscore\nA.\tB.\t3\n",
+            "line 2: field 'text_a': expected a text, got nothing; did you mean 'text_",
+        ),
+    ],
+)
+def test_a_bad_row_is_named_by_file_line_and_field(write, text, says):
+    path = write(text)
+    with pytest.raises(DataError) as caught:
+        read(path)
+    assert str(caught.value).startswith(str(path))
+    assert says in str(caught.value)
+
+
+def test_unknown_columns_scales_and_endings_are_refused(write):
+    path = write(HEADER + "p\tOne.\tTwo.\t3\n")
+    with pytest.raises(UsageError, match=r"columns: expected id, .* got 'text_c'; did you mean"):
+        read(path, columns={"text_c": "x"})
+    with pytest.raises(UsageError, match="scale: expected the lowest and the highest score"):
+        read(path, scale=(4.0, 0.0))
+    with pytest.raises(UsageError, match=r"expected a file .tsv or .jsonl"):
+        read(write("", "pairs.csv"))
+
+
+def test_biosses_has_100_pairs_parted_64_16_20(published):
+    path = published("sts/biosses.tsv")
+    whole = biosses.load(DatasetOptions(path=path)).items
+    assert (len(whole), min(p.score for p in whole), max(p.score for p in whole)) == (100, 0.0, 4.0)
+    parts = {
+        split: {p.id for p in biosses.load(DatasetOptions(path=path, split=split)).items}
+        for split in ("train", "dev", "test")
+    }
+    assert {split: len(ids) for split, ids in parts.items()} == {"train": 64, "dev": 16, "test": 20}
+    assert set.union(*parts.values()) == {pair.id for pair in whole}
+
+
+def test_without_a_network_the_hub_is_refused_in_one_sentence(monkeypatch):
+    huggingface_hub = pytest.importorskip("huggingface_hub")
+
+    def offline(*_, **__):
+        raise ConnectionError("no route")
+
+    monkeypatch.setattr(huggingface_hub, "list_repo_files", offline)
+    with pytest.raises(UsageError) as caught:
+        biosses.load(DatasetOptions(hub="owner/biosses"))
+    assert str(caught.value) == (
+        "dataset 'biosses': cannot fetch 'owner/biosses' from the Hugging Face hub (no route); go "
+        "online and unset HF_HUB_OFFLINE, or give path = a file"
+    )
+
+
+def test_the_file_of_a_split_is_found_fetched_and_read(monkeypatch, write):
+    huggingface_hub = pytest.importorskip("huggingface_hub")
+    row = {"id": "p", "text_1": "One.", "text_2": "Two.", "label": "3"}
+    local = write(json.dumps(row), "validation.jsonl")
+    asked = []
+
+    def fetch(repo, file, **_):
+        asked.append((repo, file))
+        return str(local)
+
+    files = ["README.md", "data/train.jsonl", "data/validation.jsonl", "data/test.jsonl"]
+    monkeypatch.setattr(huggingface_hub, "list_repo_files", lambda *_, **__: files)
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", fetch)
+    loaded = hub.load(DatasetOptions(hub="owner/name", split="devel"))
+    assert [item.id for item in loaded.items] == ["p"]
+    hub.load(DatasetOptions(hub="owner/name:data/test.jsonl"))
+    assert asked == [("owner/name", "data/validation.jsonl"), ("owner/name", "data/test.jsonl")]
+    with pytest.raises(UsageError, match=r"expected one file of 'owner/name' .* got 3"):
+        hub.load(DatasetOptions(hub="owner/name"))
+
+
+def test_a_name_that_is_no_data_set_of_the_hub_is_refused():
+    with pytest.raises(UsageError, match="expected hub = 'owner/name'"):
+        hub.load(DatasetOptions(hub="biosses"))

@@ -1,0 +1,236 @@
+"""IOB, PubTator and BigBIO files become tagged texts; what is wrong is named by file and line."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from medstress.datasets import bc5cdr, bigbio, iob, pubtator
+from medstress.datasets.sentence_splitting import sentence_spans
+from medstress.datasets.source import DatasetOptions
+from medstress.errors import DataError, UsageError
+
+GOOD = "Aspirin\tB-Chemical\nhelps\tO\n\nSalicylic\tB-Chemical\nacid\tI-Chemical\n"
+TITLE = "1|t|Aspirin helps.\n"
+ABSTRACT = "1|a|It cures pain. No fever.\n"
+
+
+@pytest.fixture
+def write(tmp_path):
+    def to_file(text, name="rows.tsv"):
+        path = tmp_path / name
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return path
+
+    return to_file
+
+
+def read(path, module=iob, **options):
+    return module.load(DatasetOptions(path=path, **options))
+
+
+def refused(path, module=iob, **options):
+    with pytest.raises((DataError, UsageError)) as caught:
+        read(path, module, **options)
+    return str(caught.value)
+
+
+def test_sentences_are_parted_by_empty_lines_and_numbered(write):
+    first, second = read(write(GOOD)).items
+    assert (first.id, first.tokens, first.labels) == (
+        "1",
+        ("Aspirin", "helps"),
+        ("B-Chemical", "O"),
+    )
+    assert (second.id, len(second.entities)) == ("2", 1)
+
+
+def test_conll_columns_documents_line_ends_and_a_byte_order_mark_are_read(write):
+    text = "\ufeff-DOCSTART- -X- O\r\n\r\nAspirin NN B-NP B-Chemical\r\nhelps VB O O\r\n"
+    (item,) = read(write(text)).items
+    assert (item.tokens, item.labels) == (("Aspirin", "helps"), ("B-Chemical", "O"))
+    assert item.metadata == {"document": "1"}
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "{path}: expected at least one row, got an empty file"),
+        (
+            "a\tO\nb\n",
+            "{path}, line 2: expected a token, a tab and its label, got 'b' alone; write O for "
+            "tokens outside entities",
+        ),
+        (
+            "a\tO\nb\tS-Drug\n",
+            "{path}, line 2: expected an IOB label (O, B-TYPE or I-TYPE), got 'S-Drug'; mend the "
+            "line",
+        ),
+        (
+            "a\tO\n\nb\tI-Drug\n",
+            "{path}, line 3: expected 'B-Drug' at the beginning of an entity, got 'I-Drug' after "
+            "'O'; write B-, or set on_bad_labels = \"repair\" to read it as one",
+        ),
+        (
+            "a b\tO\n",
+            "{path}, line 1: expected a token without white space, got 'a b'; mend the line",
+        ),
+        (
+            b"a\tO\n\xff\tO\n",
+            "{path}, line 2: expected UTF-8 text, got the byte 0xff; save the file as UTF-8",
+        ),
+    ],
+)
+def test_a_bad_iob_line_is_named_with_what_to_do(write, text, says):
+    path = write(text)
+    assert refused(path) == says.format(path=path)
+
+
+def test_labels_are_repaired_where_asked_and_it_is_said(write):
+    path = write("a\tO\nb\tI-Drug\nc\tI-Drug\nd\tI-Disease\n")
+    loaded = read(path, on_bad_labels="repair")
+    assert loaded.items[0].labels == ("O", "B-Drug", "I-Drug", "B-Disease")
+    assert loaded.notes == (
+        f"{path}: 2 labels I- that continued nothing were read as B-, the first in line 2",
+    )
+
+
+def test_repairing_makes_no_label_of_what_is_none(write):
+    assert "got 'X-Drug'" in refused(write("a\tX-Drug\n"), on_bad_labels="repair")
+
+
+def test_a_bad_sentence_can_be_left_out_and_is_said(write):
+    path = write(GOOD + "\nlost\n")
+    loaded = read(path, on_bad_row="skip")
+    assert len(loaded.items) == 2
+    assert loaded.skipped[0].startswith(f"{path}, line 7: expected a token, a tab and its label")
+
+
+def test_an_unknown_way_to_treat_labels_is_refused(write):
+    with pytest.raises(UsageError, match="on_bad_labels: expected 'error' or 'repair', got 'mend'"):
+        DatasetOptions(path=write(GOOD), on_bad_labels="mend")
+
+
+def test_pubtator_abstracts_become_sentences_with_their_entities(write):
+    mentions = "1\t0\t7\tAspirin\tChemical\tD1\n1\t24\t28\tpain\tDisease\t-1\n1\tCID\tD1\tD2\n"
+    loaded = read(write(TITLE + ABSTRACT + mentions, "x.txt"), pubtator)
+    assert [item.id for item in loaded.items] == ["1.1", "1.2", "1.3"]
+    assert loaded.items[0].labels == ("B-Chemical", "O", "O")
+    assert loaded.items[1].tokens == ("It", "cures", "pain", ".")
+    assert loaded.items[1].labels == ("O", "O", "B-Disease", "O")
+    chemicals = read(write(TITLE + ABSTRACT + mentions, "x.txt"), pubtator, types=("Chemical",))
+    assert [len(item.entities) for item in chemicals.items] == [1, 0, 0]
+
+
+def test_entities_that_do_not_fit_tokens_are_counted(write):
+    mentions = "1\t0\t3\tAsp\tChemical\n1\t0\t7\tAspirin\tChemical\n1\t24\t27\tpai\tDisease\n"
+    loaded = read(write(TITLE + ABSTRACT + mentions, "x.txt"), pubtator)
+    assert [len(item.entities) for item in loaded.items] == [1, 1, 0]
+    assert [note.partition(": ")[2] for note in loaded.notes] == [
+        "1 entities overlap others and were left out",
+        "1 entities end inside a token and took all of it",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("1\t0\t7\taspirin\tChemical\n", "line 3: expected 'aspirin' at [0, 7), got 'Aspirin'"),
+        ("1\t0\tChemical\n", "line 3: expected ID, start, end, mention and type parted by tabs"),
+        ("2|a|Lost.\n", "line 3: expected the title 2|t|... before its abstract"),
+        ("\nlost\n", "line 4: expected a title ID|t|TEXT, got 'lost'; mend the line"),
+    ],
+)
+def test_a_bad_pubtator_line_is_named(write, line, says):
+    assert says in refused(write(TITLE + ABSTRACT + line, "x.txt"), pubtator)
+
+
+def test_a_type_that_no_entity_has_is_refused_with_a_suggestion(write):
+    path = write(TITLE + ABSTRACT + "1\t0\t7\tAspirin\tChemical\n", "x.txt")
+    assert "did you mean 'Chemical'? (its types: Chemical)" in refused(
+        path, pubtator, types=("Chemicals",)
+    )
+
+
+def test_sentences_end_neither_at_abbreviations_nor_inside_entities():
+    text = "Seen by Dr. Who (vs. placebo, P. 3) in U. Then? Yes! A 2. B drug."
+    found = [text[a:b] for a, b in sentence_spans(text)]
+    assert found == ["Seen by Dr. Who (vs. placebo, P. 3) in U. Then?", "Yes!", "A 2.", "B drug."]
+    assert len(sentence_spans(text, [(text.index("2."), len(text) - 1)])) == 3
+
+
+def test_bigbio_documents_tokens_and_pairs_are_told_apart(write):
+    document = {
+        "document_id": "d",
+        "passages": [
+            {"text": ["Aspirin helps."], "offsets": [[0, 14]]},
+            {"text": ["It cures pain."], "offsets": [[15, 29]]},
+        ],
+        "entities": [{"type": "Drug", "text": ["Aspirin"], "offsets": [[0, 7]]}],
+    }
+    first, second = read(write(json.dumps([document]), "x.json"), bigbio).items
+    assert (first.id, first.labels, second.labels[0]) == ("d.1", ("B-Drug", "O", "O"), "O")
+    tokens = {"id": 4, "tokens": ["a", "b"], "ner_tags": ["B-Drug", "O"]}
+    (item,) = read(write(json.dumps(tokens), "x.jsonl"), bigbio).items
+    assert (item.id, item.labels) == ("4", ("B-Drug", "O"))
+    pair = {"id": "p", "text_1": "One.", "text_2": "Two.", "label": "3.5"}
+    (item,) = read(write(json.dumps(pair), "x.jsonl"), bigbio).items
+    assert (item.text_b, item.score) == ("Two.", 3.5)
+
+
+def test_positions_of_labels_need_their_names(write):
+    tokens = {"id": 4, "tokens": ["a"], "ner_tags": [1]}
+    says = refused(write(json.dumps(tokens), "x.jsonl"), bigbio)
+    assert (
+        "expected the names of labels, or positions in a list of names that the file carries"
+        in says
+    )
+
+
+def test_rows_of_no_known_layout_are_refused(write):
+    says = refused(write('{"word": "a"}', "x.jsonl"), bigbio)
+    assert "line 1: expected the fields passages and entities, tokens and ner_tags" in says
+
+
+def test_bc5cdr_is_a_folder_with_a_file_for_each_split(write, tmp_path):
+    write(GOOD, "devel.tsv")
+    assert len(read(tmp_path, bc5cdr, split="dev").items) == 2
+    assert "say which split of it with split = 'train'" in refused(tmp_path, bc5cdr)
+    assert "has no file test.tsv or test.txt" in refused(tmp_path, bc5cdr, split="test")
+    assert "did you mean 'test'" in refused(tmp_path, bc5cdr, split="tset")
+    assert "types is for PubTator files" in refused(
+        tmp_path, bc5cdr, split="dev", types=("Chemical",)
+    )
+
+
+SPLITS = {"train": (4560, 118170), "devel": (4581, 117453), "test": (4797, 124750)}
+ENTITIES = {
+    "chem": {"train": 5203, "devel": 5347, "test": 5385},
+    "disease": {"train": 4182, "devel": 4246, "test": 4424},
+}
+
+
+@pytest.mark.parametrize("split", SPLITS)
+@pytest.mark.parametrize("kind", ENTITIES)
+def test_bc5cdr_has_the_published_counts(published, kind, split):
+    folder = published(f"ner/bc5cdr_{kind}/{split}.tsv").parent
+    items = read(folder, bc5cdr, split=split).items
+    assert (len(items), sum(len(item.tokens) for item in items)) == SPLITS[split]
+    assert sum(len(item.entities) for item in items) == ENTITIES[kind][split]
+
+
+@pytest.mark.parametrize(
+    ("split", "n_diseases"), [("train", 4182), ("devel", 4244), ("test", 4424)]
+)
+def test_pubtator_bc5cdr_has_the_same_tokens_and_nearly_the_same_sentences(
+    published, split, n_diseases
+):
+    path = published(f"ner/bc5cdr_pubtator/{split}.txt")
+    items = read(path, bc5cdr).items
+    n_sentences, n_tokens = SPLITS[split]
+    assert sum(len(item.tokens) for item in items) == n_tokens
+    assert abs(len(items) - n_sentences) <= 12
+    types = [entity.type for item in items for entity in item.entities]
+    assert types.count("Chemical") == ENTITIES["chem"][split]
+    assert types.count("Disease") == n_diseases

@@ -1,0 +1,32 @@
+"""The lexicon of noise: gold words, names, and what a corpus says more than once."""
+
+from __future__ import annotations
+
+from medstress.entities.lexicon import noise_lexicon, stop_words
+
+
+def sentence(text: str, *gold: str) -> tuple[list[str], list[str]]:
+    tokens = text.split()
+    return tokens, ["B-X" if token in gold else "O" for token in tokens]
+
+
+def test_gold_words_and_names_count_once_and_other_words_from_two_sentences_on():
+    lexicon = noise_lexicon(
+        [
+            sentence("Zorblax with Patients quaffed aspirin 2024", "Zorblax"),
+            sentence("patients with lorem ipsum lorem"),
+        ]
+    )
+    assert {"zorblax", "patients", "aspirin"} <= lexicon
+    assert not {"with", "quaffed", "lorem", "ipsum", "2024", "Patients"} & lexicon
+
+
+def test_general_words_stay_out_even_of_gold_entities():
+    assert "of" not in noise_lexicon([sentence("cancer of skin", "cancer", "of", "skin")] * 3)
+
+
+def test_general_words_are_lower_case_words_and_no_medical_ones():
+    words = stop_words()
+    assert all(word == word.lower() and word.isalpha() for word in words)
+    assert {"with", "were", "associated", "significant"} <= words
+    assert not {"patients", "treatment", "pain", "renal"} & words

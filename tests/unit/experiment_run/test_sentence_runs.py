@@ -1,0 +1,315 @@
+"""Whole experiments on entities and sentence pairs: verdicts, ledger, scores, refusals."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import medstress as ms
+from medstress.errors import MedstressError, StoreError, UsageError
+from medstress.experiment.run import prepare
+from medstress.experiment.sentence_cost import sentence_cost
+
+IOB = """Aspirin\tB-Chemical
+relieves\tO
+headache\tO
+
+Patients\tO
+received\tO
+warfarin\tB-Chemical
+and\tO
+morphine\tB-Chemical
+
+Nothing\tO
+happened\tO
+there\tO
+
+Salicylic\tB-Chemical
+acid\tI-Chemical
+helps\tO
+"""
+PAIRS = """id\ttext_a\ttext_b\tscore
+p1\tAspirin relieves severe pain\tAspirin relieves pain\t3.5
+p2\tWarfarin thins the blood\tWarfarin prevents clots\t2
+p3\tDogs bark loudly\tPatients received morphine\t0
+p4\tNaproxen helps patients\tNaproxen helps many patients\t4
+"""
+VICTIMS = """
+KNOWN = {"aspirin", "warfarin", "morphine"}
+ASKED = []
+
+def tags(sentences):
+    ASKED.extend(sentences)
+    return [["B-Chemical" if w.lower() in KNOWN else "O" for w in s] for s in sentences]
+
+def other_types(sentences):
+    return [["B-Gene" for _ in s] for s in sentences]
+
+def overlap(pairs):
+    sets = [(set(a.lower().split()), set(b.lower().split())) for a, b in pairs]
+    return [len(a & b) / len(a | b) for a, b in sets]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "data.iob").write_text(IOB)
+    (tmp_path / "pairs.tsv").write_text(PAIRS)
+    (tmp_path / "victims.py").write_text(VICTIMS)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def tagged(*attacks: dict[str, Any], **experiment: Any) -> dict[str, Any]:
+    return {
+        "experiment": {"name": "ner", "seeds": [0, 1], **experiment},
+        "dataset": [{"name": "iob", "path": "data.iob"}],
+        "victim": [{"backend": "python", "target": "victims.py:tags"}],
+        "attack": list(attacks),
+    }
+
+
+def pairs(*attacks: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "experiment": {"name": "sts", "seeds": [0, 1]},
+        "dataset": [{"name": "pairs", "path": "pairs.tsv"}],
+        "victim": [{"backend": "python", "target": "victims.py:overlap"}],
+        "attack": list(attacks),
+    }
+
+
+STATIC = {"name": "swap_noise", "scope": "all"}
+CONTROL = {"name": "non_entity_noise", "scope": "all"}
+GREEDY = {"name": "swap_noise", "scope": "all", "search": "greedy", "budget": 4}
+
+
+def row_of(run: Any, attack: str) -> dict[str, Any]:
+    (row,) = [row for row in run.summary()["pooled"] if row["attack"] == attack]
+    return dict(row)
+
+
+def test_a_static_attack_computes_one_copy_a_sentence_and_counts_a_query_an_entity(
+    folder: Path,
+) -> None:
+    run = ms.run(tagged(STATIC, seeds=[0], flip_check=False), out=folder / "run")
+    rows = {(row.item_id, row.unit): row for row in run.rows()}
+    assert {place: row.verdict.value for place, row in rows.items()} == {
+        ("1", "0:1:Chemical"): "flipped",
+        ("2", "2:3:Chemical"): "flipped",
+        ("2", "4:5:Chemical"): "flipped",
+        ("3", "item"): "not_attackable",
+        ("4", "0:2:Chemical"): "already_wrong",
+    }
+    row = row_of(run, "swap_noise")
+    assert (row["n_items"], row["n_trials"], row["n_eligible"]) == (4, 5, 3)
+    # Two entities of one sentence share its copy; sentences that cannot flip are asked as well.
+    assert row["queries"]["asked"] == 5
+    assert (row["queries"]["paid"], row["queries"]["cached"]) == (4, 1)
+    assert run.summary()["performance"]["calls"] == 8  # four sentences, clean and perturbed
+    assert row["chance"] is None
+    assert row["asr"]["value"] == 1.0
+    assert row["accuracy"]["value"] == 3 / 4
+
+
+def test_scores_before_and_after_are_those_of_the_whole_data_set(folder: Path) -> None:
+    run = ms.run(tagged(STATIC, CONTROL), out=folder / "run")
+    attacked, control = row_of(run, "swap_noise"), row_of(run, "non_entity_noise")
+    for row in (attacked, control):
+        assert row["precision"]["value"] == 1.0
+        assert row["recall"]["value"] == 3 / 4
+        assert row["f1"]["value"] == pytest.approx(6 / 7)
+        assert row["f1_relaxed"]["value"] == pytest.approx(6 / 7)
+    assert attacked["recall_after"]["value"] == 0.0
+    assert attacked["precision_after"]["value"] is None
+    assert attacked["f1_drop"]["value"] == pytest.approx(6 / 7)
+    assert control["f1_drop"]["value"] == 0.0
+    assert attacked["f1_net_drop"]["value"] == pytest.approx(6 / 7)
+    assert control["f1_net_drop"]["value"] is None
+    assert attacked["by_type"]["Chemical"]["recall"]["value"] == 3 / 4
+    tests = [row for row in run.summary()["tests"] if row["family"] == "before_after"]
+    assert {row["comparison"] for row in tests} == {"swap_noise", "non_entity_noise"}
+    assert all(0 < row["p"] <= row["p_adjusted"] <= 1 for row in tests)
+    json.dumps(run.summary(), allow_nan=False)
+
+
+def test_a_search_finds_the_one_edit_that_matters(folder: Path) -> None:
+    run = ms.run(tagged(GREEDY), out=folder / "run")
+    flipped = [row for row in run.rows() if row.verdict.value == "flipped"]
+    assert len(flipped) == 6  # three entities found at baseline, two seeds
+    for row in flipped:
+        ((field, start, end, _),) = json.loads(row.edits)
+        assert field == "tokens"
+        assert f"{start}:{end}:Chemical" == row.unit
+        assert (row.first_success, row.n_asked) == (1, 1)
+        assert row.repeats is True
+        assert row.prompt_before != row.prompt_after
+    row = row_of(run, "swap_noise")
+    assert row["queries"]["asked"] == 6
+    assert [point["value"] for point in row["asr_at"]] == [1.0] * 4
+    assert row["f1_after"]["value"] is None
+    assert row["f1"]["value"] == pytest.approx(6 / 7)
+
+
+def test_a_pair_is_measured_unless_a_change_is_too_much(folder: Path) -> None:
+    limited = {**GREEDY, "max_change": 0.3}
+    copy, search = {**STATIC, "label": "copy"}, {**GREEDY, "label": "search"}
+    run = ms.run(pairs(copy, search, {**limited, "label": "limited"}), out=folder / "run")
+    by_attack: dict[str, set[str]] = {}
+    for row in run.rows():
+        by_attack.setdefault(row.attack, set()).add(row.verdict.value)
+        if row.attack != "limited":
+            assert row.score_before is not None
+            assert row.score_after is not None
+    assert by_attack == {
+        "copy": {"measured"},
+        "search": {"measured"},
+        "limited": {"flipped", "held"},
+    }
+    static, searched = row_of(run, "copy"), row_of(run, "search")
+    assert (static["n_measured"], static["n_flipped"]) == (8, 0)
+    assert searched["pearson_after"]["value"] < searched["pearson"]["value"]
+    assert searched["spearman_drop"]["value"] > 0
+    limited_row = row_of(run, "limited")
+    assert limited_row["pearson_after"]["value"] is None
+    assert limited_row["pearson"]["value"] == searched["pearson"]["value"]
+
+
+def test_the_search_keeps_the_candidate_that_moved_the_score_most(folder: Path) -> None:
+    run = ms.run(pairs({**GREEDY, "budget": 8}), out=folder / "run")
+    (row,) = [r for r in run.rows() if (r.item_id, r.seed) == ("p4", 0)]
+    assert row.score_before == 0.75
+    assert row.score_after == 0.0
+    assert len(json.loads(row.edits)) == 3
+
+
+@pytest.mark.parametrize("make", [tagged, pairs])
+def test_a_dry_run_s_bounds_hold(folder: Path, make: Any) -> None:
+    attacks = [STATIC, {**GREEDY, "label": "search", "max_change": 0.2}]
+    prepared = prepare(make(*attacks))
+    told = list(sentence_cost(prepared))
+    queries = int(told[0].split("at most ")[1].split()[0])
+    calls = int(told[2].split("at most ")[1].split()[0])
+    summary = ms.run(make(*attacks), out=folder / "run").summary()
+    asked = [row["queries"] for row in summary["results"]]
+    n_baseline = prepared.experiment.dataset and len(prepared.datasets[0].questions)
+    assert sum(q["asked"] + q["other"] for q in asked) + n_baseline <= queries
+    assert summary["performance"]["calls"] <= calls
+
+
+def test_an_interrupted_run_goes_on_and_ends_as_if_it_had_not_been(folder: Path) -> None:
+    whole = ms.run(tagged(STATIC, GREEDY | {"label": "search"}), out=folder / "whole")
+    parts = tagged(STATIC, GREEDY | {"label": "search"}, max_queries=5)
+    stopped = ms.run(parts, out=folder / "parts")
+    assert not stopped.summary()["experiment"]["complete"]
+    parts["experiment"].pop("max_queries")
+    resumed = ms.run(parts, out=folder / "parts")
+    assert resumed.rows() == whole.rows()
+    a, b = resumed.summary(), whole.summary()
+    assert a["pooled"] == b["pooled"]
+    assert a["tests"] == b["tests"]
+
+
+def test_another_noise_is_another_experiment(folder: Path) -> None:
+    ms.run(tagged({**STATIC, "label": "noise"}), out=folder / "run")
+    with pytest.raises(StoreError, match="attack 'noise' is another one"):
+        ms.run(tagged({**STATIC, "label": "noise", "rate": 0.5}), out=folder / "run")
+
+
+@pytest.mark.parametrize("table", ["trials", "items", "exchanges"])
+@pytest.mark.parametrize("make", [tagged, pairs])
+def test_every_table_is_exported_and_the_report_holds_the_scores(
+    folder: Path, make: Any, table: str
+) -> None:
+    run = ms.run(make(STATIC), out=folder / "run")
+    for form in ("jsonl", "csv", "parquet"):
+        assert run.export(table, folder / f"rows.{form}") > 0
+    page = run.report()
+    assert "Scores of the whole data set, clean and perturbed" in page
+
+
+def test_data_types_that_a_function_never_names_are_simply_not_found(folder: Path) -> None:
+    experiment = tagged(STATIC)
+    experiment["victim"][0]["target"] = "victims.py:other_types"
+    row = row_of(ms.run(experiment, out=folder / "run"), "swap_noise")
+    assert row["n_already_wrong"] == 8
+    assert row["precision"]["value"] is None
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (
+            {"attack": [{"name": "entity_substitution", "sampler": "random"}]},
+            "attack 'entity_substitution' is for questions, and the data are tagged texts",
+        ),
+        (
+            {"dataset": [{"name": "iob", "path": "data.iob"}, {"name": "sample"}]},
+            "dataset: 'iob' holds tagged texts, 'sample' holds questions: a victim does one task",
+        ),
+        (
+            {"victim": [{"backend": "python", "target": "victims.py:tags", "answer_by": "text"}]},
+            "victim 'victims.py:tags': answer_by is for questions, not for tagged texts",
+        ),
+        (
+            {"entities": [{"type": "drugs", "vocabulary": "drugs"}]},
+            "the table [entities] is for questions, and the data are tagged texts",
+        ),
+        (
+            {"victim": [{"backend": "sentence_transformers", "model": "minilm"}]},
+            "backend 'sentence_transformers' compares two sentences",
+        ),
+        (
+            {"analysis": {"transfer": True}},
+            "the table [analysis] is for questions, and the data are tagged texts",
+        ),
+    ],
+)
+def test_what_does_not_fit_sentences_is_refused_before_anything_runs(
+    folder: Path, change: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(UsageError) as refused:
+        ms.run({**tagged(STATIC), **change}, out=folder / "run")
+    assert sentence in str(refused.value)
+
+
+def test_noise_for_sentences_is_refused_for_questions(folder: Path) -> None:
+    experiment = {
+        **tagged(STATIC),
+        "dataset": [{"name": "sample"}],
+        "entities": [{"type": "drugs", "vocabulary": "drugs", "embedding": "ngram"}],
+        "victim": [{"backend": "mock"}],
+    }
+    with pytest.raises(UsageError, match="attack 'swap_noise' is for sentence pairs and tagged"):
+        ms.run(experiment, out=folder / "run")
+
+
+def test_questions_still_need_entities(folder: Path) -> None:
+    experiment = {
+        "experiment": {"name": "x"},
+        "dataset": [{"name": "sample"}],
+        "victim": [{"backend": "mock"}],
+        "attack": [{"name": "entity_substitution", "sampler": "random"}],
+    }
+    with pytest.raises(MedstressError, match=r"the table \[\[entities\]\] is missing"):
+        ms.run(experiment, out=folder / "run")
+
+
+def test_a_failed_copy_of_a_sentence_that_cannot_flip_is_no_eligible_trial(folder: Path) -> None:
+    (folder / "victims.py").write_text(
+        VICTIMS
+        + """
+
+def fails(sentences):
+    if any("Nothing" not in s and "there" in s for s in sentences):
+        raise RuntimeError("no")
+    return tags(sentences)
+"""
+    )
+    experiment = tagged({**STATIC, "scope": "all"}, seeds=[0], max_failed=5)
+    experiment["victim"] = [{"backend": "python", "target": "victims.py:fails", "batch_size": 1}]
+    row = row_of(ms.run(experiment, out=folder / "run"), "swap_noise")
+    assert row["n_eligible"] == 3
+    assert row["n_failed_at_baseline"] + row["n_not_attackable"] == 1

@@ -1,0 +1,49 @@
+"""Keys and rows in memory."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from medstress.store import key_index
+from medstress.store.key_index import KeyIndex
+
+KEYS = st.binary(min_size=16, max_size=16)
+
+
+@given(batches=st.lists(st.lists(KEYS, max_size=9), max_size=12), others=st.lists(KEYS, max_size=5))
+def test_every_key_is_found_with_its_row_and_no_other(batches, others):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(key_index, "NEWEST", 4)
+        index, expected = KeyIndex(), {}
+        for batch in batches:
+            new = {
+                key: len(expected) + i for i, key in enumerate(sorted(set(batch) - set(expected)))
+            }
+            index.add(new.items())
+            expected.update(new)
+        asked = [*expected, *others]
+        assert index.find(asked) == {key: expected[key] for key in asked if key in expected}
+        assert len(index) == len(expected)
+
+
+def test_keys_with_zero_bytes_are_told_apart(monkeypatch):
+    monkeypatch.setattr(key_index, "NEWEST", 2)
+    keys = [bytes(16), bytes(15) + b"a", b"a" + bytes(15), b"ab" + bytes(14)]
+    index = KeyIndex()
+    for row, key in enumerate(keys):
+        index.add([(key, row)])
+    assert index.find(keys) == {key: row for row, key in enumerate(keys)}
+    assert index.find([b"b" + bytes(15)]) == {}
+
+
+def test_a_lookup_searches_few_arrays_however_many_keys_there_are(monkeypatch):
+    monkeypatch.setattr(key_index, "NEWEST", 8)
+    index, rng = KeyIndex(), random.Random(0)
+    for row in range(8 * 300):
+        index.add([(rng.randbytes(16), row)])
+    assert len(index) == 8 * 300
+    assert len(index._runs) <= 9

@@ -1,0 +1,129 @@
+"""Answers that runs share: kept, found, shared by processes, and never served when damaged."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from contextlib import closing
+
+import pytest
+
+from medstress.calls import Chosen, Generated, ModelIdentity, Scored
+from medstress.errors import StoreError
+from medstress.store.shared_cache import FILE, SharedCache, cache_folder, open_shared
+
+ONE = ModelIdentity(name="one", hash="h1")
+TWO = ModelIdentity(name="two", hash="h2")
+A, B, C = (letter * 16 for letter in (b"a", b"b", b"c"))
+TEXT = Generated(text="yes", tokens_in=7, tokens_out=2)
+SCORES = Scored(log_probs=(-0.5, float("-inf")), n_tokens=(1, 1), tokens_in=9)
+
+
+def damage(folder, column="body", value='["g","no"]'):
+    with closing(sqlite3.connect(folder / FILE)) as db, db:
+        db.execute(f"UPDATE answers SET {column} = ? WHERE key = ?", (value, A))
+
+
+def filled(folder):
+    cache = SharedCache(folder)
+    cache.keep(ONE, {A: TEXT, B: SCORES}, 0.5)
+    cache.keep(TWO, {C: Chosen(answer="B")}, 0.25)
+    cache.flush()
+    return cache
+
+
+def test_what_is_kept_is_found_by_another_process_without_loss(tmp_path):
+    filled(tmp_path).close()
+    with closing(SharedCache(tmp_path)) as cache:
+        assert cache.lookup([A, B, C, b"d" * 16]) == {A: TEXT, B: SCORES, C: Chosen(answer="B")}
+        assert [(m.model, m.n, m.n_tokens, m.seconds_per_call) for m in cache.models()] == [
+            ("one", 2, 18, 0.5),
+            ("two", 1, 0, 0.25),
+        ]
+
+
+def test_closing_writes_what_waits(tmp_path):
+    cache = SharedCache(tmp_path)
+    cache.keep(ONE, {A: TEXT}, 0.1)
+    cache.close()
+    with closing(SharedCache(tmp_path)) as cache:
+        assert cache.lookup([A]) == {A: TEXT}
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("body", '["g","no"]'), ("tokens_in", 1), ("model", "x"), ("check_value", b"0")],
+)
+def test_a_damaged_entry_is_never_served_and_mended_by_the_next_answer(tmp_path, column, value):
+    cache = filled(tmp_path)
+    damage(tmp_path, column, value)
+    assert cache.lookup([A, B]) == {B: SCORES}
+    assert cache.damaged() == [A]
+    assert cache.n_bad == 1
+    cache.keep(ONE, {A: TEXT}, 0.5)
+    cache.flush()
+    assert cache.lookup([A]) == {A: TEXT}
+    assert cache.damaged() == []
+    cache.close()
+
+
+def test_an_entry_under_another_key_is_damaged(tmp_path):
+    cache = filled(tmp_path)
+    damage(tmp_path, "key", b"z" * 16)
+    assert cache.lookup([b"z" * 16]) == {}
+    cache.close()
+
+
+def test_entries_are_chosen_by_age_and_model_and_removed(tmp_path):
+    cache = filled(tmp_path)
+    damage(tmp_path, "stored", 0)
+    assert cache.chosen(older_than_days=1, model=None) == [A]
+    assert cache.chosen(older_than_days=None, model="one") == [A, B]
+    assert cache.chosen(older_than_days=None, model="h2") == [C]
+    assert cache.chosen(older_than_days=1, model="two") == []
+    cache.remove([A, C])
+    assert cache.lookup([A, B, C]) == {B: SCORES}
+    cache.close()
+
+
+def test_processes_may_write_at_the_same_time(tmp_path):
+    """Connections of their own, as processes have."""
+
+    def work(number):
+        with closing(SharedCache(tmp_path)) as cache:
+            for i in range(20):
+                cache.keep(ONE, {bytes([number, i]) * 8: TEXT}, 0.1)
+                cache.flush()
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    with closing(SharedCache(tmp_path)) as cache:
+        assert [m.n for m in cache.models()] == [80]
+        assert cache.damaged() == []
+
+
+def test_what_is_no_cache_is_told_in_one_sentence(tmp_path):
+    with pytest.raises(StoreError, match="there is no answer cache in"):
+        SharedCache(tmp_path, create=False)
+    (tmp_path / FILE).write_bytes(b"this is no database at all" * 200)
+    with pytest.raises(StoreError, match=r"not a database; the file is damaged: remove .*sqlite"):
+        SharedCache(tmp_path)
+
+
+def test_a_cache_of_another_format_is_refused(tmp_path):
+    filled(tmp_path).close()
+    with closing(sqlite3.connect(tmp_path / FILE)) as db:
+        db.execute("PRAGMA user_version = 9")
+    with pytest.raises(StoreError, match="a cache of format 9, this medstress reads 1"):
+        SharedCache(tmp_path)
+
+
+def test_the_folder_is_a_path_from_the_file_or_the_user_s_own(tmp_path, monkeypatch):
+    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "mine"))
+    assert cache_folder("here", tmp_path) == tmp_path / "here"
+    assert cache_folder("default", tmp_path) == tmp_path / "mine" / "answers"
+    with open_shared(None, tmp_path) as none:
+        assert none is None

@@ -1,0 +1,123 @@
+"""Entities and pairs: what is asked, what counts as found, and which label sets are refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from medstress.calls import Compare, Compared, Request, Tag, Tagged
+from medstress.candidates import EntityUnit, TaggedCandidate, candidate_of, units_of
+from medstress.errors import UsageError
+from medstress.outcomes import Outcome, Prediction
+from medstress.sentences import SentencePair, TaggedText
+from medstress.tasks.entity_tagging import EntityTagging, marked_entities
+from medstress.tasks.similarity import Similarity
+from medstress.text import Edit
+
+TEXT = TaggedText(
+    id="s", tokens=("no", "salicylic", "acid", "now"), labels=("O", "B-Drug", "I-Drug", "O")
+)
+TASK = EntityTagging(types=("Drug",))
+
+
+def answered(task: Any, candidate: Any, reply: Any) -> tuple[Request, Prediction]:
+    flow = task.flow(candidate)
+    (request,) = next(flow)
+    with pytest.raises(StopIteration) as stop:
+        flow.send((reply,))
+    return request, stop.value.value
+
+
+def tagged(labels: str, task: EntityTagging = TASK, edits: tuple[Edit, ...] = ()) -> Prediction:
+    candidate = TaggedCandidate(item=units_of(TEXT)[0], edits=edits)
+    request, prediction = answered(task, candidate, Tagged(labels=tuple(labels.split())))
+    assert request == Request(Tag(candidate.tokens))
+    return prediction
+
+
+@pytest.mark.parametrize(
+    ("labels", "outcome"),
+    [
+        ("O B-Drug I-Drug O", Outcome.RIGHT),
+        ("O I-Drug I-Drug O", Outcome.RIGHT),  # conlleval: an I- may begin an entity
+        ("O B-Drug B-Drug O", Outcome.WRONG),
+        ("O B-Drug O O", Outcome.WRONG),
+        ("O B-Drug I-Drug I-Drug", Outcome.WRONG),
+        ("B-Drug I-Drug I-Drug O", Outcome.WRONG),
+        ("O O O O", Outcome.WRONG),
+        ("O B-Gene I-Gene O", Outcome.WRONG),
+    ],
+)
+def test_an_entity_is_found_only_with_all_its_tokens_and_its_type(
+    labels: str, outcome: Outcome
+) -> None:
+    assert tagged(labels).outcome is outcome
+
+
+def test_an_entity_is_looked_for_where_edits_have_moved_it() -> None:
+    edits = (
+        Edit(field="tokens", start=0, end=1, replacement="not any"),
+        Edit(field="tokens", start=1, end=3, replacement="asa"),
+    )
+    found = tagged("O O B-Drug O", edits=edits)
+    assert (found.outcome, found.answer, found.text) == (Outcome.RIGHT, "B-Drug", "O O B-Drug O")
+
+
+def test_types_that_the_data_lack_are_read_as_outside_and_others_by_their_name() -> None:
+    task = EntityTagging(types=("Drug",), names={"CHEMICAL": "Drug"})
+    found = tagged("B-Gene B-CHEMICAL I-CHEMICAL O", task)
+    assert (found.outcome, found.text) == (Outcome.RIGHT, "O B-Drug I-Drug O")
+
+
+def test_a_sentence_without_entities_is_asked_and_never_wrong() -> None:
+    candidate = candidate_of(EntityUnit(text=TEXT, entity=None))
+    _, found = answered(TASK, candidate, Tagged(labels=("B-Drug", "O", "O", "O")))
+    assert (found.outcome, found.answer, found.text) == (Outcome.RIGHT, None, "B-Drug O O O")
+
+
+@pytest.mark.parametrize(
+    ("labels", "sentence"),
+    [
+        (
+            ["O", "B-CHEMICAL", "I-CHEMICAL"],
+            "victim 'm' knows the types CHEMICAL, and the data's types are Drug: say which of its "
+            'types is \'Drug\', e.g. labels = {"CHEMICAL" = "Drug"}, or take another model',
+        ),
+        (
+            ["LABEL_0", "LABEL_1"],
+            "victim 'm': its labels are LABEL_0, LABEL_1, and the data's types are Drug; expected "
+            "IOB labels such as 'B-Drug': set id2label in the model's config.json",
+        ),
+    ],
+)
+def test_a_model_with_other_labels_is_refused_naming_both(labels: list[str], sentence: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        TASK.check("m", labels)
+    assert str(refused.value) == sentence
+
+
+def test_a_model_that_knows_more_types_or_says_nothing_is_taken() -> None:
+    TASK.check("m", ["O", "B-Drug", "I-Drug", "B-Gene"])
+    TASK.check("m", [])
+    EntityTagging(types=("Drug",), names={"CHEM": "Drug"}).check("m", ["B-CHEM", "O"])
+    with pytest.raises(UsageError, match="it has no type 'CHEN'; did you mean 'CHEM'"):
+        EntityTagging(types=("Drug",), names={"CHEN": "Drug"}).check("m", ["B-CHEM", "O"])
+
+
+def test_malformed_labels_are_read_as_conlleval_reads_them() -> None:
+    found = marked_entities(["I-A", "I-A", "I-B", "B-B", "O", "I-B"])
+    assert [(e.start, e.end, e.type) for e in found] == [
+        (0, 2, "A"),
+        (2, 3, "B"),
+        (3, 4, "B"),
+        (5, 6, "B"),
+    ]
+
+
+def test_a_pair_is_compared_and_its_score_is_the_prediction() -> None:
+    pair = SentencePair(id="p", text_a="a b", text_b="c", score=1.0)
+    edit = Edit(field="text_a", start=0, end=1, replacement="x")
+    request, found = answered(Similarity(), candidate_of(pair, (edit,)), Compared(score=0.25))
+    assert request == Request(Compare("x b", "c"))
+    assert (found.outcome, found.answer, found.scores) == (Outcome.RIGHT, None, (0.25,))
