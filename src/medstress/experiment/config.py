@@ -418,6 +418,29 @@ class AnalysisTable(Table):
         return value
 
 
+class SignificanceTable(Table):
+    """`[test]`: significance of MedFuzz successes; no part of the fingerprint."""
+
+    null: Literal["matched", "flipped", "neutral", "paraphrase", "scrambled", "best_of_k"] = (
+        "matched"
+    )
+    """What a control is."""
+    controls: Literal["adaptive"] | Annotated[int, Field(ge=1, le=9_999)] = "adaptive"
+    """Controls a success: a number, or from 30 to 999 as they come out."""
+    statistic: Literal["key_probability", "share_correct", "confidence"] = "key_probability"
+    """What tells how hard an item is; a victim without it gets the next one."""
+    stop_at: Annotated[int, Field(ge=1, le=999)] = 10
+    """Adaptive: enough once so many controls are at least as hard."""
+    family: Literal["successes", "attacked"] = "successes"
+    """What p-values are adjusted over; `attacked` counts trials that held with p = 1."""
+    loops: Annotated[int, Field(ge=1, le=1_000)] = 10
+    """matched, flipped: how often a control's loop of attempts starts over until it errs."""
+    generator: Literal["lexicon", "attacker"] = "lexicon"
+    """Who writes neutral insertions."""
+    faithfulness: bool = True
+    """Ask the role `judge`, where there is one, whether reasonings say an insertion mattered."""
+
+
 class Experiment(Table):
     """A whole experiment file."""
 
@@ -437,6 +460,8 @@ class Experiment(Table):
     """Settings of `medstress tune`; other commands do not read them."""
     analysis: AnalysisTable = AnalysisTable()
     """Asked after the trials."""
+    test: SignificanceTable | None = None
+    """Significance of successes; `run` does it where the table is present."""
 
     @field_validator("dataset", "entities", "victim", "attack", mode="before")
     @classmethod

@@ -100,6 +100,7 @@ def describe(prepared: Prepared, parts: Mapping[str, Any]) -> dict[str, Any]:
     """The manifest entries that say what the run is."""
     return {
         "given": prepared.given,
+        "base": str(prepared.base),
         "config": used_tables(prepared.experiment),
         "parts": dict(parts),
         "fingerprint": content_hash(parts),

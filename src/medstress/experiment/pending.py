@@ -34,7 +34,7 @@ WORDS: dict[tuple[str, str], tuple[str, ...]] = {
 KEYS: dict[str, tuple[str, ...]] = {}
 """Keys that this version lacks altogether."""
 
-TABLES = ("test", "require", "train")
+TABLES = ("require", "train")
 """Tables that this version lacks."""
 
 

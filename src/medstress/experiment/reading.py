@@ -20,6 +20,7 @@ from medstress.experiment.config import (
     ExperimentTable,
     RolesTable,
     RoleTable,
+    SignificanceTable,
     Table,
     TuneTable,
     VictimTable,
@@ -37,6 +38,7 @@ TABLES_BUILT: dict[str, type[Table]] = {
     "role": RolesTable,
     "tune": TuneTable,
     "analysis": AnalysisTable,
+    "test": SignificanceTable,
 }
 
 

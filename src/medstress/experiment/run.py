@@ -41,6 +41,7 @@ from medstress.experiment.sentence_groups import (
     check_kind,
     sentence_resources,
 )
+from medstress.experiment.significance.checks import check_tests
 from medstress.experiment.similarity import prompt_encoder
 from medstress.experiment.sources import find_source
 from medstress.experiment.spent import Spent, check_prices, limits_of, spent
@@ -167,6 +168,7 @@ def prepare(
     checked, given, base = resolve(experiment, overrides, complete=complete)
     attacks = make_attacks(checked.attack, base)
     check_roles(checked.role, attacks)
+    check_tests(checked, attacks)
     check_scores(attacks, checked.victim)
     check_prices(checked)
     prompt_encoder(checked.analysis, base)  # refused now, not after the last query

@@ -34,6 +34,9 @@ PIECES = (
     "target_answer",
     "judge_key",
     "judge_categories",
+    "judge_mention",
+    "control_neutral",
+    "control_paraphrase",
 )
 """The prompts of a set, each a file."""
 CATEGORIES, EXEMPLARS = "categories.toml", "exemplars.jsonl"

@@ -41,6 +41,8 @@ class Purpose(StrEnum):
     FLIP_CHECK = "flip_check"
     TRANSFER = "transfer"
     UNIVERSALITY = "universality"
+    TEST = "test"
+    JUDGE = "judge"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +91,8 @@ class Need:
     """Requests likely to be needed next; pulled only as far as they are computed early."""
     alone: bool = False
     """Answer in a batch of its own."""
+    numbers: tuple[tuple[int, int], ...] = ()
+    """(query, call) of every request, where they belong to several queries."""
     is_told: bool = False
     """Whether the requests do not follow from item, template and edits, and are stored in full."""
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from medstress.calls import FROM_CACHE
 from medstress.errors import StoreError
+from medstress.store import reviews
 from medstress.store.codec import decode_item
 from medstress.store.formats import make_views
 from medstress.store.run_store import FILE
@@ -70,6 +71,7 @@ class StoredInquiry:
     told: dict[str, Any]
     outcomes: list[str]
     note: str | None
+    found: dict[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +190,12 @@ class RunReader:
                 told=found["told"],
                 outcomes=found["outcomes"],
                 note=found.get("note"),
+                found=found.get("found"),
             )
+
+    def reviews(self) -> Iterator[reviews.Review]:
+        """What experts said of successes."""
+        return reviews.read(self._db)
 
     def trial_numbers(self) -> dict[int, tuple[str, int]]:
         """Row -> (trial id, row of its item) of finished trials."""
