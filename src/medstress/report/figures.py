@@ -24,14 +24,14 @@ LOG_FROM = 20
 
 _INK, _FAINT = "#010101", "#020202"
 _N_COLOURS = 8
-_SERIES = tuple(f"#0000{16 + i:02x}" for i in range(_N_COLOURS))
+SERIES = tuple(f"#0000{16 + i:02x}" for i in range(_N_COLOURS))
 _COLOURS = {
     _INK: "currentColor",
     _FAINT: "var(--rule)",
-    **{name: f"var(--series-{i + 1})" for i, name in enumerate(_SERIES)},
+    **{name: f"var(--series-{i + 1})" for i, name in enumerate(SERIES)},
 }
-_DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.4)), (0, (6, 2, 1, 2)), (0, (3, 1.5)))
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.4)), (0, (6, 2, 1, 2)), (0, (3, 1.5)))
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _SAID = 12
 """How many values the accessible name of a plot says; the table below it has all."""
 _LABEL = 44
@@ -89,8 +89,8 @@ def forest_plot(lines: Sequence[Interval], name: str) -> str:
         axes = figure.add_axes((left, 0.62 / height, 0.8 - left, 1 - 0.78 / height))
         for i, line in enumerate(lines):
             estimate = line.estimate
-            axes.plot([estimate.low, estimate.high], [i, i], color=_SERIES[0], linewidth=1.8)
-            axes.plot([estimate.value], [i], "o", color=_SERIES[0], markersize=5.5)
+            axes.plot([estimate.low, estimate.high], [i, i], color=SERIES[0], linewidth=1.8)
+            axes.plot([estimate.value], [i], "o", color=SERIES[0], markersize=5.5)
             axes.text(
                 1.03, i, f"{decimal(estimate.value)}  ({line.share})", va="center", fontsize=9,
                 color=_INK, transform=axes.get_yaxis_transform(),
@@ -100,7 +100,7 @@ def forest_plot(lines: Sequence[Interval], name: str) -> str:
         axes.set_xlim(-0.02, 1.02)
         axes.set_xlabel("attack success rate, 95 % interval")
         _rate_axis(axes.xaxis)
-        _calm(axes, grid="x")
+        calm_axes(axes, grid="x")
         axes.tick_params(axis="y", length=0)
 
     height = 0.9 + 0.3 * len(lines)
@@ -111,7 +111,7 @@ def forest_plot(lines: Sequence[Interval], name: str) -> str:
         for label, line in list(zip(labels, lines, strict=True))[:_SAID]
     )
     label = f"Forest plot of the attack success rate with 95 % intervals: {said}."
-    return _svg(draw, width=6.2, height=height, name=name, label=label)
+    return as_svg(draw, width=6.2, height=height, name=name, label=label)
 
 
 def paired_plot(pairs: Sequence[Pair], title: str, name: str) -> str:
@@ -138,16 +138,16 @@ def paired_plot(pairs: Sequence[Pair], title: str, name: str) -> str:
             axes.set_ylim(len(pairs) - 0.5, -0.5)
             axes.set_yticks(range(len(pairs)), labels if axes is rates else [], parse_math=False)
             axes.set_xlabel(said)
-            _calm(axes, grid="x")
+            calm_axes(axes, grid="x")
             axes.tick_params(axis="y", length=0)
         rates.set_xlim(left=-0.02)
         rates.set_title(shorten(title, 60), parse_math=False, fontsize=10, loc="left", color=_INK)
         names = ("all successes", "valid successes")
         handles = [
-            rates.plot([], [], style, color=_SERIES[j], label=names[j], markersize=5.5)[0]
+            rates.plot([], [], style, color=SERIES[j], label=names[j], markersize=5.5)[0]
             for j, style in enumerate(("o-", "s-"))
         ]
-        _legend(figure, rates, names, height, handles, ncols=2)
+        add_legend(figure, rates, names, height, handles, ncols=2)
 
     height = 1.45 + 0.42 * len(pairs)
     labels = [shorten(pair.label, _LABEL) for pair in pairs]
@@ -157,15 +157,15 @@ def paired_plot(pairs: Sequence[Pair], title: str, name: str) -> str:
         for label, pair in list(zip(labels, pairs, strict=True))[:_SAID]
     )
     label = f"ASR with all successes and with valid ones, {shorten(title, 120)}: {said}."
-    return _svg(draw, width=7.6, height=height, name=name, label=label)
+    return as_svg(draw, width=7.6, height=height, name=name, label=label)
 
 
 def _pair_line(axes: Axes, i: int, j: int, estimate: Estimate | None) -> None:
     if estimate is None:
         return
     y = i + (0.15 if j else -0.15)
-    axes.plot([estimate.low, estimate.high], [y, y], color=_SERIES[j], linewidth=1.8)
-    axes.plot([estimate.value], [y], "s" if j else "o", color=_SERIES[j], markersize=5.5)
+    axes.plot([estimate.low, estimate.high], [y, y], color=SERIES[j], linewidth=1.8)
+    axes.plot([estimate.value], [y], "s" if j else "o", color=SERIES[j], markersize=5.5)
 
 
 def _said(estimate: Estimate | None) -> str:
@@ -194,8 +194,8 @@ def budget_curves(curves: Sequence[Curve], title: str, name: str) -> str:
         axes.set_ylabel("ASR")
         _rate_axis(axes.yaxis)
         _budget_axis(axes, largest)
-        _calm(axes, grid="y")
-        _legend(figure, axes, [curve.label for curve in curves], height)
+        calm_axes(axes, grid="y")
+        add_legend(figure, axes, [curve.label for curve in curves], height)
 
     said = "; ".join(
         f"{shorten(curve.label, _LABEL)} {decimal(curve.points[-1][1].value)}"
@@ -205,7 +205,7 @@ def budget_curves(curves: Sequence[Curve], title: str, name: str) -> str:
         f"Attack success rate against the budget, {shorten(title, 120)}. "
         f"At {plural(largest, 'query', 'queries')}: {said}."
     )
-    return _svg(draw, width=4.2, height=height, name=name, label=label)
+    return as_svg(draw, width=4.2, height=height, name=name, label=label)
 
 
 def attempt_curves(
@@ -234,8 +234,8 @@ def attempt_curves(
         _rate_axis(axes.yaxis)
         _budget_axis(axes, max(k for curve in drawn for k, _ in curve.points))
         axes.set_xlim(left=-0.3)
-        _calm(axes, grid="y")
-        _legend(figure, axes, [curve.label for curve in drawn], height)
+        calm_axes(axes, grid="y")
+        add_legend(figure, axes, [curve.label for curve in drawn], height)
 
     said = "; ".join(
         f"{shorten(curve.label, _LABEL)} {decimal(curve.points[0][1].value)} to "
@@ -243,53 +243,7 @@ def attempt_curves(
         for curve in drawn[:_SAID]
     )
     label = f"Accuracy after so many attempts, {shorten(title, 120)}: {said}."
-    return _svg(draw, width=4.2, height=height, name=name, label=label)
-
-
-def learning_curves(
-    losses: Sequence[tuple[str, Sequence[float]]],
-    scores: Sequence[tuple[str, Sequence[float | None]]],
-    measure: str,
-    name: str,
-) -> str:
-    """Draw the training loss and the score on dev data after each epoch, a line a model.
-
-    Args:
-        losses: (model, one value an epoch); at least one model, each with at least one epoch.
-        scores: the same models; None where there are no dev data.
-        measure: what the score is.
-        name: prefix of the identifiers in the SVG, unique on the page.
-    """
-    height = 2.75 + 0.21 * len(losses)
-
-    def draw(figure: Figure) -> None:
-        below = 0.62 + 0.21 * len(losses)
-        tall = 1 - (below + 0.3) / height
-        panels = (
-            (figure.add_axes((0.08, below / height, 0.4, tall)), losses, "training loss"),
-            (figure.add_axes((0.58, below / height, 0.4, tall)), scores, f"{measure}, dev data"),
-        )
-        for axes, lines, said in panels:
-            for i, (_, values) in enumerate(lines):
-                known = [(k, v) for k, v in enumerate(values, 1) if v is not None]
-                axes.plot(
-                    [k for k, _ in known], [v for _, v in known], label=f"series {i}",
-                    color=_SERIES[i % _N_COLOURS],
-                    linestyle=_DASHES[i % len(_DASHES)], linewidth=1.7,
-                    marker=_MARKERS[i % len(_MARKERS)], markersize=4.5,
-                )  # fmt: skip
-            axes.set_xlabel("epoch")
-            axes.set_ylabel(said)
-            axes.xaxis.get_major_locator().set_params(integer=True)
-            _calm(axes, grid="y")
-        _legend(figure, panels[0][0], [label for label, _ in losses], height)
-
-    said = "; ".join(
-        f"{shorten(label, _LABEL)} {decimal(values[0])} to {decimal(values[-1])}"
-        for label, values in losses[:_SAID]
-    )
-    label = f"Learning curves, training loss in the first and the last epoch: {said}."
-    return _svg(draw, width=7.6, height=height, name=name, label=label)
+    return as_svg(draw, width=4.2, height=height, name=name, label=label)
 
 
 def distance_plot(
@@ -309,33 +263,33 @@ def distance_plot(
         axes = figure.add_axes((0.12, 0.62 / 2.75, 0.85, 1 - 0.92 / 2.75))
         xs, shares = [x for x, _ in points], [share for _, share in points]
         axes.plot(
-            xs, [e.value for e in shares], "o-", color=_SERIES[0], linewidth=1.7, markersize=4.5
+            xs, [e.value for e in shares], "o-", color=SERIES[0], linewidth=1.7, markersize=4.5
         )
         lows, highs = [e.low for e in shares], [e.high for e in shares]
-        axes.fill_between(xs, lows, highs, color=_SERIES[0], alpha=0.13, linewidth=0)
+        axes.fill_between(xs, lows, highs, color=SERIES[0], alpha=0.13, linewidth=0)
         axes.set_title(shorten(title, 48), parse_math=False, fontsize=10, loc="left", color=_INK)
         axes.set_ylim(-0.03, 1.03)
         axes.set_xlabel(place)
         axes.set_ylabel("share of names")
         _rate_axis(axes.yaxis)
-        _calm(axes, grid="y")
+        calm_axes(axes, grid="y")
 
     first, last = (decimal(points[i][1].value) for i in (0, -1))
     label = (
         f"Share of names on which the victim errs, by {place}, {shorten(title, 120)}: "
         f"nearest class {first}, farthest {last}."
     )
-    return _svg(draw, width=4.2, height=2.75, name=name, label=label)
+    return as_svg(draw, width=4.2, height=2.75, name=name, label=label)
 
 
 def _curve(axes: Axes, curve: Curve, i: int) -> None:
     budgets = [budget for budget, _ in curve.points]
     estimates = [estimate for _, estimate in curve.points]
-    colour = _SERIES[i % _N_COLOURS]
+    colour = SERIES[i % _N_COLOURS]
     axes.plot(
         budgets, [each.value for each in estimates], label=f"series {i}", color=colour,
-        linestyle=_DASHES[i % len(_DASHES)], linewidth=1.7,
-        marker=_MARKERS[i % len(_MARKERS)], markersize=4.5, markevery=_marked(budgets),
+        linestyle=DASHES[i % len(DASHES)], linewidth=1.7,
+        marker=MARKERS[i % len(MARKERS)], markersize=4.5, markevery=_marked(budgets),
     )  # fmt: skip
     lows, highs = [each.low for each in estimates], [each.high for each in estimates]
     axes.fill_between(budgets, lows, highs, color=colour, alpha=0.13, linewidth=0)
@@ -358,7 +312,7 @@ def _log_steps(largest: int) -> list[int]:
     return [step for step in steps if step <= largest]
 
 
-def _legend(
+def add_legend(
     figure: Figure,
     axes: Axes,
     labels: Sequence[str],
@@ -366,6 +320,7 @@ def _legend(
     handles: Sequence[Any] | None = None,
     ncols: int = 1,
 ) -> None:
+    """Name the lines below the axes."""
     legend = figure.legend(
         handles=handles or axes.lines, loc="lower left", bbox_to_anchor=(0.08, 0.02 / height),
         ncols=ncols,
@@ -397,7 +352,8 @@ def _rate_axis(axis: Any) -> None:
     axis.set_major_formatter(FuncFormatter(lambda value, _: decimal(value, 1) if value else "0"))
 
 
-def _calm(axes: Axes, grid: Literal["x", "y"]) -> None:
+def calm_axes(axes: Axes, grid: Literal["x", "y"]) -> None:
+    """Take away what a plot does not need."""
     axes.set_facecolor("none")
     for side, spine in axes.spines.items():
         spine.set_visible(side == ("bottom" if grid == "y" else "none"))
@@ -410,9 +366,10 @@ def _calm(axes: Axes, grid: Literal["x", "y"]) -> None:
         axis.label.set_fontsize(9)
 
 
-def _svg(
+def as_svg(
     draw: Callable[[Figure], None], *, width: float, height: float, name: str, label: str
 ) -> str:
+    """Draw a figure as an SVG element with an accessible name."""
     with _fixed_style():
         from matplotlib.backends.backend_svg import FigureCanvasSVG
         from matplotlib.figure import Figure

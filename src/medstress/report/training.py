@@ -7,7 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from medstress.report import figures
+from medstress.report.learning_curves import learning_curves
 from medstress.report.tables import Cell, Table, estimate_cell, measure, tally, words
 
 _COLUMNS = (
@@ -63,7 +63,7 @@ def learning_plots(summary: Mapping[str, Any]) -> Iterator[tuple[Markup, Table]]
     if not models:
         return
     named = _MEASURES[models[0]["measure"]]
-    svg = figures.learning_curves(
+    svg = learning_curves(
         [(m["victim"], [point["loss"] for point in m["curve"]]) for m in models],
         [(m["victim"], [point["score"] for point in m["curve"]]) for m in models],
         named,
