@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from medstress.experiment.sentence_groups import asked_of
 from medstress.experiment.training_table import ORIGINAL, TrainTable
 from medstress.hashing import content_hash
 from medstress.training.choice import ChoiceLearner, head_template
-from medstress.training.copies import Kind, Perturber, shared_with, split_off
+from medstress.training.copies import Kind, Perturber, items_by_epoch, shared_with, split_off
 from medstress.training.learner import Learner, Start
 from medstress.training.loop import Schedule
 from medstress.training.pairs import BiEncoderLearner, CrossEncoderLearner
@@ -93,6 +93,14 @@ class TrainingPlan:
             seed=model.seed,
             dtype=table.dtype,
         )
+
+    def items_of(self, model: ModelPlan) -> Callable[[int], Sequence[Any]]:
+        """What a model is trained on in each epoch."""
+        return items_by_epoch(self.train, self.perturber, model.kind, model.seed)
+
+    def dev_of(self, model: ModelPlan) -> Sequence[Any]:
+        """What its epochs are scored on: perturbed as well where it is trained so."""
+        return items_by_epoch(self.dev, self.perturber, model.kind, model.seed)(0)
 
     def learner(self, model: ModelPlan, start: Start) -> Learner:
         """Open a model to be trained for the task of the data."""
@@ -157,12 +165,11 @@ class TrainingPlan:
             {
                 "settings": self.table.model_dump(mode="json", exclude=_NOT_HASHED),
                 "start": start.files.content,
-                "train": [item.hash for item in self.train],
+                # With its copy: what else perturbs may join or leave without changing it.
+                "train": [item.hash for item in self.items_of(model)(0)],
                 "dev": [item.hash for item in self.dev],
                 "attacks": [part.attack.spec() for part in model.kind.attacks],
                 "redrawn": model.kind.is_redrawn,
-                "noise": self.perturber.noise.hash if model.kind.attacks else None,
-                "groups": [group.fingerprint for group in self.perturber.groups],
                 "types": list(self.prepared.asked.types),
                 "seed": model.seed,
             }

@@ -120,12 +120,13 @@ class TaggingLearner:
                 for window, row in zip(batch, best, strict=True):
                     for word, piece in window.places:
                         labels[window.item][word] = self._names[row[piece]]
-        counts = [
-            matches(item.entities, marked_entities(found), "strict")
-            for item, found in zip(items, labels, strict=True)
-        ]
-        right, found_n, gold_n = (sum(column) for column in zip(*counts, strict=True))
-        return 2 * right / (found_n + gold_n) if found_n + gold_n else 0.0
+        right = total = 0
+        for item, names in zip(items, labels, strict=True):
+            found = marked_entities(names)
+            if item.entities or found:
+                n_right, n_found, n_gold = matches(item.entities, found, "strict")
+                right, total = right + n_right, total + n_found + n_gold
+        return 2 * right / total if total else 0.0
 
     def save(self, folder: Path) -> None:
         """Write it as a token classifier."""

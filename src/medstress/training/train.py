@@ -14,7 +14,6 @@ from medstress.experiment.config import Experiment
 from medstress.experiment.run import Run, Watcher, opened_victims, run_prepared
 from medstress.experiment.training_table import ORIGINAL
 from medstress.store.run_store import FILE, lock_folder
-from medstress.training.copies import items_by_epoch
 from medstress.training.learner import Start, find_start
 from medstress.training.loop import fit
 from medstress.training.plan import ModelPlan, TrainingPlan, plan_training
@@ -120,11 +119,10 @@ def _trained(
         _write(checkpoints / "training.json", {"hash": own})
         note(f"{model.label}: opening {start.name}")
         learner = plan.learner(model, start)
-        dev = items_by_epoch(plan.dev, plan.perturber, model.kind, model.seed)(0)
         curve = fit(
             learner,
-            items_by_epoch(plan.train, plan.perturber, model.kind, model.seed),
-            dev,
+            plan.items_of(model),
+            plan.dev_of(model),
             plan.schedule(model),
             checkpoints,
             lambda said: note(f"{model.label}: {said}"),

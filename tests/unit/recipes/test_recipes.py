@@ -152,6 +152,17 @@ def test_a_recipe_of_training_is_checked_without_a_model(name, tmp_path, monkeyp
     assert ("swap_noise: " in out) == bool(raw["train"].get("adversarial"))
 
 
+def test_the_experiment_of_the_page_on_training_is_checked(tmp_path, monkeypatch, capsys):
+    page = (Path(__file__).parents[3] / "docs" / "training.md").read_text("utf-8")
+    monkeypatch.chdir(tmp_path)
+    _bc5cdr(tmp_path / "data" / "bc5cdr_chem")
+    (tmp_path / "e.toml").write_text(page.partition("```toml\n")[2].partition("```")[0], "utf-8")
+    assert medstress_cli(["train", "e.toml", "--dry-run"]) == 0
+    told = capsys.readouterr().out
+    assert "original: 2 models, 20 items an epoch" in told
+    assert "both: 2 models, 40 items an epoch" in told
+
+
 def test_the_prompts_of_the_ablation_differ_in_their_tags_alone():
     question = tiny_questions(1)[0]
     shown = {}
