@@ -33,6 +33,8 @@ def learning_curves(
     height = 2.75 + 0.21 * len(losses)
 
     def draw(figure: Figure) -> None:
+        from matplotlib.ticker import MaxNLocator
+
         below = 0.62 + 0.21 * len(losses)
         tall = 1 - (below + 0.3) / height
         panels = (
@@ -50,7 +52,7 @@ def learning_curves(
                 )  # fmt: skip
             axes.set_xlabel("epoch")
             axes.set_ylabel(said)
-            axes.xaxis.get_major_locator().set_params(integer=True)
+            axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
             calm_axes(axes, grid="y")
         add_legend(figure, panels[0][0], [label for label, _ in losses], height)
 

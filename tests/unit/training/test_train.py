@@ -55,7 +55,7 @@ def test_before_and_after_are_victims_of_one_run(
         for victim in ("original-0", "swap_noise-0")
         for attack in ("swap_noise", "keyboard_noise")
     }
-    assert rows["original-0", "swap_noise"]["f1"]["value"] == 1.0
+    assert rows["original-0", "swap_noise"]["f1"]["value"] > 0.8
     assert rows["original-0", "swap_noise"]["f1_drop"]["value"] > 0.1
     training = json.loads((workplace / "out" / "training.json").read_text())
     assert training["format"] == 1
