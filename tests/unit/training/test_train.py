@@ -169,7 +169,7 @@ def test_sentence_pairs_are_trained_and_attacked(
         lines = [f"{p.id}\t{p.text_a}\t{p.text_b}\t{p.score}" for p in items]
         (workplace / f"{name}.tsv").write_text("\n".join(["id\ttext_a\ttext_b\tscore", *lines]))
     experiment["dataset"] = [{"name": "pairs", "path": "test.tsv"}]
-    experiment["train"] |= {"data": {"path": "train.tsv"}, "epochs": 4}
+    experiment["train"] |= {"data": {"path": "train.tsv"}}
     for encoder in ("cross_encoder", "bi_encoder"):
         experiment["train"]["encoder"] = encoder
         training = ms.train(experiment, out=encoder).run.summary()["training"]
