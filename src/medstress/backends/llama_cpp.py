@@ -218,7 +218,7 @@ def open_backend(options: BackendOptions) -> LlamaCppBackend:
         )
     n_context = options.context_tokens or min(longest, _MOST_CONTEXT)
     engine = open_engine(path, n_context, options)
-    parts = ["llama_cpp", engine.library, remembered_hash(path)]
+    parts = ["llama_cpp", engine.library, "blocks of 16", remembered_hash(path)]
     return LlamaCppBackend(
         engine,
         facts,
