@@ -83,6 +83,7 @@ def schema_page() -> str:
         "AttackTable": "[[attack]]",
         "TuneTable": "[tune]",
         "AnalysisTable": "[analysis]",
+        "SignificanceTable": "[test]",
     }
     parts = [f"{HEAD}# Schema\n", "## The experiment file\n"]
     for name, title in titles.items():

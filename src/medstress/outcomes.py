@@ -48,6 +48,10 @@ class Prediction:
     """Probability on all option letters together (letter answering)."""
     text: str | None = None
     """What was generated, where text was; the labels of a sentence, joined by spaces."""
+    rationale: str | None = None
+    """The reasoning before the answer, where the victim was asked for it in a turn of its own."""
+    confidences: tuple[float, ...] | None = None
+    """One an option, 1 (surely wrong) to 5 (surely right), where the victim was asked for them."""
     reached_goal: bool = False
     """Whether the attack's goal is reached, so that the search may end; set by the referee, for
     attacks to read. False for a success after which the search goes on, and for probes."""

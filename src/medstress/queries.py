@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
 from medstress.calls import Answer, Call
+from medstress.hashing import canonical_json
 from medstress.outcomes import Prediction
 
 
@@ -19,6 +20,12 @@ class Predict:
     probe: bool = False
     """Asked to learn something, such as which span matters: counts against the budget, and is
     never a success."""
+    attempt: int | None = None
+    """Number of the attempt that asks it, from 1, where an attempt may ask nothing."""
+    valid: bool | None = None
+    """Whether the key still holds, as far as what the attack asked other roles tells."""
+    reason: str | None = None
+    """What says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +46,16 @@ class Consult:
     role: str
     calls: tuple[Call, ...]
     sample: int = 0
-    """Index of a sampled call; part of the cache key."""
+    """Index of a sampled call; part of the cache key. Equal calls of one step are samples of one
+    another and count on from it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A step that puts something into the trial's record; asks nothing, is sent nothing."""
+
+    text: str
+    """JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +63,7 @@ class CleanAnswer:
     """A step that reads what the victim answered about the clean item: known, and no query."""
 
 
-Step: TypeAlias = Ask | Consult | CleanAnswer
+Step: TypeAlias = Ask | Consult | Note | CleanAnswer
 Replies: TypeAlias = tuple[Prediction, ...] | tuple[Answer, ...]
 
 T = TypeVar("T")
@@ -76,6 +92,11 @@ def consult(
     """Ask another role from inside an attack; the answers come in the calls' order."""
     replies = yield Consult(role, tuple(calls), sample)
     return tuple(reply for reply in replies if not isinstance(reply, Prediction))
+
+
+def note(entry: Mapping[str, Any]) -> Generator[Step, Replies, None]:
+    """Put an entry into the trial's record from inside an attack."""
+    yield Note(canonical_json(entry))
 
 
 def clean_answer() -> Generator[Step, Replies, Prediction]:

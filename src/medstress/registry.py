@@ -29,6 +29,10 @@ ATTACKS = {
         "medstress.attacks.discrete_zoo:DiscreteZoo",
         "the same, led by a gradient estimated from a few names (Berger et al., Xian et al.)",
     ),
+    "medfuzz": Entry(
+        "medstress.attacks.medfuzz:MedFuzz",
+        "a language model edits the item until the victim errs (Ness et al.)",
+    ),
 }
 _SENTENCES = "medstress.attacks.sentence_noise"
 ATTACKS |= {

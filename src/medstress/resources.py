@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
+from medstress.calls import Decoding
 from medstress.items import Question
 
 if TYPE_CHECKING:
@@ -74,3 +75,7 @@ class Resources:
     """UMLS semantic types that belong to the group."""
     perturbations: PerturbationSet
     """Replacements of that type."""
+    roles: Mapping[str, Decoding] = field(default_factory=dict)
+    """The roles that can be asked, and how each generates."""
+    names_in: Callable[[str], Sequence[str]] | None = None
+    """Names of drugs and diseases that a text holds, where an attack asks for them."""

@@ -124,3 +124,6 @@ class TrialRow:
     """Why a failed trial failed."""
     prompt_similarity: float | None
     """Cosine of the embedded prompts before and after (successes, where `[analysis]` asks)."""
+    attempts: str | None = None
+    """What was planned, edited, objected to and answered at each attempt, as JSON, for attacks
+    that count attempts."""

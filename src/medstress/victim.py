@@ -31,6 +31,11 @@ class Victim:
         return self.task.listing(candidate)
 
     @property
+    def is_told(self) -> bool:
+        """Whether what is asked follows from earlier answers too, and is stored in full."""
+        return bool(getattr(self.task, "is_told", False))
+
+    @property
     def prompt(self) -> dict[str, str] | None:
         """Name and source of the prompt; None where sentences are read as they are."""
         template = getattr(self.task, "template", None)

@@ -197,7 +197,7 @@ def crashes_on_success(self: Any, item: Any, rng: Any) -> Any:
     [
         (nothing, "a step asks nothing; never yield an empty list"),
         (unhashable, "a step is not hashable"),
-        (no_step, "expected a step (Ask, Consult or CleanAnswer)"),
+        (no_step, "expected a step (Ask, Consult, Note or CleanAnswer)"),
         (no_query, "expected queries (Predict)"),
         (too_many, "Bad asks 3 queries about item 'tiny-0' with a budget of 2"),
         (global_random, "when run again, or after other items"),

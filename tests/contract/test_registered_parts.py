@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from medstress import registry
-from medstress.attacks import DiscreteZoo, EntitySubstitution
+from medstress.attacks import DiscreteZoo, EntitySubstitution, MedFuzz
 from medstress.attacks.noise import NoiseResources
 from medstress.attacks.samplers import SAMPLERS
 from medstress.backends.mock import MockBackend
 from medstress.backends.options import BackendOptions
-from medstress.calls import Call, Choose, Decoding, Generate, Message, Rank, Score
+from medstress.calls import Call, Choose, Decoding, Generate, Generated, Message, Rank, Score
 from medstress.candidates import units_of
 from medstress.resources import PerturbationSet
 from medstress.sentences import SentencePair, TaggedText
@@ -32,6 +33,8 @@ from medstress.testing import (
     errs_on_cue,
     errs_on_names,
     never_errs,
+    scripted_attacker,
+    scripted_judge,
     tiny_questions,
     tiny_resources,
 )
@@ -64,6 +67,12 @@ ATTACKS: dict[str, list[Any]] = {
         DiscreteZoo(budget=20, answers="hard", candidates=2),
         DiscreteZoo(choices="as_published", budget=20),
         DiscreteZoo(choices="as_released", budget=20),
+    ],
+    "medfuzz": [
+        MedFuzz(),
+        MedFuzz(attempts=1, exemplars=0, gates=[]),
+        MedFuzz(attempts=2, template="misinformation", gate_mode="mark"),
+        MedFuzz(attempts=3, goal="C", attack_all=True),
     ],
 }
 SENTENCE_ATTACKS = (
@@ -100,7 +109,20 @@ def test_every_registered_attack_is_checked_with_every_sampler() -> None:
     "attack", [attack for arms in ATTACKS.values() for attack in arms], ids=repr
 )
 def test_an_attack_keeps_its_contract(attack: Any) -> None:
-    check_attack(attack, ITEMS, tiny_resources())
+    resources, more = tiny_resources(), {}
+    if isinstance(attack, MedFuzz):
+        resources = replace(resources, roles={"attacker": Decoding(), "judge": Decoding()})
+        more = {"may_edit": ("context",), "reply": _attacker}
+    check_attack(attack, ITEMS, resources, **more)
+
+
+def _attacker(call: Generate) -> Generated:
+    turns = [{"role": turn.role, "content": turn.content} for turn in call.prompt]
+    if turns[0]["role"] == "system":
+        speak = scripted_attacker(ITEMS, ["He works as a clerk.", "He is a teacher.", "!Gone."])
+    else:
+        speak = scripted_judge(ITEMS, doubts="teacher")
+    return Generated(text=speak([turns])[0])
 
 
 @pytest.mark.parametrize("search", ["none", "greedy", "random"])

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from medstress.items import Question
 from medstress.outcomes import Goal, parse_goal
+from medstress.prompts import Exemplar, PromptSet
 from medstress.queries import Steps
 
 if TYPE_CHECKING:
@@ -95,6 +98,44 @@ class Bounded(Protocol):
 
     def most_queries(self, item: Any, resources: Any) -> int:
         """The most queries it can ask about an attackable item, whatever is answered."""
+
+
+@runtime_checkable
+class ReadsFiles(Protocol):
+    """An attack some of whose parameters may name files."""
+
+    def with_files(self, base: Path) -> Attack:
+        """The attack with its files read, relative to a folder."""
+
+
+@runtime_checkable
+class AsksInTurns(Protocol):
+    """An attack that asks the victim in a conversation, about the clean item too."""
+
+    @property
+    def budget(self) -> int:
+        """As every attack has it."""
+
+    @property
+    def prompts(self) -> PromptSet:
+        """What is said."""
+
+    @property
+    def reasoning_tokens(self) -> int:
+        """Most tokens of the victim's reasoning."""
+
+    def draw_exemplars(self, item: Question, rng: Generator) -> tuple[Exemplar, ...]:
+        """Draw the worked questions of one run."""
+
+
+def needs_entities(attack: Attack) -> bool:
+    """Whether an attack draws names of an entity group; those that do not say so do."""
+    return bool(getattr(attack, "needs_entities", True))
+
+
+def n_repeats(attack: Attack) -> int:
+    """How often an attack runs on each item and seed."""
+    return int(getattr(attack, "repeats", 1))
 
 
 class SearchOn(StrEnum):

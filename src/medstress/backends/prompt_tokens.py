@@ -26,6 +26,11 @@ class PromptTokenizer:
         self._name = name
         self._trailing = _trailing_tokens(tokenizer) if open_end else 0
 
+    @property
+    def has_turns(self) -> bool:
+        """Whether the model has a chat template."""
+        return bool(self._tokenizer.chat_template)
+
     def text(self, prompt: Prompt) -> str:
         """Return the prompt as one text; a conversation goes through the chat template.
 

@@ -7,12 +7,24 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from medstress.backends.awaiting import Awaiter
 from medstress.backends.options import BackendOptions
 from medstress.backends.sentence_functions import NOUNS, given, read_labels, read_score
-from medstress.calls import Call, Choose, Chosen, Compare, Failure, ModelIdentity, Reply, Tag
+from medstress.calls import (
+    Call,
+    Choose,
+    Chosen,
+    Compare,
+    Failure,
+    Generate,
+    Generated,
+    ModelIdentity,
+    Prompt,
+    Reply,
+    Tag,
+)
 from medstress.errors import PermanentBackendError, UsageError
 from medstress.functions import load_module, source_hashes, told
 from medstress.hashing import content_hash
@@ -22,10 +34,12 @@ WHAT = "python victim"
 """What a target is, in messages."""
 
 PythonVictim = Callable[[list[Any]], Any]
-"""Receives prompts with the options listed; returns one answer a prompt, in order: a text, or
-exactly ``{"answer": "A"}`` or ``{"scores": {"A": 0.7, ...}}``. It may be a coroutine function, and
-answers may be awaitables, which are awaited together. For entities and sentence pairs see
+"""Receives prompts with the options listed, or, where it is asked in turns, conversations as lists
+of ``{"role", "content"}``. Returns one answer each, in order: a text, or for a prompt exactly
+``{"answer": "A"}`` or ``{"scores": {"A": 0.7, ...}}``. It may be a coroutine function, and answers
+may be awaitables, which are awaited together. For entities and sentence pairs see
 `sentence_functions`."""
+C = TypeVar("C", bound=Call)
 METHOD = "answer"
 """The method of a class that is asked; else the class is called."""
 
@@ -35,7 +49,8 @@ KINDS = {"multiple_choice": "choose", "ner": "tag", "similarity": "compare"}
 
 
 class PythonBackend:
-    """Answers `choose` calls with a function; `tag` or `compare` calls where that is the task."""
+    """Answers with a function: `choose` calls, and `generate` calls about conversations; `tag` or
+    `compare` calls where that is the task."""
 
     def __init__(
         self,
@@ -49,14 +64,15 @@ class PythonBackend:
         self._owner = owner
         self._awaiter = Awaiter()
         self.identity = identity
-        self.kinds = frozenset({KINDS[task]})
+        kind = KINDS[task]
+        self.kinds = frozenset({kind, "generate"} if kind == "choose" else {kind})
         self.batch_size = batch_size or DEFAULT_BATCH_SIZE
         self.workers = 1
         # An answer that is never used would still cost the user's model a query.
         self.ahead = 0
 
     def answer(self, calls: Sequence[Call]) -> list[Reply]:
-        """Answer every call with one call of the function.
+        """Answer every call; the function is called once for prompts and once for conversations.
 
         Returns:
             One reply a call; where the function returned awaitables, one that raises fails alone.
@@ -66,25 +82,45 @@ class PythonBackend:
             UsageError: it returned too few answers, or nonsense.
         """
         asked = [call for call in calls if isinstance(call, Choose | Tag | Compare)]
+        said = [call for call in calls if isinstance(call, Generate)]
+        replies = iter(self._ask(asked) if asked else ())
+        texts = iter(self._speak(said) if said else ())
+        return [next(texts if isinstance(call, Generate) else replies) for call in calls]
+
+    def _ask(self, calls: Sequence[Choose | Tag | Compare]) -> list[Reply]:
+        answers = self._called([given(call) for call in calls])
+        return self._read_all(answers, calls, self._read, NOUNS[calls[0].kind])
+
+    def _speak(self, calls: Sequence[Generate]) -> list[Reply]:
+        answers = self._called([_conversation(call.prompt) for call in calls])
+        return self._read_all(answers, calls, self._read_text, "conversation")
+
+    def _called(self, given: list[Any]) -> Any:
         try:
-            answers = self._awaiter.settle(self._function([given(call) for call in asked]))
+            return self._awaiter.settle(self._function(given))
         except KeyboardInterrupt:
             raise
         except BaseException as error:
             raise PermanentBackendError(
                 f"python victim {self.identity.name!r} raised {told(error)}"
             ) from error
+
+    def _read_all(
+        self, answers: Any, calls: Sequence[C], read: Callable[[Any, C], Reply], noun: str
+    ) -> list[Reply]:
         try:
-            return self._read_all(answers, asked)
+            return self._checked(answers, calls, read, noun)
         except UsageError:
             raise
         except Exception as error:  # noqa: BLE001 - objects of the user's may do anything
             self._refuse(f"returned something that cannot be read ({told(error)})")
 
-    def _read_all(self, answers: Any, calls: Sequence[Choose | Tag | Compare]) -> list[Reply]:
+    def _checked(
+        self, answers: Any, calls: Sequence[C], read: Callable[[Any, C], Reply], noun: str
+    ) -> list[Reply]:
         if hasattr(answers, "tolist"):
             answers = answers.tolist()  # an array or a tensor
-        noun, n = NOUNS[min(self.kinds)], len(calls)
+        n = len(calls)
         if isinstance(answers, str | bytes | Mapping) or not isinstance(answers, Sequence):
             self._refuse(f"returned {type(answers).__name__}; expected a list, one answer a {noun}")
         if len(answers) != n:
@@ -92,7 +128,7 @@ class PythonBackend:
                 f"returned {len(answers)} answers for {n} {noun}s; expected one answer a {noun}, "
                 "in the same order"
             )
-        return [self._read(answer, call) for answer, call in zip(answers, calls, strict=True)]
+        return [read(answer, call) for answer, call in zip(answers, calls, strict=True)]
 
     def close(self) -> None:
         """Close the instance made of a class, where it can be, and what coroutines ran on."""
@@ -131,6 +167,15 @@ class PythonBackend:
                 "{'scores': {'A': 0.7, ...}}"
             )
         return Chosen(scores=self._scores(answer["scores"], letters))
+
+    def _read_text(self, answer: Any, _: Generate) -> Reply:
+        """What was returned for a conversation: a text."""
+        reply = self._read(answer, Choose("", ""))
+        if isinstance(reply, Chosen):
+            if reply.text is None:
+                self._refuse(f"returned {answer!r} for a conversation; expected a text")
+            return Generated(text=reply.text)
+        return reply
 
     def _scores(self, scores: Any, letters: str) -> tuple[float, ...]:
         if not isinstance(scores, Mapping) or set(scores) != set(letters):
@@ -171,6 +216,12 @@ def open_backend(options: BackendOptions) -> PythonBackend:
     function, owner = _resolve(module, target)
     identity = _identity(function, target, options, path)
     return PythonBackend(function, identity, options.batch_size, owner, options.task)
+
+
+def _conversation(prompt: Prompt) -> list[dict[str, str]]:
+    if isinstance(prompt, str):
+        return [{"role": "user", "content": prompt}]
+    return [{"role": turn.role, "content": turn.content} for turn in prompt]
 
 
 def _resolve(module: Any, target: str) -> tuple[PythonVictim, Any]:

@@ -70,6 +70,11 @@ class TransformersBackend:
         return 2 if self._scores.keeps else 8
 
     @property
+    def in_turns(self) -> bool:
+        """Whether conversations can be asked: the model has a chat template."""
+        return self._tokenizer.has_turns
+
+    @property
     def path(self) -> str:
         """`tree` or `plain`: whether `Score` computes shared prefixes once."""
         return self._scores.path

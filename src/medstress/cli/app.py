@@ -16,6 +16,8 @@ COMMANDS = (
     "report",
     "figures",
     "export",
+    "test",
+    "review",
     "annotate",
     "cache",
     "perturb",

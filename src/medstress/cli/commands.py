@@ -105,8 +105,6 @@ def report_cli(args: argparse.Namespace) -> int:
 
 def export_cli(args: argparse.Namespace) -> int:
     """`medstress export`."""
-    if args.table == "reviews":
-        raise UsageError("--table reviews is not built yet: reviews come with `medstress review`")
     n = Run(args.folder).export(args.table, args.to)
     print(f"{n} rows: {args.to}")
     return 0
@@ -141,6 +139,72 @@ def recipe_cli(args: argparse.Namespace) -> int:
     except OSError as error:
         raise UsageError(f"--to {path}: cannot write it: {error.strerror}") from error
     print(f"recipe: {path}   next: medstress run {path}")
+    return 0
+
+
+def test_cli(args: argparse.Namespace) -> int:
+    """`medstress test`."""
+    from medstress.experiment.significance.run import Chosen, run_tests
+    from medstress.metrics.success_table import family_lines, success_table
+
+    changes = {
+        "null": args.null,
+        "controls": _controls(args.controls),
+        "statistic": args.statistic,
+        "family": args.family,
+    }
+    with display(quiet=args.quiet) as watcher:
+        run_tests(
+            Path(args.folder),
+            Chosen(items=tuple(args.item), trial=args.trial),
+            {key: value for key, value in changes.items() if value is not None},
+            watcher.note,
+            watcher.progress,
+        )
+    summary = Run(args.folder).summary()
+    table = success_table(summary)
+    print_table(table.headers, table.rows)
+    for line in family_lines(summary):
+        print(line)
+    return 0
+
+
+# pytest would take it for a test wherever it is imported.
+test_cli.__test__ = False  # type: ignore[attr-defined]
+
+
+def _controls(given: str | None) -> int | str | None:
+    if given is None or given == "adaptive":
+        return given
+    if not given.isdigit() or int(given) < 1:
+        raise UsageError(f"--controls {given}: expected a number from 1, or adaptive")
+    return int(given)
+
+
+def review_cli(args: argparse.Namespace) -> int:
+    """`medstress review`."""
+    from medstress.experiment.reviews import export_sheet, import_sheet
+    from medstress.store.reader import RunReader
+    from medstress.store.run_store import RunStore
+
+    if args.port is not None or (args.export is None and args.read is None):
+        raise UsageError(
+            "the review room is not built yet; use: medstress review DIR --export FILE.html or "
+            "FILE.csv, and --import FILE.csv"
+        )
+    folder = Path(args.folder)
+    reader = RunReader(folder)
+    try:
+        if args.export is not None:
+            n = export_sheet(reader, Path(args.export))
+            print(f"{n} cases: {args.export}")
+            return 0
+        known = [trial_id for trial_id, _ in reader.trial_numbers().values()]
+    finally:
+        reader.close()
+    with RunStore(folder) as store:
+        n = import_sheet(store, known, Path(args.read))
+    print(f"{n} reviews read; next: medstress summary {folder}")
     return 0
 
 

@@ -16,9 +16,12 @@ def listing(kind: str) -> list[tuple[str, str]]:
 
         return sorted(SUMMARIES.items())
     if kind == "prompts":
+        from medstress.prompts import load_prompts, shipped
         from medstress.tasks.templates import load_template, shipped_prompts
 
-        return [(name, load_template(name).summary) for name in shipped_prompts()]
+        own = [(name, load_template(name).summary) for name in shipped_prompts()]
+        sets = [(name, f"medfuzz: {load_prompts(name).summary}") for name in shipped()]
+        return own + sets
     if kind == "parsers":
         from medstress.tasks.parsers import SUMMARIES as PARSERS
 

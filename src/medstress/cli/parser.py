@@ -25,11 +25,12 @@ NOT_BUILT = (
     "watch",
     "compare",
     "explain",
-    "test",
     "train",
-    "review",
 )
 """Commands of the interface that this version lacks."""
+
+NULLS = ("matched", "flipped", "neutral", "paraphrase", "scrambled", "best_of_k")
+STATISTICS = ("key_probability", "share_correct", "confidence")
 
 EPILOG = """exit codes: 0 done, or stopped cleanly at a limit; 1 a bug, or more failed trials than
 max_failed; 2 something you can mend (one sentence says what); 130 interrupted, nothing lost"""
@@ -62,6 +63,8 @@ def build_parser() -> argparse.ArgumentParser:
     _run(commands)
     _tune(commands)
     _look(commands)
+    _test(commands)
+    _review(commands)
     _annotate(commands)
     _cache(commands)
     _perturb(commands)
@@ -205,6 +208,51 @@ def _look(commands: argparse._SubParsersAction[_Parser]) -> None:
     export.add_argument(
         "--to", required=True, metavar="FILE", help="FILE.jsonl, FILE.csv or FILE.parquet"
     )
+
+
+def _test(commands: argparse._SubParsersAction[_Parser]) -> None:
+    test = commands.add_parser(
+        "test",
+        help="significance of MedFuzz successes",
+        description="Compare successes of MedFuzz with control fuzzes: is the victim misled by "
+        "what the attack says, or would any change do? Settings come from [test] in the "
+        "experiment that was run; the same command resumes, another one adds to the folder.",
+    )
+    test.add_argument("folder", metavar="DIR")
+    which = test.add_mutually_exclusive_group()
+    which.add_argument(
+        "--item", nargs="+", default=[], metavar="ID", help="the successes on these items"
+    )
+    which.add_argument(
+        "--trial", metavar="ID", help="one success, by its trial_id or its beginning"
+    )
+    which.add_argument("--all", action="store_true", help="all successes (the default)")
+    test.add_argument("--null", choices=NULLS, help="what a control is (default: matched)")
+    test.add_argument(
+        "--controls", metavar="N", help="controls a success, or adaptive: 30 to 999 (the default)"
+    )
+    test.add_argument("--statistic", choices=STATISTICS, help="default: key_probability")
+    test.add_argument(
+        "--family", choices=("successes", "attacked"), help="what p-values are adjusted over"
+    )
+    test.add_argument("--quiet", action="store_true", help="no progress display")
+
+
+def _review(commands: argparse._SubParsersAction[_Parser]) -> None:
+    review = commands.add_parser(
+        "review",
+        help="cases for experts, out as a sheet and back in",
+        description="Write every success of MedFuzz as a case for experts, and read back what "
+        "they say of it. human_valid overrides what gates say. The review room (--port) is not "
+        "built yet.",
+    )
+    review.add_argument("folder", metavar="DIR")
+    how = review.add_mutually_exclusive_group()
+    how.add_argument(
+        "--export", metavar="FILE", help="FILE.html to read or print, FILE.csv to fill in"
+    )
+    how.add_argument("--import", dest="read", metavar="FILE", help="a filled-in FILE.csv")
+    how.add_argument("--port", metavar="P", help="not built yet")
 
 
 def _cache(commands: argparse._SubParsersAction[_Parser]) -> None:

@@ -11,6 +11,7 @@ from medstress.experiment.asked import AskedTrial, asked_trials
 from medstress.experiment.inquiries import plan
 from medstress.experiment.prepared import Prepared
 from medstress.experiment.rows import trial_rows
+from medstress.experiment.significance.run import finish_tests
 from medstress.experiment.similarity import store_similarities
 from medstress.experiment.spent import limits_of
 from medstress.metrics.arms import spec_of
@@ -41,6 +42,8 @@ def finish(
     Returns:
         Whether everything was asked; False where a limit of the run ended it.
     """
+    if not finish_tests(store, prepared, note, on_progress):
+        return False
     settings = prepared.experiment.analysis
     sweeping = any(part.attack.spec().get("sampler") == "exhaustive" for part in prepared.attacks)
     if not (settings.transfer or settings.universality or sweeping or encoder):

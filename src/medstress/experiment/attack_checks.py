@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from medstress.attacks.protocol import SearchOn, search_on
+from medstress.attacks.protocol import SearchOn, needs_entities, search_on
 from medstress.errors import UsageError
 from medstress.experiment.config import VictimTable
 from medstress.experiment.parts import AttackPart, GroupPart, victim_name
@@ -18,6 +18,8 @@ def check_budgets(attacks: Sequence[AttackPart], groups: Sequence[GroupPart]) ->
         UsageError: an attack's budget is larger than a group's vocabulary.
     """
     for group in groups:
+        if group.table is None:
+            continue
         size = len(group.perturbations.names) - len(group.perturbations.undefined)
         without = (
             f" that are not {group.perturbations.lack}"
@@ -25,6 +27,8 @@ def check_budgets(attacks: Sequence[AttackPart], groups: Sequence[GroupPart]) ->
             else ""
         )
         for part in attacks:
+            if not needs_entities(part.attack):
+                continue
             # A search that nothing ends has the vocabulary as its budget.
             is_endless = search_on(part.attack) is SearchOn.ALWAYS
             if part.attack.budget > size and not is_endless:

@@ -265,6 +265,50 @@ class VictimTable(Table):
         return self
 
 
+class RoleTable(VictimTable):
+    """`[role.attacker]` and `[role.judge]`: the keys of a victim that concern its back end."""
+
+    max_new_tokens: Count = 1024
+    """Most tokens of a reply."""
+    temperature: Annotated[float, Field(ge=0)] = 1.0
+    """0 makes runs and votes repeat one another."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _only_backends(cls, data: Any) -> Any:
+        if isinstance(data, dict):
+            for key in _NO_ROLE_KEYS:
+                if key in data:
+                    raise ValueError(f"the key {key!r} is for victims; a role always writes text")
+        return data
+
+
+_NO_ROLE_KEYS = (
+    "name",
+    "answer_by",
+    "text_score",
+    "prompt",
+    "parser",
+    "parameters",
+    "family",
+    "group",
+    "shots",
+    "shots_from",
+    "shots_seed",
+    "wrap",
+    "use",
+)
+
+
+class RolesTable(Table):
+    """`[role]`: models that attacks ask beside the victim."""
+
+    attacker: RoleTable | None = None
+    """Writes what is asked."""
+    judge: RoleTable | None = None
+    """Judges what was written."""
+
+
 class AttackTable(Table):
     """`[[attack]]`; further keys are the attack's own parameters, which it checks itself."""
 
@@ -363,6 +407,29 @@ class AnalysisTable(Table):
         return value
 
 
+class SignificanceTable(Table):
+    """`[test]`: significance of MedFuzz successes; no part of the fingerprint."""
+
+    null: Literal["matched", "flipped", "neutral", "paraphrase", "scrambled", "best_of_k"] = (
+        "matched"
+    )
+    """What a control is."""
+    controls: Literal["adaptive"] | Annotated[int, Field(ge=1, le=9_999)] = "adaptive"
+    """Controls a success: a number, or from 30 to 999 as they come out."""
+    statistic: Literal["key_probability", "share_correct", "confidence"] = "key_probability"
+    """What tells how hard an item is; a victim without it gets the next one."""
+    stop_at: Annotated[int, Field(ge=1, le=999)] = 10
+    """Adaptive: enough once so many controls are at least as hard."""
+    family: Literal["successes", "attacked"] = "successes"
+    """What p-values are adjusted over; `attacked` counts trials that held with p = 1."""
+    loops: Annotated[int, Field(ge=1, le=1_000)] = 10
+    """matched, flipped: how often a control's loop of attempts starts over until it errs."""
+    generator: Literal["lexicon", "attacker"] = "lexicon"
+    """Who writes neutral insertions."""
+    faithfulness: bool = True
+    """Ask the role `judge`, where there is one, whether reasonings say an insertion mattered."""
+
+
 class Experiment(Table):
     """A whole experiment file."""
 
@@ -371,15 +438,19 @@ class Experiment(Table):
     dataset: Annotated[tuple[DatasetTable, ...], Field(min_length=1)]
     """Where the questions come from."""
     entities: tuple[EntitiesTable, ...] = ()
-    """Entity groups; questions need one, sentences have none."""
+    """Entity groups; none where no attack draws names, and for sentences."""
     victim: tuple[VictimTable, ...] = ()
     """Models under attack; what asks none does without (`reading.NEEDS`)."""
     attack: tuple[AttackTable, ...] = ()
     """Attacks; likewise."""
+    role: RolesTable | None = None
+    """Models that attacks ask beside the victim."""
     tune: TuneTable | None = None
     """Settings of `medstress tune`; other commands do not read them."""
     analysis: AnalysisTable = AnalysisTable()
     """Asked after the trials."""
+    test: SignificanceTable | None = None
+    """Significance of successes; `run` does it where the table is present."""
 
     @field_validator("dataset", "entities", "victim", "attack", mode="before")
     @classmethod

@@ -8,7 +8,17 @@ from itertools import product
 from pathlib import Path
 from typing import cast
 
-from medstress.attacks.protocol import QUESTIONS, Attack, Bounded, SearchOn, search_on
+from medstress.attacks.protocol import (
+    QUESTIONS,
+    AsksInTurns,
+    Attack,
+    Bounded,
+    SearchOn,
+    n_repeats,
+    needs_entities,
+    search_on,
+)
+from medstress.experiment.conversations import victim_of
 from medstress.experiment.parts import AttackPart, GroupPart
 from medstress.experiment.prepared import Prepared
 from medstress.experiment.query_sizes import CHARACTERS_PER_TOKEN, query_size
@@ -18,6 +28,9 @@ from medstress.experiment.spent import Price, prices_of
 from medstress.items import Question
 from medstress.tasks.task import Task
 from medstress.victim import Victim
+
+IN_TURNS = "3 (5 where replies have to be repaired)"
+"""Calls of a conversation."""
 
 
 @dataclass(slots=True)
@@ -40,6 +53,8 @@ class _Asked:
     """The most queries of one victim about one item."""
 
     item: Question
+    attack: Attack | None = None
+    """The attack, where it asks in a way of its own."""
     clean: int = 0
     """About the item as it is."""
     edited: dict[int | None, int] = field(default_factory=dict)
@@ -86,24 +101,35 @@ def estimate(prepared: Prepared, folder: Path | None = None) -> Iterator[str]:
     tokens = {victim.label: _tokens(victim, asked) for victim in prepared.victims}
     yield from _calls(prepared, tokens, n_victims * counts.total)
     yield _tokens_line(list(tokens.values()), prepared)
+    yield from _roles(prepared, n_victims)
     yield from filter(None, (group.remark for group in prepared.groups))
     for victim in prepared.victims:
         yield _time(victim, tokens[victim.label], measured_speed(victim, prepared, folder))
     yield _money(tokens, prices_of(prepared.experiment.victim))
+    if prepared.roles:
+        yield "neither tokens nor money count what other roles read and write"
 
 
 def _count(prepared: Prepared, n_victims: int) -> tuple[_Counts, list[_Asked]]:
     settings, analysis = prepared.experiment.experiment, prepared.experiment.analysis
     counts, found = _Counts(), list[_Asked]()
     for dataset in prepared.datasets:
-        by_item: dict[str, _Asked] = {}
+        by_item: dict[tuple[str, str | None], _Asked] = {}
         for group, part in product(prepared.question_groups, prepared.attacks):
+            if (group.table is None) == needs_entities(part.attack):
+                continue
             seeds = 1 if part.attack.deterministic else len(settings.seeds)
+            seeds *= n_repeats(part.attack)
+            turned = part.attack if isinstance(part.attack, AsksInTurns) else None
             grows = _growth(part, group)
             for item in prepared.items(dataset, group):
                 if part.attack.obstacle(item, group.resources) is not None:
                     continue
-                asked = by_item.setdefault(item.id, _Asked(item, clean=1))
+                # In turns the clean item is asked anew in every run, after other examples.
+                asked = by_item.setdefault(
+                    (item.id, part.label if turned else None),
+                    _Asked(item, turned, clean=seeds if turned else 1),
+                )
                 n = _most_queries(part.attack, item, group)
                 checks = seeds * _most_checks(part.attack, n) if settings.flip_check else 0
                 carried = seeds * (n_victims - 1) if analysis.transfer else 0
@@ -114,7 +140,7 @@ def _count(prepared: Prepared, n_victims: int) -> tuple[_Counts, list[_Asked]]:
                 counts.universality += universal
                 more = seeds * n + checks + carried + universal
                 asked.edited[grows] = asked.edited.get(grows, 0) + more
-        counts.baseline += len(by_item)
+        counts.baseline += sum(each.clean for each in by_item.values())
         found += by_item.values()
     return counts, found
 
@@ -129,8 +155,11 @@ def _growth(part: AttackPart, group: GroupPart) -> int | None:
 
 
 def _tokens(victim: Victim, asked: list[_Asked]) -> _Tokens:
-    total, task = _Tokens(), _task(victim)
+    total = _Tokens()
     for each in asked:
+        task = _task(victim)
+        if each.attack is not None:
+            task = _task(victim_of(victim, each.attack, "", each.item, 0, 0))
         size = query_size(task, each.item)
         n = each.clean + sum(each.edited.values())
         total.calls += n * task.n_calls(len(each.item.options))
@@ -156,7 +185,27 @@ def _calls(prepared: Prepared, tokens: Mapping[str, _Tokens], queries: int) -> I
         questions = (item for part in prepared.datasets for item in part.questions)
         most = max((len(item.options) for item in questions), default=2)
         told = ", ".join(f"{v.label} {_task(v).n_calls(most)} a query" for v in prepared.victims)
+        turned = [part.label for part in prepared.attacks if isinstance(part.attack, AsksInTurns)]
+        told += f"; {IN_TURNS} of a conversation of {turned[0]!r}" if turned else ""
         yield f"calls: at most {total:,} ({told})"
+
+
+def _roles(prepared: Prepared, n_victims: int) -> Iterator[str]:
+    """A line for each attack that asks other roles; how long they reply, nobody knows."""
+    for part in prepared.attacks:
+        if not isinstance(part.attack, AsksInTurns):
+            continue
+        n_items = sum(
+            len(prepared.items(dataset, group))
+            for dataset, group in product(prepared.datasets, prepared.question_groups)
+            if group.table is None
+        )
+        runs = len(prepared.experiment.experiment.seeds) * n_repeats(part.attack)
+        n = n_victims * n_items * runs * part.attack.budget
+        yield (
+            f"{part.label}: at most {n:,} attempts, each with 2 calls to the attacker (4 where "
+            "replies have to be repaired) and, where there is a judge, 3 to it (5)"
+        )
 
 
 def _tokens_line(tokens: list[_Tokens], prepared: Prepared) -> str:

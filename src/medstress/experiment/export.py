@@ -12,6 +12,7 @@ from typing import IO, Any
 from medstress.calls import Compared, Tagged
 from medstress.candidates import candidate_of
 from medstress.errors import UsageError, did_you_mean
+from medstress.experiment.reviews import review_rows
 from medstress.experiment.rows import Prompts, trial_rows
 from medstress.hashing import content_hash
 from medstress.sentences import SentencePair, TaggedText
@@ -114,6 +115,7 @@ TABLES: dict[str, Callable[[RunReader], Iterator[Row]]] = {
     "trials": _trial_dicts,
     "items": item_rows,
     "exchanges": exchange_rows,
+    "reviews": review_rows,
 }
 
 

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from medstress.attacks.constraints import parse_edit_limit
+from medstress.attacks.protocol import Attack, needs_entities
 from medstress.experiment.asked import AskedTrial
+from medstress.experiment.conversations import victim_of
 from medstress.experiment.prepared import Prepared
 from medstress.items import Candidate, Question
 from medstress.metrics.arms import arrange
@@ -33,18 +35,24 @@ def plan(
         asked: what they asked.
     """
     settings = prepared.experiment.analysis
+    attacks = {part.label: part.attack for part in prepared.attacks}
     found: list[Inquiry] = []
     if settings.transfer:
-        found += _transfers(prepared, rows)
+        found += _transfers(prepared, rows, attacks)
     if settings.universality:
-        found += _universals(prepared, rows, asked, max(settings.universality))
+        # Edits that are no names cannot be put into another item.
+        named = [row for row in rows if needs_entities(attacks[row.attack])]
+        found += _universals(prepared, named, asked, max(settings.universality))
     return found
 
 
-def _transfers(prepared: Prepared, rows: Sequence[TrialRow]) -> Iterator[Inquiry]:
+def _transfers(
+    prepared: Prepared, rows: Sequence[TrialRow], attacks: Mapping[str, Attack]
+) -> Iterator[Inquiry]:
     """Every success, of every other victim that is right on the clean item (METHODS 3.9).
 
-    The diagonal is not asked: it is the flip check.
+    The diagonal is not asked: it is the flip check. Each is asked as the attack asked: what
+    succeeded in a conversation, in a conversation with the same worked questions.
     """
     right, items = right_on(rows), _questions(prepared)
     for row in filter(is_flipped, rows):
@@ -53,11 +61,12 @@ def _transfers(prepared: Prepared, rows: Sequence[TrialRow]) -> Iterator[Inquiry
             if victim.label == row.victim or row.item_id not in known:
                 continue
             item = items[row.dataset, row.item_id]
+            attack = attacks[row.attack]
             yield Inquiry(
                 purpose=Purpose.TRANSFER,
                 dataset=row.dataset,
                 group=row.group,
-                victim=victim,
+                victim=victim_of(victim, attack, row.dataset, item, row.seed, row.repeat),
                 attack_label=row.attack,
                 attack_spec=json.loads(row.attack_spec),
                 seed=row.seed,

@@ -15,6 +15,7 @@ from medstress.errors import StoreError
 from medstress.experiment.config import VictimTable
 from medstress.experiment.parts import DatasetPart, used_tables
 from medstress.experiment.prepared import Prepared
+from medstress.experiment.roles import RolePart
 from medstress.hashing import content_hash
 from medstress.version import __version__
 from medstress.victim import Victim
@@ -32,6 +33,7 @@ def fingerprint_parts(prepared: Prepared) -> dict[str, Any]:
         "groups": {part.label: part.fingerprint for part in prepared.groups},
         "victims": {victim.label: content_hash(victim.spec()) for victim in prepared.victims},
         "attacks": {part.label: content_hash(part.attack.spec()) for part in prepared.attacks},
+        **({"roles": {part.name: part.hash for part in prepared.roles}} if prepared.roles else {}),
     }
 
 
@@ -60,6 +62,10 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
             elif new[kind][label] != value:
                 hint = " (model, prompt or source changed)" if kind == "victims" else ""
                 found.append(f"{noun} {label!r} is another one{hint}")
+    known, now = old.get("roles") or {}, new.get("roles") or {}
+    # A folder that asked no role may be extended by an attack that asks some.
+    found += [f"role {name!r} is another one" for name in known if known[name] != now.get(name)]
+    found += [f"role {name!r} is new" for name in now if known and name not in known]
     return found
 
 
@@ -94,6 +100,7 @@ def describe(prepared: Prepared, parts: Mapping[str, Any]) -> dict[str, Any]:
     """The manifest entries that say what the run is."""
     return {
         "given": prepared.given,
+        "base": str(prepared.base),
         "config": used_tables(prepared.experiment),
         "parts": dict(parts),
         "fingerprint": content_hash(parts),
@@ -110,23 +117,34 @@ def describe(prepared: Prepared, parts: Mapping[str, Any]) -> dict[str, Any]:
             for victim, table in zip(prepared.victims, prepared.experiment.victim, strict=True)
         },
         "attacks": {part.label: part.attack.spec() for part in prepared.attacks},
-        "endpoints": endpoints(prepared.victims),
+        "roles": {part.name: _role(part) for part in prepared.roles},
+        "endpoints": endpoints([*prepared.victims, *prepared.roles]),
         **prepared.portion.notes,
     }
 
 
-def endpoints(victims: Sequence[Victim]) -> list[dict[str, Any]]:
+def endpoints(victims: Sequence[Victim | RolePart]) -> list[dict[str, Any]]:
     """What is asked over a network, and as which model it has answered so far."""
     found = [(victim.label, getattr(victim.backend, "endpoint", None)) for victim in victims]
     return [{"victim": label, **endpoint} for label, endpoint in found if endpoint]
 
 
-def expect_same_models(victims: Sequence[Victim], known: Mapping[str, Any]) -> None:
+def expect_same_models(victims: Sequence[Victim | RolePart], known: Mapping[str, Any]) -> None:
     """Tell each server's back end as which model it answered when the run began."""
     answered = {each["victim"]: each["answered_as"] for each in known.get("endpoints") or ()}
     for victim in victims:
         if answered.get(victim.label) and hasattr(victim.backend, "expect"):
             victim.backend.expect(answered[victim.label])
+
+
+def _role(part: RolePart) -> dict[str, Any]:
+    return {
+        "model": part.backend.identity.name,
+        "model_hash": part.backend.identity.hash,
+        "decoding": [part.decoding.max_new_tokens, part.decoding.temperature],
+        "price_in": part.table.price_in,
+        "price_out": part.table.price_out,
+    }
 
 
 def _dataset(part: DatasetPart) -> dict[str, Any]:

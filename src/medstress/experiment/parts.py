@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medstress import registry
-from medstress.attacks.protocol import Attack
+from medstress.attacks.protocol import Attack, ReadsFiles
 from medstress.backends.llama_cpp import NO_TEXT
 from medstress.backends.options import BackendOptions
 from medstress.calls import Backend, Decoding
 from medstress.datasets.draw import draw
 from medstress.datasets.source import DatasetOptions, Loaded, LoadedTexts
 from medstress.entities.grouping import typed_options
+from medstress.entities.no_names import NoNames
 from medstress.errors import UsageError
 from medstress.experiment.config import (
     AttackTable,
@@ -74,11 +75,11 @@ class GroupPart:
 
     label: str
     """Name in results."""
-    table: EntitiesTable
-    """As configured."""
+    table: EntitiesTable | None
+    """As configured; None for the group of attacks that draw no names."""
     resources: Resources
     """What attacks on it may read."""
-    perturbations: VectorPerturbationSet
+    perturbations: VectorPerturbationSet | NoNames
     """The same set, with its hash."""
 
     @property
@@ -93,6 +94,8 @@ class GroupPart:
 
     def describe(self) -> dict[str, Any]:
         """What the manifest says of it."""
+        if self.table is None or isinstance(self.perturbations, NoNames):
+            return {"n_names": 0, "hash": self.perturbations.hash}
         return {
             "vocabulary": self.table.vocabulary,
             "n_names": len(self.perturbations.names),
@@ -242,7 +245,8 @@ def victim_labels(tables: Sequence[VictimTable]) -> list[str]:
 def task_of(table: VictimTable, base: Path, kinds: frozenset[str], label: str) -> MultipleChoice:
     """The multiple-choice task of a victim; checks what its back end can do."""
     template = load_template(table.prompt, base)
-    if kinds == {"choose"} or (table.answer_by is None and "choose" in kinds):
+    is_function = "choose" in kinds and "score" not in kinds
+    if is_function or (table.answer_by is None and "choose" in kinds):
         if table.answer_by is not None:
             raise UsageError(
                 f"victim {label!r}: answer_by is not for functions, which answer as they like; "
@@ -281,8 +285,12 @@ def task_of(table: VictimTable, base: Path, kinds: frozenset[str], label: str) -
     )
 
 
-def make_attacks(tables: Sequence[AttackTable]) -> list[AttackPart]:
+def make_attacks(tables: Sequence[AttackTable], base: Path | None = None) -> list[AttackPart]:
     """Build every attack; each value of a list `n` is an attack of its own.
+
+    Args:
+        tables: the attacks.
+        base: folder that files of theirs are relative to; default: the working folder.
 
     Raises:
         UsageError: an attack refuses its parameters, or is not installed.
@@ -295,6 +303,8 @@ def make_attacks(tables: Sequence[AttackTable]) -> list[AttackPart]:
         for n in exponents if isinstance(exponents, list) else [exponents]:
             given = table.parameters if n is None else {**table.parameters, "n": n}
             attack: Attack = kind(**given)
+            if isinstance(attack, ReadsFiles):
+                attack = attack.with_files(base or Path())
             attacks.append(attack)
             label = f"{table.label} n={n:g}" if table.label and n != exponents else table.label
             # What only follows from other keys names nothing.
@@ -307,7 +317,7 @@ def make_attacks(tables: Sequence[AttackTable]) -> list[AttackPart]:
     ]
 
 
-def undefined_names(label: str, perturbations: VectorPerturbationSet) -> str | None:
+def undefined_names(label: str, perturbations: VectorPerturbationSet | NoNames) -> str | None:
     """Say how many names of a group have no distance, or None where all have."""
     n, total = len(perturbations.undefined), len(perturbations.names)
     if not n:
@@ -320,7 +330,7 @@ def select_items(dataset: DatasetPart, group: GroupPart) -> tuple[Question, ...]
 
     Items that are not attackable stay in, so that they are counted; they are never asked.
     """
-    if group.table.limit is None:
+    if group.table is None or group.table.limit is None:
         return dataset.questions
     types = group.resources.types
     attackable = [item for item in dataset.questions if _has_span(item, types)]

@@ -13,7 +13,6 @@ ONLY: dict[tuple[str, str], tuple[Any, ...]] = {
 
 WORDS: dict[tuple[str, str], tuple[str, ...]] = {
     ("attack", "name"): (
-        "medfuzz",
         "repeat",
         "no_op",
         "same_type",
@@ -32,17 +31,10 @@ WORDS: dict[tuple[str, str], tuple[str, ...]] = {
 }
 """Values that the interface names and this version lacks."""
 
-KEYS: dict[str, tuple[str, ...]] = {
-    "attack": (
-        "attempts",
-        "runs",
-        "exemplars",
-        "attack_all",
-    ),
-}
+KEYS: dict[str, tuple[str, ...]] = {}
 """Keys that this version lacks altogether."""
 
-TABLES = ("role", "test", "require", "train")
+TABLES = ("require", "train")
 """Tables that this version lacks."""
 
 

@@ -8,9 +8,12 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from medstress.attacks.protocol import n_repeats, needs_entities
 from medstress.candidates import units_of
 from medstress.experiment.config import Experiment
+from medstress.experiment.conversations import victim_of
 from medstress.experiment.parts import AttackPart, DatasetPart, GroupPart
+from medstress.experiment.roles import RolePart
 from medstress.experiment.sentence_groups import Asked, SentenceGroupPart
 from medstress.hashing import content_hash
 from medstress.scheduler.trial import Trial
@@ -62,6 +65,8 @@ class Prepared:
     """Answers of other runs; opened with the run."""
     portion: Portion = Portion()
     """What this run holds of it."""
+    roles: list[RolePart] = field(default_factory=list)
+    """Opened with the victims."""
     asked: Asked = field(default_factory=Asked)
     """What the items ask of victims."""
 
@@ -81,22 +86,36 @@ class Prepared:
             chosen = [(group, {q.id for q in self.items(dataset, group)}) for group in self.groups]
             for item in dataset.questions:
                 for (group, ids), part in product(chosen, self.attacks):
-                    if item.id not in ids or not self.portion.holds(
-                        dataset.label, group.label, victim.label, part
-                    ):
+                    if item.id not in ids or not self.holds(dataset, group, victim.label, part):
                         continue
-                    for seed, unit in product(self._seeds(part), units_of(item)):
+                    repeats = range(n_repeats(part.attack))
+                    arms = product(self._seeds(part), repeats, units_of(item))
+                    for seed, repeat, unit in arms:
+                        asked = victim_of(victim, part.attack, dataset.label, item, seed, repeat)
                         yield Trial(
                             dataset=dataset.label,
                             group=group.label,
                             item=unit,
-                            victim=victim,
+                            victim=asked,
+                            repeat=repeat,
                             attack_label=part.label,
                             attack=part.attack,
                             resources=group.resources,
                             seed=seed,
                             flip_check=settings.flip_check,
                         )
+
+    def holds(
+        self,
+        dataset: DatasetPart,
+        group: GroupPart | SentenceGroupPart,
+        victim: str,
+        part: AttackPart,
+    ) -> bool:
+        """Whether an attack runs on a group: one that draws no names has a group of its own."""
+        if isinstance(group, GroupPart) and (group.table is None) == needs_entities(part.attack):
+            return False
+        return self.portion.holds(dataset.label, group.label, victim, part)
 
     def selected(self) -> dict[str, list[str]]:
         """Item hashes of each data set and group, sorted: what the trials run over."""
@@ -113,9 +132,9 @@ class Prepared:
         n = 0
         for dataset, group in product(self.datasets, self.groups):
             arms = (
-                len(self._seeds(part))
+                len(self._seeds(part)) * n_repeats(part.attack)
                 for victim, part in product(victims, self.attacks)
-                if self.portion.holds(dataset.label, group.label, victim, part)
+                if self.holds(dataset, group, victim, part)
             )
             n += sum(len(units_of(item)) for item in self.items(dataset, group)) * sum(arms)
         return n

@@ -18,6 +18,9 @@ from medstress.experiment.config import (
     EntitiesTable,
     Experiment,
     ExperimentTable,
+    RolesTable,
+    RoleTable,
+    SignificanceTable,
     Table,
     TuneTable,
     VictimTable,
@@ -32,8 +35,10 @@ TABLES_BUILT: dict[str, type[Table]] = {
     "entities": EntitiesTable,
     "victim": VictimTable,
     "attack": AttackTable,
+    "role": RolesTable,
     "tune": TuneTable,
     "analysis": AnalysisTable,
+    "test": SignificanceTable,
 }
 
 
@@ -225,6 +230,8 @@ def _refuse(error: Any, where: _Where) -> NoReturn:
 
 def _sentence(error: Any, where: _Where) -> str:
     table, *rest = [str(part) for part in error["loc"]]
+    if table == "role" and rest and rest[0] in RolesTable.model_fields:
+        table = f"role.{rest.pop(0)}"
     index = where.place_of(table, int(rest.pop(0)) if rest and rest[0].isdigit() else 0)
     key = rest[0] if rest else ""
     place = where.key(table, key, index)
@@ -241,6 +248,8 @@ def _sentence(error: Any, where: _Where) -> str:
 
 
 def _fields(table: str) -> Mapping[str, Any]:
+    if table.startswith("role."):
+        return RoleTable.model_fields
     return TABLES_BUILT[table].model_fields
 
 
@@ -251,6 +260,8 @@ def _entries(raw: dict[str, Any], table: str, name: str, override: str) -> list[
         hint = did_you_mean(table, Experiment.model_fields)
         raise UsageError(f"--set {override!r}: there is no table {table!r}{hint}")
     value = raw.setdefault(table, [] if table in ARRAYS else {})
+    if table == "role" and isinstance(value, dict) and name:
+        return [value.setdefault(name, {})]
     entries = value if isinstance(value, list) else [value]
     if not name or not all(isinstance(entry, dict) for entry in entries):
         return entries

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from medstress.rows import TrialRow
 from medstress.sentences import SentencePair
 from medstress.store.codec import edits_of
 from medstress.store.reader import RunReader, StoredTrial
+from medstress.store.reviews import Review
 from medstress.tasks.entity_tagging import EntityTagging
 from medstress.tasks.similarity import Similarity
 from medstress.tasks.task import AnyTask
@@ -76,12 +77,39 @@ def trial_rows(reader: RunReader) -> list[TrialRow]:
     prompts, items = Prompts(manifest), reader.items()
     run = manifest["config"]["experiment"]["name"]
     embedder = manifest.get("similarity", {}).get("hash")
+    reviewed = human_validity(reader.reviews())
     rows = []
     for trial in reader.trials():
         row = _row(run, trial, items[trial.item][1], prompts)
         known, value = trial.result.get("prompt_similarity", (None, None))
-        rows.append(replace(row, prompt_similarity=value) if known and known == embedder else row)
+        if known and known == embedder:
+            row = replace(row, prompt_similarity=value)
+        rows.append(overridden(row, reviewed.get(row.trial_id, ())))
     return rows
+
+
+def human_validity(reviews: Iterable[Review]) -> dict[str, list[bool]]:
+    """What experts say of each trial's key: trial -> one entry a reviewer who says."""
+    found: dict[str, list[bool]] = {}
+    for review in reviews:
+        if review.human_valid is not None:
+            found.setdefault(review.trial_id, []).append(review.human_valid)
+    return found
+
+
+def overridden(row: TrialRow, said: Sequence[bool]) -> TrialRow:
+    """A success with the validity that most of its reviewers see; a tie leaves it unknown."""
+    if not said or row.verdict is not Verdict.FLIPPED:
+        return row
+    yes = sum(said)
+    valid = None if 2 * yes == len(said) else 2 * yes > len(said)
+    first = row.first_valid_success if row.valid else row.first_success
+    return replace(
+        row,
+        valid=valid,
+        validity_reason="review",
+        first_valid_success=first if valid else None,
+    )
 
 
 def _row(run: str, trial: StoredTrial, stored: Any, prompts: Prompts) -> TrialRow:
@@ -92,7 +120,7 @@ def _row(run: str, trial: StoredTrial, stored: Any, prompts: Prompts) -> TrialRo
     candidate = candidate_of(item, edits_of(result.get("edits", [])))
     score = _score(item, before)
     n_options, key = _gold(item)
-    excluded = result.get("n_excluded")
+    excluded, records = result.get("n_excluded"), result.get("records")
     return TrialRow(
         trial_id=trial.trial_id,
         run=run,
@@ -133,6 +161,7 @@ def _row(run: str, trial: StoredTrial, stored: Any, prompts: Prompts) -> TrialRo
         prompt_after=prompts.listing(trial.victim, candidate) if flipped else None,
         error=result.get("note") if trial.verdict == Verdict.FAILED.value else None,
         prompt_similarity=None,
+        attempts=json.dumps(records, ensure_ascii=False) if records else None,
     )
 
 
@@ -146,7 +175,7 @@ def _first_successes(result: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "first_success": result.get("first_success"),
         "first_valid_success": result.get("first_valid_success", valid_at),
-        "first_success_attempt": None,
+        "first_success_attempt": result.get("first_success_attempt"),
         "first_success_answer": answer[0] if answer else None,
         "first_success_replacement": edits[0][3] if edits else None,
     }

@@ -16,6 +16,8 @@ from medstress.experiment import manifest as manifests
 from medstress.experiment.after import finish
 from medstress.experiment.attack_checks import check_budgets, check_scores
 from medstress.experiment.config import Experiment
+from medstress.experiment.conversations import check_conversations
+from medstress.experiment.free_group import free_group
 from medstress.experiment.parts import (
     load_datasets,
     load_groups,
@@ -32,12 +34,14 @@ from medstress.experiment.reading import (
     require_tables,
 )
 from medstress.experiment.recognising import GIVEN, recognise_mentions
+from medstress.experiment.roles import check_roles, open_roles, with_roles
 from medstress.experiment.sentence_groups import (
     SentenceGroupPart,
     asked_of,
     check_kind,
     sentence_resources,
 )
+from medstress.experiment.significance.checks import check_tests
 from medstress.experiment.similarity import prompt_encoder
 from medstress.experiment.sources import find_source
 from medstress.experiment.spent import Spent, check_prices, limits_of, spent
@@ -162,7 +166,9 @@ def prepare(
     """
     watcher = watcher or Watcher()
     checked, given, base = resolve(experiment, overrides, complete=complete)
-    attacks = make_attacks(checked.attack)
+    attacks = make_attacks(checked.attack, base)
+    check_roles(checked.role, attacks)
+    check_tests(checked, attacks)
     check_scores(attacks, checked.victim)
     check_prices(checked)
     prompt_encoder(checked.analysis, base)  # refused now, not after the last query
@@ -184,6 +190,8 @@ def prepare(
     recognised = recognise_mentions(checked.entities, base, loaded, watcher.note)
     datasets = recognised.datasets
     groups = load_groups(checked.entities, base, datasets, watcher.note, watcher.vectors)
+    unnamed = free_group(attacks)
+    groups = with_roles([*groups, *unnamed], checked.role)
     check_budgets(attacks, groups)
     return Prepared(
         experiment=checked,
@@ -192,7 +200,7 @@ def prepare(
         datasets=datasets,
         groups=groups,
         attacks=attacks,
-        recognisers=recognised.recognisers,
+        recognisers=[*recognised.recognisers, *({} for _ in unnamed)],
     )
 
 
@@ -283,13 +291,22 @@ def run_folder(prepared: Prepared, out: str | Path | None) -> Path:
 
 @contextmanager
 def opened_victims(prepared: Prepared, note: Callable[[str], None]) -> Iterator[None]:
-    """Open all victims, which checks what only a back end knows, and close them again."""
-    prepared.victims = open_victims(prepared.experiment.victim, prepared.base, note, prepared.asked)
+    """Open victims and roles, which checks what only a back end knows, and close them again.
+
+    Raises:
+        UsageError: see `open_victims`, `check_conversations` and `open_roles`.
+    """
+    tables, base = prepared.experiment.victim, prepared.base
+    prepared.victims = open_victims(tables, base, note, prepared.asked)
     try:
+        check_conversations(prepared.victims, prepared.attacks)
+        known = list(zip(tables, prepared.victims, strict=True))
+        prepared.roles = open_roles(prepared.experiment.role, base, note, known)
         yield
     finally:
-        for victim in prepared.victims:
-            victim.backend.close()
+        own = [part.backend for part in prepared.roles if not part.is_shared]
+        for backend in [*(victim.backend for victim in prepared.victims), *own]:
+            backend.close()
 
 
 def run_prepared(
@@ -327,7 +344,7 @@ def _start(store: RunStore, prepared: Prepared) -> None:
     parts = manifests.fingerprint_parts(prepared)
     if known:
         manifests.check_same_run(store.folder, known["parts"], parts)
-        manifests.expect_same_models(prepared.victims, known)
+        manifests.expect_same_models([*prepared.victims, *prepared.roles], known)
     store.write_manifest(
         {
             **manifests.describe(prepared, parts),
@@ -357,9 +374,13 @@ def _keep_labels(prepared: Prepared, known: Mapping[str, str]) -> None:
 
 def _drive(store: RunStore, prepared: Prepared, watcher: Watcher) -> None:
     encoder = prompt_encoder(prepared.experiment.analysis, prepared.base)
-    limits = limits_of(store, prepared)
+    roles = {part.name: part.backend for part in prepared.roles}
     scheduler = Scheduler(
-        store, limits=limits, shared=prepared.shared, on_progress=watcher.progress
+        store,
+        roles=roles,
+        limits=limits_of(store, prepared),
+        shared=prepared.shared,
+        on_progress=watcher.progress,
     )
     n_planned = prepared.n_trials(len(prepared.victims))
     before = [dict(getattr(victim.backend, "counters", {})) for victim in prepared.victims]
@@ -384,5 +405,5 @@ def _account(
     for victim, known in zip(prepared.victims, before, strict=True):
         for name, count in getattr(victim.backend, "counters", {}).items():
             performance[name] = performance.get(name, 0) + count - known.get(name, 0)
-    endpoints = manifests.endpoints(prepared.victims)
+    endpoints = manifests.endpoints([*prepared.victims, *prepared.roles])
     store.write_manifest({"performance": performance, "endpoints": endpoints})

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from medstress.attacks.noise import NoiseResources
-from medstress.attacks.protocol import PAIRS, QUESTIONS, TAGGED, attacks_on
+from medstress.attacks.protocol import PAIRS, QUESTIONS, TAGGED, attacks_on, needs_entities
 from medstress.attacks.sentence_attack import SentenceAttack
 from medstress.errors import UsageError
 from medstress.experiment.config import Experiment, VictimTable
@@ -143,7 +143,7 @@ def check_kind(experiment: Experiment, attacks: Sequence[AttackPart], asked: Ask
                 f"{asked.kind}"
             )
     if asked.kind == QUESTIONS:
-        if not experiment.entities:
+        if not experiment.entities and any(needs_entities(p.attack) for p in attacks):
             raise UsageError("experiment: the table [[entities]] is missing")
         return
     for table in _TABLES:

@@ -11,6 +11,7 @@ from medstress.errors import UsageError
 from medstress.experiment.config import Experiment, VictimTable
 from medstress.experiment.parts import victim_labels
 from medstress.experiment.prepared import Prepared
+from medstress.experiment.roles import tables_of
 from medstress.scheduler.progress import Limits
 from medstress.store.run_store import RunStore
 from medstress.store.spending import Spending
@@ -54,6 +55,16 @@ def prices_of(tables: Iterable[VictimTable]) -> dict[str, Price]:
     }
 
 
+def all_prices(experiment: Experiment) -> dict[str, Price]:
+    """The price of every victim and role that has one, by who pays."""
+    roles = {
+        f"role.{name}": Price(usd_in=table.price_in, usd_out=table.price_out)
+        for name, table in tables_of(experiment.role).items()
+        if table.price_in is not None and table.price_out is not None
+    }
+    return prices_of(experiment.victim) | roles
+
+
 def check_prices(experiment: Experiment) -> None:
     """Refuse a limit of money that could not be kept.
 
@@ -64,6 +75,12 @@ def check_prices(experiment: Experiment) -> None:
     if experiment.experiment.max_usd is None:
         return
     prices = prices_of(tables)
+    for name, role in tables_of(experiment.role).items():
+        if role.backend == "openai" and f"role.{name}" not in all_prices(experiment):
+            raise UsageError(
+                f"max_usd cannot be kept: [role.{name}] has no price; give price_in and "
+                "price_out, US dollars per million tokens (0 where it costs nothing)"
+            )
     for label, table in zip(victim_labels(tables), tables, strict=True):
         if label not in prices and (table.backend == "openai" or not prices):
             raise UsageError(
@@ -78,7 +95,7 @@ def spent(store: RunStore, prepared: Prepared) -> Spent:
     return Spent(
         n_queries=n_queries,
         n_tokens=n_tokens,
-        usd=usd_of(store.spending(), prices_of(prepared.experiment.victim)),
+        usd=usd_of(store.spending(), all_prices(prepared.experiment)),
     )
 
 
@@ -95,12 +112,11 @@ def limits_of(store: RunStore, prepared: Prepared) -> Limits:
     """When the run has to stop, given what it and the other runs of its command have used up."""
     settings = prepared.experiment.experiment
     so_far, elsewhere = spent(store, prepared), prepared.portion
-    prices = prices_of(prepared.experiment.victim)
-    of_backend = {
-        id(victim.backend): prices[victim.label]
-        for victim in prepared.victims
-        if victim.label in prices
-    }
+    prices = all_prices(prepared.experiment)
+    # Where a role shares a victim's back end, the victim's price holds while the run goes on.
+    backends = {part.label: part.backend for part in prepared.roles}
+    backends |= {victim.label: victim.backend for victim in prepared.victims}
+    of_backend = {id(backends[label]): prices[label] for label in backends if label in prices}
 
     def usd(backend: Backend, answer: Answer) -> float:
         price = of_backend.get(id(backend))
@@ -123,7 +139,10 @@ def describe_spending(
     """US dollars in all, None where nothing has a price; and what each victim and role used."""
     known = {
         label: Price(usd_in=each["price_in"], usd_out=each["price_out"])
-        for label, each in manifest.get("victims", {}).items()
+        for label, each in {
+            **manifest.get("victims", {}),
+            **{f"role.{name}": each for name, each in manifest.get("roles", {}).items()},
+        }.items()
         if each.get("price_in") is not None
     }
     rows: list[dict[str, Any]] = [

@@ -8,6 +8,7 @@ from typing import Any
 from medstress.experiment.analyses import analyse, remarks
 from medstress.experiment.rows import trial_rows
 from medstress.experiment.sentence_summary import add_scores
+from medstress.experiment.significance.results import add_faithfulness, add_tests
 from medstress.experiment.spent import describe_spending
 from medstress.experiment.tuning_summary import cautions, describe_tuning
 from medstress.metrics.summary import LEDGER_FIELDS, summarise
@@ -53,6 +54,7 @@ def summarise_run(reader: RunReader) -> dict[str, Any]:
             "spending": spending,
         },
         budgets,
+        reader.role_counts(),
     )
     add_scores(reader, found)
     tuning = describe_tuning(reader, trials)
@@ -62,6 +64,8 @@ def summarise_run(reader: RunReader) -> dict[str, Any]:
     groups = manifest.get("groups", {}).values()
     found["warnings"] += [group["undefined"] for group in groups if group.get("undefined")]
     found["warnings"] += remarks(reader)
+    add_tests(found, reader, trials)
+    add_faithfulness(found, reader, trials)
     # What names attacks use, and how far they lie, is asked of questions alone.
     questions = [trial for trial in trials if trial.n_options]
     return {**found, "analysis": analyse(reader, questions, found["pooled"], budgets)}

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from medstress.errors import MedstressError
 from medstress.metrics.accuracies import accuracy, accuracy_after
+from medstress.metrics.attempts import attempt_fields
 from medstress.metrics.cautions import cautions
 from medstress.metrics.chance import above_chance, chance_of
 from medstress.metrics.counts import check_trial, count_verdicts, seed_order
@@ -30,6 +31,9 @@ from medstress.rows import TrialRow
 RowKey: TypeAlias = tuple[str, str, str, str, int | None]
 """(dataset, group, victim, attack, seed) of one row of results; the seed of deterministic
 attacks is None."""
+
+Roles: TypeAlias = Mapping[str, Mapping[str, int]]
+"""Role -> `calls`, `tokens_in`, `tokens_out`."""
 
 Ledger: TypeAlias = Mapping[str, int]
 """Queries of one row under the names of `LEDGER_FIELDS`."""
@@ -55,6 +59,7 @@ def summarise(
     ledgers: Mapping[RowKey, Ledger],
     performance: Mapping[str, Any],
     budgets: Mapping[str, int],
+    roles: Mapping[RowKey, Roles] | None = None,
 ) -> dict[str, Any]:
     """Compute the summary of a run, finished or not, in the shape of `summary --json`.
 
@@ -67,6 +72,7 @@ def summarise(
         ledgers: the queries of every row of results, in the fields of `LEDGER_FIELDS`.
         performance: passed through.
         budgets: perturbed queries per item, by attack label; the largest where it varies.
+        roles: calls and tokens by role of the rows whose attack asks other roles.
 
     Returns:
         A dictionary that `json.dumps(..., allow_nan=False)` takes.
@@ -80,11 +86,15 @@ def summarise(
         rows[trial.dataset, trial.group, trial.victim, trial.attack, trial.seed].append(trial)
     _check_ledgers(rows, ledgers)
     keys = sorted(rows, key=lambda key: (key[:4], seed_order(key[4])))
+    roles = roles or {}
     return {
         "format": 1,
         "experiment": dict(experiment),
-        "results": [_row(key, rows[key], ledgers[key], budgets[key[3]]) for key in keys],
-        "pooled": _pooled(keys, rows, ledgers, budgets),
+        "results": [
+            {**_row(key, rows[key], ledgers[key], budgets[key[3]]), **_asked_roles(roles, [key])}
+            for key in keys
+        ],
+        "pooled": _pooled(keys, rows, ledgers, budgets, roles),
         "slices": [],
         "requirements": [],
         "tests": sampler_tests(trials),
@@ -98,6 +108,7 @@ def _pooled(
     rows: Mapping[RowKey, list[TrialRow]],
     ledgers: Mapping[RowKey, Ledger],
     budgets: Mapping[str, int],
+    roles: Mapping[RowKey, Roles],
 ) -> list[dict[str, Any]]:
     """Pool the seeds of each attack; the row of a deterministic one stands alone."""
     pools: dict[tuple[str, str, str, str, bool], list[RowKey]] = defaultdict(list)
@@ -109,8 +120,20 @@ def _pooled(
         pooled = [trial for key in members for trial in rows[key]]
         ledger = _total(ledgers[key] for key in members)
         row = _row((dataset, group, victim, attack, None), pooled, ledger, budgets[attack])
-        found.append({**row, "seeds": [key[4] for key in members]})
+        asked = _asked_roles(roles, members)
+        found.append({**row, **asked, "seeds": [key[4] for key in members]})
     return found
+
+
+def _asked_roles(roles: Mapping[RowKey, Roles], keys: Sequence[RowKey]) -> dict[str, Roles]:
+    """Calls and tokens by role of some rows together; nothing where only the victim was asked."""
+    total: dict[str, dict[str, int]] = {}
+    for key in keys:
+        for role, counts in roles.get(key, {}).items():
+            sums = total.setdefault(role, dict.fromkeys(counts, 0))
+            for name, count in counts.items():
+                sums[name] += count
+    return {"roles": total} if total else {}
 
 
 def _row(key: RowKey, trials: Sequence[TrialRow], ledger: Ledger, budget: int) -> dict[str, Any]:
@@ -144,6 +167,7 @@ def _row(key: RowKey, trials: Sequence[TrialRow], ledger: Ledger, budget: int) -
         "diversity": diversity.as_json(),
         "diversity_unbiased": unbiased.as_json(),
         "prompt_similarity": prompt_similarity(trials).as_json(),
+        **attempt_fields(trials),
     }
 
 

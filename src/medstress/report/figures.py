@@ -208,6 +208,44 @@ def budget_curves(curves: Sequence[Curve], title: str, name: str) -> str:
     return _svg(draw, width=4.2, height=height, name=name, label=label)
 
 
+def attempt_curves(
+    curves: Sequence[Curve], published: Sequence[Curve], title: str, name: str
+) -> str:
+    """Draw accuracy after k attempts against k, intervals as bands.
+
+    Args:
+        curves: at least one, each with at least one point.
+        published: printed values of other models, without intervals; drawn after ours.
+        title: what the panel holds.
+        name: prefix of the identifiers in the SVG, unique on the page.
+    """
+    drawn = [*curves, *published]
+    height = 2.75 + 0.21 * len(drawn)
+
+    def draw(figure: Figure) -> None:
+        below = 0.62 + 0.21 * len(drawn)
+        axes = figure.add_axes((0.12, below / height, 0.85, 1 - (below + 0.3) / height))
+        for i, curve in enumerate(drawn):
+            _curve(axes, curve, i)
+        axes.set_title(shorten(title, 48), parse_math=False, fontsize=10, loc="left", color=_INK)
+        axes.set_ylim(-0.02, 1.02)
+        axes.set_xlabel("attempts")
+        axes.set_ylabel("accuracy")
+        _rate_axis(axes.yaxis)
+        _budget_axis(axes, max(k for curve in drawn for k, _ in curve.points))
+        axes.set_xlim(left=-0.3)
+        _calm(axes, grid="y")
+        _legend(figure, axes, [curve.label for curve in drawn], height)
+
+    said = "; ".join(
+        f"{shorten(curve.label, _LABEL)} {decimal(curve.points[0][1].value)} to "
+        f"{decimal(curve.points[-1][1].value)}"
+        for curve in drawn[:_SAID]
+    )
+    label = f"Accuracy after so many attempts, {shorten(title, 120)}: {said}."
+    return _svg(draw, width=4.2, height=height, name=name, label=label)
+
+
 def distance_plot(
     points: Sequence[tuple[float, Estimate]], title: str, name: str, by_distance: bool
 ) -> str:

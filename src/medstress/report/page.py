@@ -15,9 +15,11 @@ from markupsafe import Markup
 
 from medstress.outcomes import Verdict
 from medstress.report import examples, figures, formats, overview, sections
+from medstress.report.attempts import attempt_plots, attempt_tables
 from medstress.report.formats import as_text
 from medstress.report.second_answers import second_answer_plots
 from medstress.report.sentence_scores import score_tables
+from medstress.report.significance import significance_plots, significance_tables
 from medstress.report.sweeps import sweep_plots
 from medstress.report.tables import Cell, Row, Table, number, short_labels
 from medstress.report.tuning import tuning_tables
@@ -75,6 +77,10 @@ def render_report(
             forest=_forest(rows),
             curves=list(_curves(rows)),
             second_answers=[Plot(svg=svg, data=data) for svg, data in second_answer_plots(trials)],
+            attempts=[Plot(svg=svg, data=data) for svg, data in attempt_plots(rows)],
+            attempt_tables=attempt_tables(rows),
+            p_values=[Plot(svg=svg, data=data) for svg, data in significance_plots(summary)],
+            significance=significance_tables(summary),
             sweeps=[
                 (Plot(svg=svg, data=data), said)
                 for svg, data, said in sweep_plots(summary.get("analysis"))

@@ -78,6 +78,8 @@ class Findings:
     """One an asked candidate; only the last can be wrong."""
     note: str | None = None
     """Why a call was not answered."""
+    found: dict[str, Any] | None = None
+    """What a study found, as JSON values."""
 
     @property
     def verdict(self) -> Ending:
@@ -86,18 +88,20 @@ class Findings:
 
     def as_record(self) -> dict[str, Any]:
         """As JSON values."""
-        record = {
+        record: dict[str, Any] = {
             "purpose": self.purpose.value,
             "told": self.told,
             "outcomes": [outcome.value for outcome in self.outcomes],
         }
+        if self.found is not None:
+            record["found"] = self.found
         return record if self.note is None else {**record, "note": self.note}
 
 
 Inquiring: TypeAlias = Generator[Need, tuple[Reply, ...], Findings]
 
 
-class _UnansweredError(Exception):
+class UnansweredError(Exception):
     """A call failed; ends the inquiry."""
 
 
@@ -119,7 +123,7 @@ def inquire(inquiry: Inquiry) -> Inquiring:
                 break
     except MedstressError:
         raise
-    except _UnansweredError as error:
+    except UnansweredError as error:
         findings.note = str(error)
     except Exception as error:  # noqa: BLE001 - the guard that trials have too
         findings.note = f"a defect of the task: {type(error).__name__}: {error}"
@@ -139,16 +143,18 @@ def _predict(
             call=call,
             requests=requests,
             candidate=candidate,
+            is_told=inquiry.victim.is_told,
         )
         call += len(requests)
         try:
-            requests = flow.send(tuple(map(_answer, replies)))
+            requests = flow.send(tuple(map(answer_of, replies)))
         except StopIteration as stop:
             prediction: Prediction = stop.value
             return prediction
 
 
-def _answer(reply: Reply) -> Answer:
+def answer_of(reply: Reply) -> Answer:
+    """The answer, or the end of the inquiry where there is none."""
     if isinstance(reply, Failure):
-        raise _UnansweredError(reply.error)
+        raise UnansweredError(reply.error)
     return reply

@@ -10,10 +10,11 @@ from medstress.errors import StoreError
 from medstress.hashing import canonical_json
 from medstress.items import Edited
 from medstress.outcomes import Prediction
-from medstress.scheduler.inquiry import Findings, Inquiry, inquire
+from medstress.scheduler.inquiry import Findings, Inquiring, Inquiry, inquire
 from medstress.scheduler.ledger import Exchange
 from medstress.scheduler.result import TrialResult
-from medstress.scheduler.trial import Need, Trial, conduct
+from medstress.scheduler.study import Study, conduct_study
+from medstress.scheduler.trial import Conduct, Need, Trial, conduct
 
 
 class Live:
@@ -30,7 +31,7 @@ class Live:
     """
 
     def __init__(
-        self, trial: Trial | Inquiry, row: int, journal: dict[int, tuple[bytes, str | None]]
+        self, trial: Trial | Inquiry | Study, row: int, journal: dict[int, tuple[bytes, str | None]]
     ) -> None:
         self.trial = trial
         self.row = row
@@ -41,7 +42,7 @@ class Live:
         self.unwritten: list[Exchange] = []
         self._journal = journal
         self._seq = 0
-        self._conduct = inquire(trial) if isinstance(trial, Inquiry) else conduct(trial)
+        self._conduct = _start(trial)
 
     def step(self) -> TrialResult | Findings | None:
         """Go on until the next need, or return the result."""
@@ -87,16 +88,18 @@ class Live:
             zip(need.requests, self.keys, self.replies, strict=True)
         ):
             # Text that follows from item, template and edits is not stored again.
-            told = None if need.candidate else canonical_json(request.call.canonical())
+            derived = need.candidate is not None and not need.is_told
+            told = None if derived else canonical_json(request.call.canonical())
             error = reply.error if isinstance(reply, Failure) else None
+            query, call = need.numbers[i] if need.numbers else (need.query, need.call + i)
             self.unwritten.append(
                 (
                     self.row,
                     seq + i,
                     need.role,
                     need.purpose.value,
-                    need.query,
-                    need.call + i,
+                    query,
+                    call,
                     key,
                     edits if i == 0 else None,
                     told,
@@ -109,6 +112,12 @@ class Live:
         """The exchanges that the ledger does not have yet, handed over to be written."""
         taken, self.unwritten = self.unwritten, []
         return taken
+
+
+def _start(trial: Trial | Inquiry | Study) -> Conduct | Inquiring:
+    if isinstance(trial, Study):
+        return conduct_study(trial)
+    return inquire(trial) if isinstance(trial, Inquiry) else conduct(trial)
 
 
 def as_edits(need: Need) -> str | None:
@@ -144,6 +153,8 @@ def as_record(result: TrialResult | Findings) -> dict[str, Any]:
         "validity_reason": result.validity_reason,
         "censored": result.censored or None,
         "n_excluded": result.n_excluded,
+        "first_success_attempt": result.first_success_attempt,
+        "records": result.records,
     }
     return {name: value for name, value in record.items() if value not in (None, [])}
 

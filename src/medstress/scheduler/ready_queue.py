@@ -26,6 +26,7 @@ from medstress.scheduler.live import Live, as_record
 from medstress.scheduler.progress import Limits, Progress
 from medstress.scheduler.result import TrialResult
 from medstress.scheduler.sharing import KnownAnswers, Shared
+from medstress.scheduler.study import Study
 from medstress.scheduler.trial import VICTIM, Trial
 
 WINDOW = 64
@@ -61,8 +62,8 @@ class Scheduler:
         self._arms: dict[tuple[str, str, str, str, int | None], int] = {}
         self.progress = Progress()
 
-    def run(self, trials: Iterable[Trial | Inquiry], n_planned: int = 0) -> Progress:
-        """Run all trials (or inquiries) that are not finished.
+    def run(self, trials: Iterable[Trial | Inquiry | Study], n_planned: int = 0) -> Progress:
+        """Run all trials (or inquiries, or studies) that are not finished.
 
         Raises:
             UsageError: a victim broke its contract.
@@ -83,7 +84,7 @@ class Scheduler:
                 lane.close()
         return self.progress
 
-    def _loop(self, plan: Iterator[Trial | Inquiry]) -> None:
+    def _loop(self, plan: Iterator[Trial | Inquiry | Study]) -> None:
         while True:
             self._admit(plan)
             self._step_all()
@@ -99,7 +100,7 @@ class Scheduler:
                 return
 
     # -- admission and stepping --------------------------------------------------------------
-    def _admit(self, plan: Iterator[Trial | Inquiry]) -> None:
+    def _admit(self, plan: Iterator[Trial | Inquiry | Study]) -> None:
         backends = [lane.backend for lane in self._lanes.values()]
         window = max([WINDOW, *(2 * one.batch_size * one.workers for one in backends)])
         while len(self._live) < window and not self.progress.stopped:
@@ -118,7 +119,7 @@ class Scheduler:
             self._advance(live)
         self._write()
 
-    def _arm(self, trial: Trial | Inquiry) -> int:
+    def _arm(self, trial: Trial | Inquiry | Study) -> int:
         """The row of a trial's arm."""
         victim = trial.victim.label
         arm = (trial.dataset, trial.group, victim, trial.attack_label, trial.seed)
@@ -398,16 +399,16 @@ class Scheduler:
         )
 
 
-def arm_spec(trial: Trial | Inquiry) -> dict[str, Any]:
+def arm_spec(trial: Trial | Inquiry | Study) -> dict[str, Any]:
     """The parameters of a trial's attack, as stored with its arm."""
-    if isinstance(trial, Inquiry):
+    if isinstance(trial, Inquiry | Study):
         return trial.attack_spec
     return {"budget": trial.attack.budget, **trial.attack.spec()}
 
 
-def trial_id(trial: Trial | Inquiry) -> str:
+def trial_id(trial: Trial | Inquiry | Study) -> str:
     """Content hash of what a trial is; labels, item and seed, no order."""
-    if isinstance(trial, Inquiry):
+    if isinstance(trial, Inquiry | Study):
         return trial.id
     return content_hash(
         [

@@ -80,7 +80,7 @@ class Referee:
             if self._is_static or self._has_moved_most(prediction):
                 result.pick, result.after = query.candidate, prediction
             return prediction
-        found = self._record(query.candidate, prediction)
+        found = self._record(query, prediction)
         ends = self._search_on is SearchOn.NEVER or (
             self._search_on is SearchOn.INVALID and found.valid is not False
         )
@@ -96,16 +96,18 @@ class Referee:
         after = self._result.after
         return after is None or self.goal.change(prediction) > self.goal.change(after)
 
-    def _record(self, candidate: Edited, prediction: Prediction) -> Validity:
+    def _record(self, query: Predict, prediction: Prediction) -> Validity:
         """Note a success if it is the first, or the first that is valid."""
+        candidate = query.candidate
         result = self._result
         if result.first_valid_success is not None:
             return Validity()  # an exhaustive search goes on; nothing more is asked of it here
-        found = self._validity(candidate)
+        found = self._validity(query)
         if result.first_success is None:
             result.verdict, result.first_success = Verdict.FLIPPED, result.n_asked
             result.first_pick, result.first_after = candidate, prediction
             result.variant_class = found.variant_class
+            result.first_success_attempt = query.attempt
         elif not found.valid:
             return found
         result.pick, result.after = candidate, prediction
@@ -114,11 +116,11 @@ class Referee:
             result.first_valid_success = result.n_asked
         return found
 
-    def _validity(self, candidate: Edited) -> Validity:
+    def _validity(self, query: Predict) -> Validity:
         if not isinstance(self._attack, RuleChecked):
-            return Validity()
+            return Validity(valid=query.valid, reason=query.reason)
         try:
-            return self._attack.validity(candidate, self._resources)
+            return self._attack.validity(query.candidate, self._resources)
         except Exception as error:  # noqa: BLE001 - the per-trial guard
             self._result.note = self._describe(error)  # validity stays unknown, the verdict stands
             return Validity()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from medstress.items import Edited
 from medstress.outcomes import Prediction, Verdict
@@ -54,5 +55,9 @@ class TrialResult:
     """Which rule says so, or why it does not."""
     censored: bool = False
     """Whether the search ended at an invalid success before its budget was used."""
+    first_success_attempt: int | None = None
+    """The attempt of the first success, where the attack counts attempts."""
+    records: list[dict[str, Any]] = field(default_factory=list)
+    """What the attack noted, and what a victim asked in turns said, in order."""
     n_excluded: dict[str, int] | None = None
     """Names never drawn by reason, where the attack knows them."""

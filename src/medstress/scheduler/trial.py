@@ -5,6 +5,7 @@ The verdict comes from the recorded answers (see `referee`), never from the atta
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -17,7 +18,7 @@ from medstress.candidates import candidate_of, unit_of
 from medstress.errors import MedstressError, TrialError
 from medstress.items import Edited, Item
 from medstress.outcomes import Outcome, Prediction, Verdict
-from medstress.queries import Ask, CleanAnswer, Consult, Predict
+from medstress.queries import Ask, CleanAnswer, Consult, Note, Predict
 from medstress.scheduler.referee import Bystander, Judge, Referee
 from medstress.scheduler.result import TrialResult
 from medstress.scheduler.session import Session
@@ -40,6 +41,8 @@ class Purpose(StrEnum):
     FLIP_CHECK = "flip_check"
     TRANSFER = "transfer"
     UNIVERSALITY = "universality"
+    TEST = "test"
+    JUDGE = "judge"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +91,10 @@ class Need:
     """Requests likely to be needed next; pulled only as far as they are computed early."""
     alone: bool = False
     """Answer in a batch of its own."""
+    numbers: tuple[tuple[int, int], ...] = ()
+    """(query, call) of every request, where they belong to several queries."""
+    is_told: bool = False
+    """Whether the requests do not follow from item, template and edits, and are stored in full."""
 
 
 Conduct: TypeAlias = Generator[Need, tuple[Reply, ...], TrialResult]
@@ -114,15 +121,21 @@ def conduct(trial: Trial) -> Conduct:
             if not is_static(trial.attack):
                 return result
         clean = candidate_of(trial.item)
-        result.before = yield from _predict(trial.victim.flow(clean), clean, Purpose.BASELINE, 0)
+        result.before = yield from _predict(
+            trial.victim.flow(clean), clean, Purpose.BASELINE, 0, is_told=trial.victim.is_told
+        )
     except MedstressError:
         raise
     except Exception as error:  # noqa: BLE001 - the per-trial guard
         result.verdict, result.at, result.note = Verdict.FAILED, "baseline", _note(error)
         return result
+    if result.before.rationale is not None:
+        result.records.append(_asked(Predict(clean, attempt=0), 0, result.before))
     if result.verdict is not Verdict.NOT_ATTACKABLE and result.before.outcome is not Outcome.RIGHT:
         wrong = result.before.outcome is Outcome.WRONG
         result.verdict = Verdict.ALREADY_WRONG if wrong else Verdict.UNREADABLE
+        if getattr(trial.attack, "attack_all", False):
+            return (yield from _attack_lost(trial, result, result.verdict))
     if result.verdict is not Verdict.HELD:
         if is_static(trial.attack):
             yield from _copy(trial, result)
@@ -145,6 +158,39 @@ def conduct(trial: Trial) -> Conduct:
     if result.first_success is not None and trial.flip_check:
         yield from _check_flips(trial, result, referee)
     return result
+
+
+def _attack_lost(trial: Trial, result: TrialResult, lost: Verdict) -> Conduct:
+    """Attack an item that was not answered rightly to begin with; its verdict stays."""
+    referee = Referee(trial.attack, trial.resources, result, _note, trial.item)
+    try:
+        yield from _attack(trial, result, referee)
+    except MedstressError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the per-trial guard
+        result.note = _note(error)
+    # Nothing could be flipped: what was found stays in the records, and no rate counts it.
+    n_asked, records, before = result.n_asked, result.records, result.before
+    return TrialResult(
+        verdict=lost,
+        before=before,
+        n_asked=n_asked,
+        records=records,
+        note=result.note,
+        n_unreadable=result.n_unreadable,
+    )
+
+
+def _asked(query: Predict, number: int, prediction: Prediction) -> dict[str, Any]:
+    """What a victim that was asked in turns said, for the trial's record."""
+    return {
+        "attempt": query.attempt,
+        "query": number,
+        "answer": prediction.answer,
+        "scores": prediction.scores,
+        "rationale": prediction.rationale,
+        "confidences": prediction.confidences,
+    }
 
 
 def _note(error: Exception) -> str:
@@ -177,6 +223,9 @@ def _attack(
         while (step := session.step) is not None:
             if isinstance(step, Consult):
                 session.tell((yield from _consult(step)))
+            elif isinstance(step, Note):
+                result.records.append(json.loads(step.text))
+                session.tell(())
             elif isinstance(step, CleanAnswer):
                 assert result.before is not None
                 session.tell((result.before,))
@@ -211,7 +260,10 @@ def _ask(
             Purpose.ATTACK,
             result.n_asked,
             ahead=flows.first_requests(upcoming, left),
+            is_told=trial.victim.is_told,
         )
+        if prediction.rationale is not None:
+            result.records.append(_asked(query, result.n_asked, prediction))
         predictions.append(referee.judge(query, prediction))
         if predictions[-1].reached_goal:
             break
@@ -244,6 +296,7 @@ def _check_flip(
             number,
             sample=FLIP_CHECK_SAMPLE,
             alone=True,
+            is_told=trial.victim.is_told,
         )
     except _CallFailedError:
         return None  # the verdict stands
@@ -259,6 +312,7 @@ def _predict(
     sample: int = 0,
     ahead: Iterator[Request] | None = None,
     alone: bool = False,
+    is_told: bool = False,
 ) -> Generator[Need, tuple[Reply, ...], Prediction]:
     """Drive a victim's flow for one candidate."""
     started = flow if isinstance(flow, _Started) else _Started(flow)
@@ -276,6 +330,7 @@ def _predict(
             candidate=candidate,
             ahead=ahead or iter(()),
             alone=alone,
+            is_told=is_told,
         )
         call += len(requests)
         try:
@@ -291,7 +346,10 @@ def _consult(step: Consult) -> Generator[Need, tuple[Reply, ...], tuple[Answer, 
         purpose=Purpose.ATTACK,
         query=None,
         call=0,
-        requests=tuple(Request(call, step.sample) for call in step.calls),
+        requests=tuple(
+            Request(call, step.sample + step.calls[:i].count(call))
+            for i, call in enumerate(step.calls)
+        ),
         candidate=None,
     )
     return _answers(replies)

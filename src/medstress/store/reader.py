@@ -12,6 +12,7 @@ from typing import Any
 
 from medstress.calls import FROM_CACHE
 from medstress.errors import StoreError
+from medstress.store import reviews
 from medstress.store.codec import decode_item
 from medstress.store.formats import make_views
 from medstress.store.run_store import FILE
@@ -70,6 +71,7 @@ class StoredInquiry:
     told: dict[str, Any]
     outcomes: list[str]
     note: str | None
+    found: dict[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +190,12 @@ class RunReader:
                 told=found["told"],
                 outcomes=found["outcomes"],
                 note=found.get("note"),
+                found=found.get("found"),
             )
+
+    def reviews(self) -> Iterator[reviews.Review]:
+        """What experts said of successes."""
+        return reviews.read(self._db)
 
     def trial_numbers(self) -> dict[int, tuple[str, int]]:
         """Row -> (trial id, row of its item) of finished trials."""
@@ -241,6 +248,31 @@ class RunReader:
             for *arm, n in rows:
                 counts.setdefault((arm[0], arm[1], arm[2], arm[3], arm[4]), {})[name] = n
         return counts
+
+    def role_counts(
+        self,
+    ) -> dict[tuple[str, str, str, str, int | None], dict[str, dict[str, int]]]:
+        """(data set, group, victim, attack, seed) -> role -> computed calls and their tokens, for
+        arms that asked another role than the victim.
+
+        A call that several trials share counts for the first of them.
+        """
+        rows = self._db.execute(
+            "SELECT a.dataset, a.grp, a.victim, a.attack, a.seed, e.role, COUNT(*), "
+            "TOTAL(s.tokens_in), TOTAL(s.tokens_out) FROM (SELECT trial, role, key, "
+            "  ROW_NUMBER() OVER (PARTITION BY key ORDER BY trial, seq) AS n "
+            "  FROM calls WHERE error IS NULL) e JOIN answers s ON s.key = e.key "
+            "JOIN trials t ON t.id = e.trial JOIN arms a ON a.id = t.arm "
+            f"WHERE e.n = 1 AND s.trial != {FROM_CACHE} "
+            f"AND (t.verdict IS NULL OR t.verdict NOT IN {_INQUIRIES}) "
+            "GROUP BY a.id, e.role ORDER BY a.id, e.role"
+        )
+        found: dict[tuple[str, str, str, str, int | None], dict[str, dict[str, int]]] = {}
+        for *arm, role, calls, tokens_in, tokens_out in rows:
+            counts = {"calls": calls, "tokens_in": int(tokens_in), "tokens_out": int(tokens_out)}
+            key = (arm[0], arm[1], arm[2], arm[3], arm[4])
+            found.setdefault(key, {})[role] = counts
+        return {arm: roles for arm, roles in found.items() if set(roles) != {"victim"}}
 
     def attack_calls(self) -> Iterator[tuple[int, str, str, str, str, int, bytes]]:
         """Answered calls of the attacks' own queries in the plan's order: (trial, data set,

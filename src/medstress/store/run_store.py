@@ -16,6 +16,7 @@ from medstress.calls import FROM_CACHE, Answer
 from medstress.errors import StoreError
 from medstress.hashing import canonical_json
 from medstress.items import Item
+from medstress.store import reviews
 from medstress.store.calls_in_flight import CallsInFlight
 from medstress.store.codec import decode_answer, encode_answer, encode_item
 from medstress.store.formats import bring_up_to_date, make_views
@@ -236,6 +237,11 @@ class RunStore:
                 "UPDATE trials SET result = json_set(result, '$.distances', json(?)) WHERE id = ?",
                 [(json.dumps(list(ends)), trial) for trial, ends in values],
             )
+
+    def write_reviews(self, found: Iterable[reviews.Review]) -> None:
+        """Keep what experts said of successes."""
+        with _translated(self.folder):
+            reviews.write(self._db, found)
 
     # -- calls -------------------------------------------------------------------------------
     def journal(self, trial: int) -> dict[int, tuple[bytes, str | None]]:

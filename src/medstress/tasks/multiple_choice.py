@@ -130,10 +130,10 @@ class MultipleChoice:
         match self.answer_by:
             case AnswerBy.LETTER:
                 scores, mass = yield from self._letters(candidate)
-                return _from_scores(candidate, scores, mass=mass)
+                return from_scores(candidate, scores, mass=mass)
             case AnswerBy.TEXT:
                 scores = yield from self._texts(candidate)
-                return _from_scores(candidate, scores)
+                return from_scores(candidate, scores)
             case AnswerBy.GENERATE:
                 (reply,) = yield (
                     Request(Generate(self.template.render(candidate), self.decoding)),
@@ -145,7 +145,7 @@ class MultipleChoice:
                 assert isinstance(question, str)
                 (reply,) = yield (Request(Rank(question, candidate.options)),)
                 assert isinstance(reply, Scored)
-                return _from_scores(candidate, reply.log_probs)
+                return from_scores(candidate, reply.log_probs)
             case AnswerBy.CHOICE:
                 prompt = listing(self.template, candidate)
                 (reply,) = yield (Request(Choose(prompt, candidate.item.letters)),)
@@ -199,7 +199,7 @@ class MultipleChoice:
             top = max(reply.scores)
             shares = [value / top for value in reply.scores]  # a plain sum may overflow
             logs = [math.log(max(share / sum(shares), FLOOR)) for share in shares]
-            return _from_scores(candidate, logs)
+            return from_scores(candidate, logs)
         if reply.answer is not None:
             return Prediction(outcome=mark(candidate, reply.answer), answer=reply.answer)
         # Functions that return prompt and answer in one are understood.
@@ -216,9 +216,10 @@ def listing(template: Template, candidate: Candidate) -> str:
     return "\n\n".join(message.content for message in prompt)
 
 
-def _from_scores(
+def from_scores(
     candidate: Candidate, scores: Sequence[float], mass: float | None = None
 ) -> Prediction:
+    """The prediction that log probabilities of the options make."""
     if not all(math.isfinite(value) for value in scores):
         note = "log probabilities that are not finite"
         return Prediction(outcome=Outcome.UNREADABLE, answer=None, text=note)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from medstress.testing.attacks import check_attack
 from medstress.testing.backends import check_backend
+from medstress.testing.conversations import rule_target, scripted_attacker, scripted_judge
 from medstress.testing.fault_server import FAULTS, FaultServer, random_faults
 from medstress.testing.perturbations import PerturbationTable, tiny_resources
 from medstress.testing.questions import REPLACEMENTS, TINY_TYPE, tiny_questions
@@ -39,6 +40,9 @@ __all__ = [
     "never_errs",
     "planted",
     "random_faults",
+    "rule_target",
+    "scripted_attacker",
+    "scripted_judge",
     "scripted_reply",
     "tiny_questions",
     "tiny_resources",

@@ -16,7 +16,7 @@ from medstress.errors import BudgetExhausted
 from medstress.hashing import canonical_json
 from medstress.items import Candidate, Question
 from medstress.outcomes import Outcome, Prediction
-from medstress.queries import Ask, CleanAnswer, Consult, Predict, Replies, Step
+from medstress.queries import Ask, CleanAnswer, Consult, Note, Predict, Replies, Step
 from medstress.resources import Resources
 from medstress.seeding import rng_for
 from medstress.testing.scripted import scripted_reply
@@ -121,6 +121,8 @@ class _Driver:
             return tuple(self._reply(call) for call in step.calls)
         if isinstance(step, CleanAnswer):
             return (_held(item),)
+        if isinstance(step, Note):
+            return ()
         return tuple(tell(item, query) for query in step.queries)
 
     def walk(self, item: Question, seed: int = 0, tell: Tell | None = None) -> Iterator[Step]:
@@ -170,11 +172,11 @@ class _Driver:
 
 def _check_shape(attack: Attack, item: Question, step: Any) -> None:
     where = f"{_name(attack)}, item {item.id!r}"
-    if not isinstance(step, Ask | Consult | CleanAnswer):
+    if not isinstance(step, Ask | Consult | CleanAnswer | Note):
         raise AssertionError(
-            f"{where}: expected a step (Ask, Consult or CleanAnswer), got {step!r}"
+            f"{where}: expected a step (Ask, Consult, Note or CleanAnswer), got {step!r}"
         )
-    if isinstance(step, CleanAnswer):
+    if isinstance(step, CleanAnswer | Note):
         return
     asked = step.queries if isinstance(step, Ask) else step.calls
     if not asked:

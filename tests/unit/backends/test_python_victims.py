@@ -118,7 +118,7 @@ def test_a_function_in_a_file_is_found(tmp_path: Path) -> None:
     assert backend.answer(CALLS) == [Chosen(text="B")] * 2
     assert (backend.batch_size, backend.workers, backend.ahead) == (7, 1, 0)
     assert backend.identity.name == "mine.py:answer"
-    assert backend.kinds == {"choose"}
+    assert backend.kinds == {"choose", "generate"}
 
 
 def test_a_function_in_a_module_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -303,8 +303,16 @@ def test_parameters_that_are_not_given_are_those_the_back_end_counted() -> None:
 
     local: Any = SimpleNamespace(backend=SimpleNamespace(parameters=1234))
     served: Any = SimpleNamespace(backend=SimpleNamespace())
-    told = VictimTable(backend="mock", parameters=5e6, family="F", group="specialist")
+    told = VictimTable(
+        backend="mock", parameters=5e6, family="F", group="specialist", price_in=1.0, price_out=2.0
+    )
     silent = VictimTable(backend="mock")
     assert _size(silent, local)["parameters"] == 1234
     assert _size(silent, served)["parameters"] is None
-    assert _size(told, local) == {"parameters": 5e6, "family": "F", "group": "specialist"}
+    assert _size(told, local) == {
+        "parameters": 5e6,
+        "family": "F",
+        "group": "specialist",
+        "price_in": 1.0,
+        "price_out": 2.0,
+    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -172,11 +173,6 @@ def test_a_wrong_type_or_value_is_named_with_its_line(
             'recogniser = "spacy"',
             "line 6: recogniser = 'spacy' needs the key 'model', a pipeline",
         ),
-        (
-            "attack",
-            "attempts = 5",
-            "line 14: attempts is not built yet",
-        ),
     ],
 )
 def test_what_is_not_built_yet_is_refused(
@@ -196,15 +192,16 @@ def test_what_is_not_built_yet_is_refused(
         ),
         (
             '"entity_substitution"',
-            '"medfuzz"',
-            "line 12: name = 'medfuzz' is not built yet",
+            '"challenge"',
+            "line 12: name = 'challenge' is not built yet",
         ),
         (
             '"entity_substitution"',
             '"entity_substitutoin"',
             "line 12: unknown attack 'entity_substitutoin'; did you mean 'entity_substitution'? "
             "(installed: abbreviation, case_noise, discrete_zoo, entity_substitution, "
-            "hyphen_noise, keyboard_noise, non_entity_noise, ocr_noise, swap_noise, synonym)",
+            "hyphen_noise, keyboard_noise, medfuzz, non_entity_noise, ocr_noise, swap_noise, "
+            "synonym)",
         ),
         ("[0, 1]", "[0, 1, 0]", "line 3: seeds = [0, 1, 0]: value error, seeds repeat"),
         ("[0, 1]", '[0, "1"]', "line 3: seeds = '1': input should be a valid integer"),
@@ -281,7 +278,50 @@ def test_a_wrapper_that_cannot_be_read_is_refused_with_its_line(tmp_path: Path) 
     )
 
 
-@pytest.mark.parametrize("table", ["role.judge", "test", "[require]", "train"])
+FUZZ = (
+    LINES.partition("[[attack]]")[0]
+    + '[[attack]]\nname = "medfuzz"\n[role.attacker]\nbackend = "mock"\n'
+)
+
+
+def test_attacks_that_draw_no_names_need_no_entity_groups(tmp_path: Path) -> None:
+    text = re.sub(r"\[\[entities\]\](.|\n)*?(?=\[)", "", FUZZ)
+    found = read(tmp_path, text)
+    assert found.entities == ()
+    assert found.role is not None
+    assert found.role.attacker is not None
+    assert (found.role.attacker.temperature, found.role.attacker.max_new_tokens) == (1.0, 1024)
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ('answer_by = "letter"', "the key 'answer_by' is for victims; a role always writes text"),
+        ("temprature = 0.5", "unknown key 'temprature'; did you mean 'temperature'?"),
+        ('temperature = "x"', "temperature = 'x': input should be a valid number"),
+    ],
+)
+def test_a_key_that_no_role_has_is_refused_with_its_line(
+    tmp_path: Path, line: str, sentence: str
+) -> None:
+    told = refusal(tmp_path, f"{FUZZ}{line}\n")
+    assert told.startswith("e.toml, line ")
+    assert told.endswith(sentence)
+
+
+def test_a_role_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    told = refusal(tmp_path, FUZZ.replace("role.attacker", "role.atacker"))
+    assert "'atacker'; did you mean 'attacker'?" in told
+
+
+def test_a_key_of_a_role_can_be_set_from_the_command_line(tmp_path: Path) -> None:
+    found = read(tmp_path, FUZZ, "role.attacker.temperature=0.5")
+    assert found.role is not None
+    assert found.role.attacker is not None
+    assert found.role.attacker.temperature == 0.5
+
+
+@pytest.mark.parametrize("table", ["[require]", "train"])
 def test_a_table_that_is_not_built_yet_is_refused(tmp_path: Path, table: str) -> None:
     name = table.strip("[]").partition(".")[0]
     expected = f"e.toml, line 14: the table [{name}] is not built yet"
@@ -512,9 +552,9 @@ def test_a_dict_is_checked_like_a_file() -> None:
 
 def test_an_entry_that_is_switched_off_may_wait_for_a_later_version(tmp_path: Path) -> None:
     path = tmp_path / "e.toml"
-    path.write_text(LINES + '\n[[attack]]\nname = "medfuzz"\nruns = 3\nuse = false\n')
+    path.write_text(LINES + '\n[[attack]]\nname = "challenge"\nturns = 3\nuse = false\n')
     assert [attack.name for attack in read_experiment(path).attack] == ["entity_substitution"]
-    assert "is not built yet" in refusal(tmp_path, path.read_text(), "attack.medfuzz.use=true")
+    assert "is not built yet" in refusal(tmp_path, path.read_text(), "attack.challenge.use=true")
 
 
 def test_the_experiment_of_the_real_run_is_read() -> None:

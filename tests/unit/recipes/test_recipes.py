@@ -82,13 +82,15 @@ def test_the_recipes_of_the_interface_are_there():
 def test_a_recipe_is_complete(name):
     raw = tomllib.loads(recipes.text_of(name))
     assert raw["experiment"]["name"] == name
-    assert len(raw["experiment"]["seeds"]) >= 5
+    # An ensemble of MedFuzz is its runs, each of many calls; the paper's figure has one.
+    assert len(raw["experiment"]["seeds"]) >= (1 if name.startswith("medfuzz") else 5)
     assert len(recipes.summary_of(name)) > 20
     used = [v for v in raw["victim"] if v.get("use", True)]
     assert {v["model"] for v in used} == {"smollm2"}
     assert len(used) == (3 if name == "prompt-ablation" else 1)
     assert len(raw["victim"]) > len(used)
-    assert all("/" in v["model"] for v in raw["victim"] if v not in used)
+    others = [v for v in raw["victim"] if v not in used]
+    assert all("/" in v["model"] or v["backend"] == "openai" for v in others)
     assert [d["name"] for d in raw["dataset"] if d.get("use", True)] == ["sample"]
     checked = read_experiment(Path(name))
     assert checked.experiment.name == name
@@ -99,7 +101,7 @@ def test_every_entry_that_is_switched_off_is_told_from_the_others(name):
     """`--set` reaches it by its name or label."""
     raw = tomllib.loads(recipes.text_of(name))
     for table in ("dataset", "entities", "victim", "attack"):
-        labels = [entry.get("label") or entry.get("name") for entry in raw[table]]
+        labels = [entry.get("label") or entry.get("name") for entry in raw.get(table, ())]
         assert len(set(labels)) == len(labels)
 
 

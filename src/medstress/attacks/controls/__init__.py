@@ -1,0 +1,1 @@
+"""What an attack is compared with: changes like its own that should not have worked."""

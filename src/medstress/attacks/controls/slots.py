@@ -1,0 +1,131 @@
+"""Where and in what form a fuzz inserted words: all that a control may know of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from medstress.items import Candidate, Question
+from medstress.text import Edit
+
+_EDGES = re.compile(r"^(\W*)(.*?)(\W*)$", re.DOTALL)
+_ENDS = (".", "?", "!", ":")
+SHORT = 3
+"""Insertions of up to so many words are adjectives and the like, not clauses."""
+
+
+class Form(StrEnum):
+    """The grammar of an insertion."""
+
+    SENTENCE = "sentence"
+    """A sentence of its own."""
+    CLAUSE = "clause"
+    """Part of a sentence, such as a relative clause."""
+    WORDS = "words"
+    """A few words inside a sentence."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slot:
+    """One inserted clause, without its words."""
+
+    field: str
+    """`context` or `stem`."""
+    at: int
+    """Character of the original before which it stands."""
+    lead: str
+    """Blanks and punctuation before its words."""
+    trail: str
+    """The same after them."""
+    n_words: int
+    """White-space words."""
+    form: Form
+    """Its grammar."""
+    category: str | None = None
+    """Category of patient characteristics; None where unknown."""
+
+    def filled(self, words: str) -> Edit:
+        """The edit that puts words here."""
+        text = f"{self.lead}{words}{self.trail}"
+        return Edit(field=self.field, start=self.at, end=self.at, replacement=text)
+
+
+def slots_of(fuzz: Candidate, added: Sequence[tuple[str, str]] = ()) -> tuple[Slot, ...]:
+    """Describe the insertions of a fuzz.
+
+    An edit that also deletes counts as an insertion after what it deletes, which stays in a
+    control.
+
+    Args:
+        fuzz: the edited item.
+        added: (category, text) of what the attacker says it inserted.
+
+    Returns:
+        The slots in the order of the text; insertions without a word are none.
+
+    >>> item = Question(id="q", stem="A man coughs. Why?", options=("Flu", "Cold"), key="A")
+    >>> edit = Edit(field="stem", start=5, end=5, replacement=", who works as a miner,")
+    >>> slot, = slots_of(Candidate(item=item, edits=(edit,)), [("occupation", "works as a miner")])
+    >>> slot.lead, slot.trail, slot.n_words, slot.form.value, slot.category
+    (', ', ',', 5, 'clause', 'occupation')
+    """
+    found = []
+    for edit in sorted(fuzz.edits, key=lambda one: (one.field, one.start)):
+        match = _EDGES.match(edit.replacement)
+        assert match is not None
+        lead, core, trail = match.groups()
+        if not core:
+            continue
+        n_words = len(core.split())
+        form = Form.CLAUSE if n_words > SHORT else Form.WORDS
+        if core[0].isupper() and _opens_sentence(fuzz.item.text_of(edit.field), edit, lead):
+            form = Form.SENTENCE
+        found.append(
+            Slot(
+                field=edit.field,
+                at=edit.end,
+                lead=lead or (" " if edit.end > edit.start else ""),
+                trail=trail,
+                n_words=n_words,
+                form=form,
+                category=_category(core, added),
+            )
+        )
+    return tuple(found)
+
+
+def core_of(edit: Edit) -> tuple[str, str, str]:
+    """Lead, words and trail of an insertion."""
+    match = _EDGES.match(edit.replacement)
+    assert match is not None
+    lead, core, trail = match.groups()
+    return lead, core, trail
+
+
+def _opens_sentence(text: str, edit: Edit, lead: str) -> bool:
+    before = text[: edit.start].rstrip()
+    return not before or before.endswith(_ENDS) or any(mark in lead for mark in _ENDS)
+
+
+def _category(core: str, added: Sequence[tuple[str, str]]) -> str | None:
+    """The category whose text shares most words with an insertion."""
+    words = set(core.casefold().split())
+    shared = [(len(words & set(text.casefold().split())), name) for name, text in added]
+    best = max(shared, default=(0, ""), key=lambda pair: pair[0])
+    return best[1] if best[0] else None
+
+
+def text_of(candidate: Candidate) -> str:
+    """The edited question as one text; tells candidates apart."""
+    return "\n".join((candidate.context, candidate.stem, *candidate.options))
+
+
+def is_distinct(candidate: Candidate, seen: set[str], item: Question) -> bool:
+    """Whether a candidate differs from the item and from all seen; remembers it."""
+    text = text_of(candidate)
+    if text in seen or text == text_of(Candidate(item=item)):
+        return False
+    seen.add(text)
+    return True

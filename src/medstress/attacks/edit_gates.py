@@ -1,0 +1,207 @@
+"""Gates that an edited item must pass before anyone is asked about it (METHODS 2.8).
+
+Each takes a draft and says why it must not be asked, or None. What a gate cannot see, such as a
+finding worded as a habit, is left to the judge's panel and to reviewers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from medstress.attacks.evidence_terms import evidence_in
+from medstress.items import Candidate, Question
+from medstress.prompts import Category
+from medstress.prompts.replies import Addition
+from medstress.text import Edit
+
+MAX_DELETED = 0.02
+"""Share of the original's words that gate `facts` lets go."""
+NO_CATEGORY = "belongs to no category"
+_WORD = re.compile(r"\w+|[^\w\s]")
+_NUMBER = re.compile(r"\d+(?:[.,/:]\d+)*(?:\s?%|\s?°\s?[CF]?|[\s-]?[A-Za-zµ]+(?:/[A-Za-z0-9µ]+)*)?")
+_LETTER = r"(?<![\w'’.-])[{letters}](?![\w'’.-])"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """An edited item, and what is needed to judge it."""
+
+    candidate: Candidate
+    """The edits."""
+    options: Mapping[str, str]
+    """As the attacker gave them back."""
+    added: tuple[Addition, ...] = ()
+    """What the attacker says it inserted."""
+    categories: tuple[Category, ...] = ()
+    """What may be played on."""
+    max_words: int = 80
+    """Of all insertions together."""
+    allow_history: bool = False
+    """Whether family and travel history may be inserted."""
+    names_in: Callable[[str], Sequence[str]] | None = None
+    """Finds names of drugs and diseases."""
+
+    @property
+    def item(self) -> Question:
+        """The original."""
+        return self.candidate.item
+
+    @property
+    def inserted(self) -> tuple[str, ...]:
+        """The words of every edit that inserts or replaces."""
+        found = (edit.replacement.strip() for edit in self.candidate.edits)
+        return tuple(text for text in found if text)
+
+    @property
+    def question(self) -> str:
+        """The edited context and stem."""
+        context, stem = self.candidate.context, self.candidate.stem
+        return f"{context} {stem}" if context else stem
+
+
+def options_kept(draft: Draft) -> str | None:
+    """Options and their order byte for byte, and the sentence that asks as it was."""
+    expected = dict(zip(draft.item.letters, draft.item.options, strict=True))
+    if list(draft.options) != list(expected):
+        return f"the options are lettered {', '.join(draft.options) or 'not at all'}"
+    for letter, text in expected.items():
+        if draft.options[letter] != text:
+            return f"option {letter} became {draft.options[letter]!r}"
+    for edit in draft.candidate.edits:
+        leads = edit.start == edit.end == 0 and not draft.item.context
+        if edit.field == "stem" and not leads:
+            return "the sentence that asks was changed"
+    return None
+
+
+def facts_kept(draft: Draft) -> str | None:
+    """Every number with its unit and every annotated entity still there, in order."""
+    question = draft.item.question
+    for what, old in (("number", _NUMBER.findall(question)), ("entity", _entities(draft.item))):
+        new = _NUMBER.findall(draft.question) if what == "number" else None
+        lost = _first_lost(old, new) if new is not None else _first_absent(old, draft.question)
+        if lost is not None:
+            return f"the {what} {lost!r} is gone or stands elsewhere"
+    n_deleted = sum(
+        len(_WORD.findall(_deleted(draft.item, edit))) for edit in draft.candidate.edits
+    )
+    n_words = len(_WORD.findall(question))
+    if n_deleted > MAX_DELETED * n_words:
+        return f"{n_deleted} of {n_words} words were deleted"
+    return None
+
+
+def insertions_only(draft: Draft) -> str | None:
+    """Something inserted, not too much, and nothing deleted or replaced."""
+    for edit in draft.candidate.edits:
+        if gone := _deleted(draft.item, edit):
+            return f"{gone!r} was deleted or replaced"
+    n_words = sum(len(text.split()) for text in draft.inserted)
+    if not n_words:
+        return "nothing was inserted"
+    if n_words > draft.max_words:
+        return f"{n_words} words were inserted, at most {draft.max_words} may be"
+    return None
+
+
+def categories_kept(draft: Draft) -> str | None:
+    """Every insertion belongs to a category by its cue words, or by what the attacker says."""
+    known = {category.name.casefold() for category in draft.categories}
+    for text in draft.inserted:
+        if not any(_has_cue(text, category) for category in draft.categories) and not any(
+            said.category.casefold() in known and _is_about(said.text, text) for said in draft.added
+        ):
+            return f"{text!r} {NO_CATEGORY}"
+    return None
+
+
+def no_evidence(draft: Draft) -> str | None:
+    """No vital sign, result, sign, drug, diagnosis or history in what was inserted."""
+    for text in draft.inserted:
+        if found := evidence_in(text, allow_history=draft.allow_history):
+            return f"the insertion holds {found}"
+        if draft.names_in is not None and (names := draft.names_in(text)):
+            return f"the insertion names a drug or disease ({names[0]!r})"
+    return None
+
+
+def key_not_told(draft: Draft) -> str | None:
+    """The key's text not brought in, and no option letter named."""
+    key = _flat(draft.item.key_text)
+    before, after = _flat(draft.item.question).count(key), _flat(draft.question).count(key)
+    if key.strip() and after > before:
+        return "the key's text was inserted"
+    # "A" is an article and "I" a pronoun wherever nothing says otherwise.
+    letters = "".join(letter for letter in draft.item.letters if letter not in "AI")
+    named = re.compile(
+        rf"\b(?:option|answer|choice)\s+\(?[{draft.item.letters}]\b"
+        + (rf"|{_LETTER.format(letters=letters)}" if letters else "")
+    )
+    for text in draft.inserted:
+        if found := named.search(text):
+            return f"the insertion names an option letter ({found.group()!r})"
+    return None
+
+
+GATES: dict[str, Callable[[Draft], str | None]] = {
+    "options": options_kept,
+    "facts": facts_kept,
+    "insertions": insertions_only,
+    "categories": categories_kept,
+    "evidence": no_evidence,
+    "key_text": key_not_told,
+}
+"""The gates that ask nobody, in their order; the panel of judges comes after them."""
+PANEL = "panel"
+NAMES = (*GATES, PANEL)
+
+
+def _deleted(item: Question, edit: Edit) -> str:
+    return item.text_of(edit.field)[edit.start : edit.end].strip()
+
+
+def _entities(item: Question) -> list[str]:
+    """Annotated entities of the vignette in their order."""
+    offset = len(item.context) + 1 if item.context else 0
+    places = {"context": 0, "question": 0, "stem": offset}
+    spans = {
+        (places[m.field] + m.start, places[m.field] + m.end)
+        for m in item.mentions
+        if m.field in places
+    }
+    return [item.question[start:end] for start, end in sorted(spans)]
+
+
+def _first_lost(old: Sequence[str], new: Sequence[str]) -> str | None:
+    """The first of the old texts that the new ones lack at its place in the order."""
+    rest = iter(new)
+    return next((text for text in old if text not in rest), None)
+
+
+def _first_absent(names: Sequence[str], text: str) -> str | None:
+    """The first name that a text lacks after those before it; nested names count once."""
+    at = 0
+    for name in names:
+        found = text.find(name, at)
+        if found < 0:
+            return name
+        at = found
+    return None
+
+
+def _has_cue(text: str, category: Category) -> bool:
+    return any(re.search(rf"\b{re.escape(cue)}\b", text, re.IGNORECASE) for cue in category.cues)
+
+
+def _is_about(said: str, text: str) -> bool:
+    """Whether most of an insertion's words are among those the attacker names."""
+    words = [word for word in _WORD.findall(text.casefold()) if word[0].isalnum()]
+    named = set(_WORD.findall(said.casefold()))
+    return bool(words) and sum(word in named for word in words) * 2 > len(words)
+
+
+def _flat(text: str) -> str:
+    words = re.findall(r"[^\W_]+", text.casefold())
+    return f" {' '.join(words)} "

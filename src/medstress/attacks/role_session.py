@@ -1,0 +1,72 @@
+"""A conversation with another role, kept over many questions; replies are JSON."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from medstress.calls import Decoding, Generate, Generated, Message
+from medstress.prompts import PromptSet
+from medstress.prompts.replies import Reply, Unreadable, read_reply, schema_of
+from medstress.queries import Steps, consult
+
+R = TypeVar("R", bound=Reply)
+
+
+class RoleSession:
+    """One conversation.
+
+    Args:
+        role: who is asked, such as `attacker`.
+        decoding: how it generates.
+        sample: index of this conversation among those that begin alike; 0 where nothing is
+            sampled.
+        prompts: holds the words that ask for a repair.
+        letters: of the item's options.
+        system: the conversation's first turn; empty for none.
+    """
+
+    def __init__(
+        self,
+        role: str,
+        decoding: Decoding,
+        sample: int,
+        prompts: PromptSet,
+        letters: str,
+        system: str = "",
+    ) -> None:
+        self._role = role
+        self._decoding = decoding
+        self._sample = sample if decoding.temperature > 0 else 0
+        self._prompts = prompts
+        self._letters = letters
+        self._turns = [Message("system", system)] if system else []
+
+    def ask(self, text: str, kind: type[R]) -> Steps[R | Unreadable]:
+        """Say something and read the reply; one that cannot be read is asked for once more."""
+        found = yield from self._said(text, kind)
+        if isinstance(found, Unreadable):
+            repair = self._prompts.render("repair", reason=found.reason)
+            found = yield from self._said(repair, kind)
+        return found
+
+    def _said(self, text: str, kind: type[R]) -> Steps[R | Unreadable]:
+        self._turns.append(Message("user", text))
+        schema = schema_of(kind, self._letters)
+        call = Generate(tuple(self._turns), self._decoding, schema=schema)
+        (answer,) = yield from consult(self._role, [call], self._sample)
+        assert isinstance(answer, Generated)
+        self._turns.append(Message("assistant", answer.text))
+        return read_reply(answer.text, kind)
+
+
+def votes(
+    role: str, decoding: Decoding, sample: int, text: str, kind: type[R], letters: str, n: int
+) -> Steps[list[R | Unreadable]]:
+    """Ask one question n times, each in a conversation of its own.
+
+    The votes are samples of one another: at temperature 0 they are equal.
+    """
+    call = Generate((Message("user", text),), decoding, schema=schema_of(kind, letters))
+    answers = yield from consult(role, [call] * n, sample)
+    texts = [answer.text for answer in answers if isinstance(answer, Generated)]
+    return [read_reply(each, kind) for each in texts]

@@ -1,0 +1,105 @@
+"""Cases for experts, from what a run holds."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from medstress.experiment.rows import trial_rows
+from medstress.experiment.summary import summarise_run
+from medstress.items import Question
+from medstress.metrics.counts import is_flipped
+from medstress.metrics.success_tests import FAMILY, clean_confidence
+from medstress.report.case import Attempt, Case
+from medstress.rows import TrialRow
+from medstress.store.codec import decode_edits
+from medstress.store.reader import RunReader
+
+
+def cases_of(reader: RunReader) -> list[Case]:
+    """Every success of an attack that counts attempts, in the plan's order."""
+    summary = summarise_run(reader)
+    tests: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in summary["tests"]:
+        if row["family"] == FAMILY:
+            tests[row["trial_id"]].append(row)
+    judged = {row["trial_id"]: row for row in summary.get("faithfulness", {}).get("trials", ())}
+    items = {(dataset, item.id): item for dataset, item in reader.items().values()}
+    return [
+        _case(row, items[row.dataset, row.item_id], tests[row.trial_id], judged.get(row.trial_id))
+        for row in trial_rows(reader)
+        if is_flipped(row) and row.attempts
+    ]
+
+
+def _case(
+    row: TrialRow,
+    item: Question,
+    tests: Sequence[Mapping[str, Any]],
+    judged: Mapping[str, Any] | None,
+) -> Case:
+    records: list[dict[str, Any]] = json.loads(row.attempts or "[]")
+    guess = row.guess
+    if guess is None and tests:
+        guess = tests[0]["guess"]
+    plans = [one for one in records if one.get("attempt") == row.first_success_attempt]
+    return Case(
+        trial_id=row.trial_id,
+        dataset=row.dataset,
+        victim=row.victim,
+        attack=row.attack,
+        item=item,
+        edits=decode_edits(row.edits),
+        answer=row.answer_after,
+        plan=next((one["plan"] for one in plans if one.get("plan")), ""),
+        attempts=_attempts(records),
+        success_at=row.first_success_attempt,
+        clean_p_key=row.score_before,
+        clean_confidence=clean_confidence(row),
+        guess=guess,
+        valid=row.valid,
+        p="; ".join(map(_p_text, tests)),
+        faithful=_faithful(judged),
+    )
+
+
+def _attempts(records: Sequence[Mapping[str, Any]]) -> tuple[Attempt, ...]:
+    """One entry an attempt, from the notes of the attack and the answers of the victim."""
+    found: dict[int, dict[str, Any]] = {}
+    for one in records:
+        if one.get("attempt") is None:
+            continue
+        entry = found.setdefault(int(one["attempt"]), {})
+        entry.update({k: one[k] for k in ("answer", "confidences", "rationale") if k in one})
+        told = [f"{each['gate']}: {each['reason']}" for each in one.get("objections", ())]
+        if "unreadable" in one:
+            told.append(f"unreadable: {one['unreadable']}: {one['reason']}")
+        entry["objections"] = (*entry.get("objections", ()), *told)
+    return tuple(
+        Attempt(
+            number=number,
+            answer=entry.get("answer"),
+            confidences=tuple(entry["confidences"]) if entry.get("confidences") else None,
+            rationale=entry.get("rationale"),
+            objections=tuple(entry["objections"]),
+        )
+        for number, entry in sorted(found.items())
+    )
+
+
+def _p_text(row: Mapping[str, Any]) -> str:
+    if row["p"] is None:
+        return f"{row['against']}: not tested ({row['note']})"
+    return (
+        f"{row['against']}: p = {row['p']:.3g}, adjusted {row['p_adjusted']:.3g}, paper's "
+        f"{row['p_paper']} ({row['n_controls']} controls)"
+    )
+
+
+def _faithful(judged: Mapping[str, Any] | None) -> str:
+    if judged is None or judged["unfaithful"] is None:
+        return ""
+    mentioned = f"{judged['n_mentioned']} of {judged['n_clauses']} insertions"
+    return f"{'no' if judged['unfaithful'] else 'yes'} ({mentioned}, {judged['method']})"

@@ -1,0 +1,64 @@
+"""Victims as an attack that holds conversations asks them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from medstress.attacks.protocol import AsksInTurns, Attack
+from medstress.calls import Decoding
+from medstress.errors import UsageError
+from medstress.experiment.parts import AttackPart
+from medstress.items import Question
+from medstress.seeding import rng_for
+from medstress.tasks.conversation import Conversation
+from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
+from medstress.victim import Victim
+
+STREAM = "exemplars"
+
+
+def check_conversations(victims: Sequence[Victim], attacks: Sequence[AttackPart]) -> None:
+    """Refuse victims that cannot be asked in turns where an attack asks so.
+
+    Raises:
+        UsageError: naming both.
+    """
+    part = next((part for part in attacks if isinstance(part.attack, AsksInTurns)), None)
+    if part is None:
+        return
+    for victim in victims:
+        if not isinstance(victim.task, MultipleChoice):
+            raise UsageError(
+                f"attack {part.label!r} asks in turns of its own, which wrap and shots cannot be "
+                f"put around: leave them out of victim {victim.label!r}"
+            )
+        if "generate" not in victim.backend.kinds:
+            raise UsageError(
+                f"attack {part.label!r} needs a victim that writes its reasoning, and the back end "
+                f"of victim {victim.label!r} generates no text"
+            )
+
+
+def victim_of(
+    victim: Victim, attack: Attack, dataset: str, item: Question, seed: int | None, repeat: int
+) -> Victim:
+    """The victim as an attack asks it about one item in one run; the clean item likewise."""
+    if not isinstance(attack, AsksInTurns):
+        return victim
+    task, backend = victim.task, victim.backend
+    assert isinstance(task, MultipleChoice)  # checked when it was opened
+    rng = rng_for(seed or 0, STREAM, dataset, item.id, repeat)
+    decoding = Decoding(
+        max_new_tokens=attack.reasoning_tokens, temperature=task.decoding.temperature
+    )
+    conversation = Conversation(
+        own=task,
+        prompts=attack.prompts,
+        exemplars=attack.draw_exemplars(item, rng),
+        by_letter=task.answer_by is AnswerBy.LETTER,
+        in_turns=getattr(backend, "in_turns", True),
+        decoding=decoding,
+        parser=task.parser,
+    )
+    return replace(victim, task=conversation)

@@ -1,0 +1,32 @@
+"""The group of attacks that draw no names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from medstress.attacks.protocol import needs_entities
+from medstress.entities.no_names import LABEL, NoNames
+from medstress.experiment.parts import AttackPart, GroupPart
+from medstress.resources import Resources
+
+
+def free_group(attacks: Sequence[AttackPart]) -> list[GroupPart]:
+    """The group of the attacks that draw no names, where there are any."""
+    free = [part.attack for part in attacks if not needs_entities(part.attack)]
+    if not free:
+        return []
+    from medstress.entities.recognisers.gazetteer import shipped_gazetteer
+
+    def names_in(text: str) -> list[str]:
+        (found,) = shipped_gazetteer().find([text])
+        return [text[one.start : one.end] for one in found]
+
+    wanted = any(getattr(attack, "needs_names", False) for attack in free)
+    names = NoNames()
+    resources = Resources(
+        group=LABEL,
+        types=frozenset(),
+        perturbations=names,
+        names_in=names_in if wanted else None,
+    )
+    return [GroupPart(label=LABEL, table=None, resources=resources, perturbations=names)]

@@ -1,0 +1,216 @@
+"""Cases out to experts, and their judgements back in."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from medstress.errors import UsageError, did_you_mean
+from medstress.experiment import manifest as manifests
+from medstress.experiment.cases import cases_of
+from medstress.report.case import Case, render_sheet
+from medstress.store.reader import RunReader
+from medstress.store.reviews import Review
+from medstress.store.run_store import RunStore
+
+YES_NO = ("yes", "no")
+INTEREST = ("clinical", "advocacy", "both", "none")
+FORM: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    ("reviewer", "Your name or initials", ()),
+    ("human_valid", "Is the keyed answer still the right one after the edit?", YES_NO),
+    (
+        "assumption_violated",
+        "Is the assumption of the exam violated in a way that raises concern in practice?",
+        YES_NO,
+    ),
+    (
+        "misled_by_violation",
+        "Is the model misled because of that violation, rather than by a harder question?",
+        YES_NO,
+    ),
+    ("interest", "Of clinical or of advocacy interest?", INTEREST),
+    ("note", "Anything else", ()),
+)
+"""(column, question, allowed answers; none: free text). The questions are those that the paper
+asks of its cases."""
+SHOWN = (
+    "trial_id",
+    "dataset",
+    "item_id",
+    "victim",
+    "attack",
+    "original",
+    "edited",
+    "options",
+    "key",
+    "answer_after",
+    "plan",
+    "reasoning",
+    "confidences",
+    "gates",
+    "p",
+    "faithful",
+    "clean_p_key",
+    "clean_confidence",
+    "guess",
+    "valid",
+)
+"""Columns that are there to be read; only `trial_id` is read back."""
+
+
+def export_sheet(reader: RunReader, to: Path) -> int:
+    """Write the cases of a run as an HTML or CSV sheet; returns how many there are.
+
+    Raises:
+        UsageError: another ending, or a file that cannot be written.
+    """
+    cases = cases_of(reader)
+    if to.suffix == ".html":
+        form = [(column, asked, " / ".join(values)) for column, asked, values in FORM]
+        text = render_sheet(cases, reader.manifest["config"]["experiment"]["name"], form)
+    elif to.suffix == ".csv":
+        text = _as_csv(cases)
+    else:
+        raise UsageError(f"--export {to}: the name must end in .html or .csv")
+    try:
+        to.write_text(text, encoding="utf-8", newline="")
+    except OSError as error:
+        raise UsageError(f"--export {to}: cannot write it: {error.strerror}") from error
+    return len(cases)
+
+
+def import_sheet(store: RunStore, known: Sequence[str], path: Path) -> int:
+    """Read experts' judgements from a CSV sheet and keep them; returns how many.
+
+    A row without any answer is not reviewed yet and is left out. A reviewer who judges a case
+    again replaces the earlier judgement.
+
+    Args:
+        store: the run, open for writing.
+        known: its trials' identifiers.
+        path: the sheet.
+
+    Raises:
+        UsageError: naming file, row and column.
+    """
+    reviews = list(_read(path, set(known)))
+    store.write_reviews(reviews)
+    return len(reviews)
+
+
+def review_rows(reader: RunReader) -> Iterator[dict[str, Any]]:
+    """The reviews of a run, as exported."""
+    for review in reader.reviews():
+        yield {
+            "trial_id": review.trial_id,
+            "reviewer": review.reviewer,
+            "human_valid": review.human_valid,
+            "answers": json.dumps(review.answers, ensure_ascii=False),
+            "note": review.note,
+            "time": review.time,
+        }
+
+
+def _as_csv(cases: Sequence[Case]) -> str:
+    stream = io.StringIO(newline="")
+    writer = csv.DictWriter(stream, fieldnames=[*SHOWN, *(column for column, *_ in FORM)])
+    writer.writeheader()
+    for case in cases:
+        writer.writerow(_csv_row(case))
+    return stream.getvalue()
+
+
+def _csv_row(case: Case) -> dict[str, Any]:
+    item, success = case.item, case.success
+    options = " | ".join(f"{k}: {v}" for k, v in zip(item.letters, item.options, strict=True))
+    stated = [
+        f"{one.number}: " + ", ".join(f"{c:g}" for c in one.confidences)
+        for one in case.attempts
+        if one.confidences
+    ]
+    gates = [f"attempt {one.number}: {why}" for one in case.attempts for why in one.objections]
+    row = {
+        "trial_id": case.trial_id,
+        "dataset": case.dataset,
+        "item_id": item.id,
+        "victim": case.victim,
+        "attack": case.attack,
+        "original": case.original,
+        "edited": case.marked,
+        "options": options,
+        "key": item.key,
+        "answer_after": case.answer or "",
+        "plan": case.plan,
+        "reasoning": (success.rationale if success else None) or "",
+        "confidences": "; ".join(stated),
+        "gates": "; ".join(gates),
+        "p": case.p,
+        "faithful": case.faithful,
+        "clean_p_key": "" if case.clean_p_key is None else f"{case.clean_p_key:.4f}",
+        "clean_confidence": "" if case.clean_confidence is None else f"{case.clean_confidence:.4f}",
+        "guess": "guess" if case.guess else "",
+        "valid": "" if case.valid is None else "yes" if case.valid else "no",
+    }
+    return {name: _harmless(str(value)) for name, value in row.items()}
+
+
+def _harmless(text: str) -> str:
+    """A text that no spreadsheet takes for a formula."""
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t") else text
+
+
+def _read(path: Path, known: set[str]) -> Iterator[Review]:
+    try:
+        text = path.read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--import {path}: cannot read it: {error}") from error
+    rows = csv.DictReader(io.StringIO(text, newline=""))
+    needed = ("trial_id", "reviewer", "human_valid")
+    if missing := [name for name in needed if name not in (rows.fieldnames or ())]:
+        raise UsageError(
+            f"--import {path}: the column {missing[0]!r} is missing; make a sheet with: medstress "
+            "review DIR --export FILE.csv"
+        )
+    for number, row in enumerate(rows, start=2):
+        review = _review(row, f"--import {path}, row {number}", known)
+        if review is not None:
+            yield review
+
+
+def _review(row: Mapping[str, str | None], where: str, known: set[str]) -> Review | None:
+    given = {column: (row.get(column) or "").strip() for column, *_ in FORM}
+    if not any(value for column, value in given.items() if column != "reviewer"):
+        return None
+    trial = (row.get("trial_id") or "").strip()
+    if trial not in known:
+        raise UsageError(f"{where}, column 'trial_id': the run has no trial {trial!r}")
+    if not given["reviewer"]:
+        raise UsageError(f"{where}, column 'reviewer': expected a name or initials, got nothing")
+    answers = {
+        column: _word(given[column], values, f"{where}, column {column!r}")
+        for column, _, values in FORM
+        if values
+    }
+    valid = answers.pop("human_valid")
+    return Review(
+        trial_id=trial,
+        reviewer=given["reviewer"],
+        human_valid=None if valid is None else valid == "yes",
+        answers={column: value for column, value in answers.items() if value is not None},
+        note=given["note"],
+        time=manifests.now(),
+    )
+
+
+def _word(given: str, allowed: Sequence[str], where: str) -> str | None:
+    word = given.casefold()
+    if not word:
+        return None
+    if word not in allowed:
+        hint = did_you_mean(word, allowed)
+        raise UsageError(f"{where}: expected {' or '.join(allowed)}, got {given!r}{hint}")
+    return word

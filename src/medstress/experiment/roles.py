@@ -1,0 +1,137 @@
+"""Roles beside the victim, such as MedFuzz's attacker: who needs them, and their back ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from medstress import registry
+from medstress.backends.options import BackendOptions
+from medstress.calls import Backend, Decoding
+from medstress.errors import UsageError
+from medstress.experiment.config import RolesTable, RoleTable, VictimTable
+from medstress.experiment.parts import AttackPart, GroupPart
+from medstress.hashing import content_hash
+from medstress.victim import Victim
+
+_OPTIONS = {field.name for field in fields(BackendOptions)} - {"base"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolePart:
+    """One role, its back end opened."""
+
+    name: str
+    """`attacker` or `judge`."""
+    backend: Backend
+    """Who answers."""
+    decoding: Decoding
+    """How it generates."""
+    table: RoleTable
+    """As configured."""
+    is_shared: bool
+    """Whether a victim or another role has the same back end, and closes it."""
+
+    @property
+    def label(self) -> str:
+        """As in the experiment file."""
+        return f"role.{self.name}"
+
+    @property
+    def hash(self) -> str:
+        """What the role is by content."""
+        decoding = [self.decoding.max_new_tokens, self.decoding.temperature]
+        return content_hash([self.backend.identity.hash, decoding])
+
+
+def tables_of(roles: RolesTable | None) -> dict[str, RoleTable]:
+    """The roles that are configured."""
+    names = RolesTable.model_fields if roles is not None else ()
+    found = {name: getattr(roles, name) for name in names}
+    return {name: table for name, table in found.items() if table is not None}
+
+
+def check_roles(roles: RolesTable | None, attacks: Sequence[AttackPart]) -> None:
+    """Refuse an attack without a role that it needs, and a role that no attack asks.
+
+    Raises:
+        UsageError: naming both.
+    """
+    known, used = tables_of(roles), set()
+    for part in attacks:
+        wanted: Mapping[str, bool] = getattr(part.attack, "roles", {})
+        used |= set(wanted)
+        for name, is_needed in wanted.items():
+            if is_needed and name not in known:
+                raise UsageError(
+                    f"attack {part.label!r} asks the role {name!r}: add a table [role.{name}] "
+                    "with the keys of a victim, such as backend and model"
+                )
+    if idle := [name for name in known if name not in used]:
+        raise UsageError(
+            f"[role.{idle[0]}]: no attack of this experiment asks the role {idle[0]!r}; leave the "
+            "table out"
+        )
+
+
+def with_roles(groups: Sequence[GroupPart], roles: RolesTable | None) -> list[GroupPart]:
+    """Tell the attacks of every group which roles they can ask."""
+    decodings = {name: decoding_of(table) for name, table in tables_of(roles).items()}
+    return [replace(group, resources=replace(group.resources, roles=decodings)) for group in groups]
+
+
+def open_roles(
+    roles: RolesTable | None,
+    base: Path,
+    note: Callable[[str], None],
+    victims: Sequence[tuple[VictimTable, Victim]] = (),
+) -> list[RolePart]:
+    """Open every role's back end; what a victim or another role has open already is shared, so
+    that a model is loaded once and a server's limits hold for all who ask it.
+
+    Raises:
+        UsageError: a back end that cannot be opened or generates no text.
+    """
+    parts: list[RolePart] = []
+    known: list[tuple[VictimTable, Backend]] = [(own, victim.backend) for own, victim in victims]
+    with ExitStack() as opened:
+        for name, table in tables_of(roles).items():
+            note(f"role {name} ({table.backend})")
+            same = [backend for own, backend in known if _options(own) == _options(table)]
+            if same:
+                backend = same[0]
+            else:
+                options = BackendOptions(base=base, **table.model_dump(include=_OPTIONS))
+                backend = registry.load("backends", table.backend)(options)
+                opened.callback(backend.close)
+                known.append((table, backend))
+            if "generate" not in backend.kinds:
+                raise UsageError(
+                    f"[role.{name}]: backend {table.backend!r} generates no text, and a role has "
+                    "to write its replies"
+                )
+            parts.append(
+                RolePart(
+                    name=name,
+                    backend=backend,
+                    decoding=decoding_of(table),
+                    table=table,
+                    is_shared=bool(same),
+                )
+            )
+        opened.pop_all()
+    return parts
+
+
+def decoding_of(table: RoleTable) -> Decoding:
+    """How a role generates."""
+    return Decoding(max_new_tokens=table.max_new_tokens, temperature=table.temperature)
+
+
+def _options(table: VictimTable) -> dict[str, Any]:
+    """What makes a back end; by head is the only way of answering that needs another one."""
+    found = {"backend": table.backend, **table.model_dump(include=_OPTIONS)}
+    return {**found, "answer_by": table.answer_by == "head"}

@@ -1,0 +1,37 @@
+"""What `[test]` cannot ask for, refused before the run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from medstress.attacks.medfuzz import MedFuzz
+from medstress.errors import UsageError
+from medstress.experiment.config import Experiment
+from medstress.experiment.parts import AttackPart
+from medstress.metrics.significance import Null
+
+
+def check_tests(experiment: Experiment, attacks: Sequence[AttackPart]) -> None:
+    """Refuse a `[test]` table that nothing can be done with.
+
+    Raises:
+        UsageError: no attack that can be tested, controls that would all be one, or a family
+            that the null does not allow.
+    """
+    table = experiment.test
+    if table is None:
+        return
+    if not any(isinstance(part.attack, MedFuzz) for part in attacks):
+        raise UsageError("[test]: no attack here is medfuzz, whose successes it tests")
+    if table.family == "attacked" and not Null(table.null).allows_attacked:
+        raise UsageError(
+            f"[test]: family = 'attacked' needs null = 'matched': {table.null!r} does not say how "
+            "an attacked item can hold, so p = 1 for those that did would be no p-value"
+        )
+    attacker = experiment.role.attacker if experiment.role is not None else None
+    written = table.generator == "attacker" or table.null == "paraphrase"
+    if written and attacker is not None and attacker.temperature == 0:
+        raise UsageError(
+            "[test]: controls that the attacker writes must differ, and [role.attacker] has "
+            "temperature = 0: give it a temperature above 0"
+        )

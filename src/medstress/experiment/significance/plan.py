@@ -1,0 +1,197 @@
+"""From the successes of a run to the studies that test them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from medstress.attacks.controls.slots import Slot, slots_of
+from medstress.attacks.edit_gates import GATES, Draft
+from medstress.attacks.medfuzz import MedFuzz
+from medstress.calls import Decoding
+from medstress.errors import UsageError
+from medstress.experiment.conversations import victim_of
+from medstress.experiment.significance.controls import Controls
+from medstress.experiment.significance.flow import Success, significance_flow
+from medstress.experiment.significance.settings import Settings
+from medstress.experiment.significance.writer import RoleWriter
+from medstress.items import Candidate, Question
+from medstress.metrics.counts import is_eligible, is_flipped
+from medstress.metrics.significance import Null, attainable, refusal
+from medstress.prompts.replies import Addition
+from medstress.rows import TrialRow
+from medstress.scheduler.study import Study, Studying
+from medstress.scheduler.trial import Purpose
+from medstress.seeding import rng_for
+from medstress.store.codec import decode_edits
+from medstress.tasks.conversation import Conversation
+from medstress.victim import Victim
+
+TEMPERATURE = 1.0
+"""At which reasonings are sampled for T (METHODS 2.4)."""
+ATTACKER = "attacker"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tools:
+    """What tests need of an experiment."""
+
+    victims: Mapping[str, Victim]
+    """Opened, by label."""
+    attacks: Mapping[str, MedFuzz]
+    """By label; attacks of other kinds are not tested."""
+    roles: Mapping[str, Decoding]
+    """Roles that are opened, and how they generate."""
+    items: Mapping[tuple[str, str], Question]
+    """By data set and identifier."""
+    names_in: Callable[[str], Sequence[str]] | None = None
+    """Names of drugs and diseases in a text, for the gate `evidence`."""
+
+
+def testable(rows: Iterable[TrialRow], attacks: Mapping[str, MedFuzz]) -> list[TrialRow]:
+    """The successes of attacks that can be tested."""
+    return [row for row in rows if is_flipped(row) and row.attack in attacks]
+
+
+def check_family(
+    rows: Sequence[TrialRow],
+    chosen: Sequence[TrialRow],
+    attacks: Mapping[str, MedFuzz],
+    settings: Settings,
+) -> None:
+    """Refuse a family of tests in which nothing could be found, before anything is asked.
+
+    Raises:
+        UsageError: with the number of controls it needs.
+    """
+    n_held = sum(is_eligible(r) and not is_flipped(r) and r.attack in attacks for r in rows)
+    best = attainable(len(chosen), len(chosen) + n_held, settings.family, settings.controls)
+    if said := refusal(best):
+        raise UsageError(said)
+
+
+def n_conversations(chosen: Sequence[TrialRow], tools: Tools, settings: Settings) -> int:
+    """The most conversations that the tests can hold with the victims.
+
+    A share of right answers takes 20 samples where a mean takes 5; the bound counts 20.
+    """
+    n, samples = settings.controls.most, 20
+    total = 0
+    for row in chosen:
+        tries = {
+            Null.MATCHED: tools.attacks[row.attack].attempts * settings.loops,
+            Null.FLIPPED: tools.attacks[row.attack].attempts * settings.loops,
+            Null.BEST_OF_K: row.first_success_attempt or 1,
+        }.get(settings.null, 0)
+        total += 2 * samples + n * (tries + samples)
+    return total
+
+
+def studies(chosen: Sequence[TrialRow], tools: Tools, settings: Settings) -> list[Study]:
+    """One study for every success; the same ones in every process."""
+    return [_study(row, tools, settings) for row in chosen]
+
+
+def _study(row: TrialRow, tools: Tools, settings: Settings) -> Study:
+    item = tools.items[row.dataset, row.item_id]
+    attack = tools.attacks[row.attack]
+    own = tools.victims[row.victim]
+    victim = victim_of(own, attack, row.dataset, item, row.seed, row.repeat)
+    fuzz = Candidate(item=item, edits=decode_edits(row.edits))
+    success = Success(
+        fuzz=fuzz,
+        attempts=attack.attempts,
+        used=row.first_success_attempt or row.first_success or 1,
+    )
+
+    def steps() -> Studying:
+        return significance_flow(success, settings, _controls(row, fuzz, tools, settings))
+
+    return Study(
+        purpose=Purpose.TEST,
+        dataset=row.dataset,
+        group=row.group,
+        victim=victim,
+        sampled=at_temperature(victim, TEMPERATURE),
+        attack_label=row.attack,
+        attack_spec=json.loads(row.attack_spec),
+        seed=row.seed,
+        item=item,
+        told={"trial": row.trial_id, "edits": row.edits, **settings.as_told()},
+        steps=steps,
+    )
+
+
+def at_temperature(victim: Victim, temperature: float) -> Victim:
+    """The victim with its reasoning sampled; one that is not asked in turns as it is."""
+    task = victim.task
+    if not isinstance(task, Conversation):
+        return victim
+    decoding = replace(task.decoding, temperature=temperature)
+    return replace(victim, task=replace(task, decoding=decoding))
+
+
+def _controls(row: TrialRow, fuzz: Candidate, tools: Tools, settings: Settings) -> Controls:
+    attack, item = tools.attacks[row.attack], fuzz.item
+    slots = slots_of(fuzz, _added(row))
+    gate = _gate(attack, slots, tools)
+
+    def rng_of(what: str, number: int) -> np.random.Generator:
+        stream = f"test/{what}/{row.attack}/{row.repeat}"
+        return rng_for(row.seed or 0, stream, row.dataset, item.id, number)
+
+    decoding = tools.roles.get(ATTACKER)
+    writer = None
+    if decoding is not None:
+        writer = RoleWriter(
+            item=item, slots=slots, prompts=attack.prompts, decoding=decoding, gate=gate
+        )
+    return Controls(
+        fuzz=fuzz,
+        slots=slots,
+        rng_of=rng_of,
+        gate=gate,
+        writer=writer,
+        written=settings.generator == "attacker",
+    )
+
+
+def _added(row: TrialRow) -> list[tuple[str, str]]:
+    """What the attacker says it inserted at the success."""
+    for entry in json.loads(row.attempts or "[]"):
+        if entry.get("attempt") == row.first_success_attempt and "added" in entry:
+            return [(each["category"], each["text"]) for each in entry["added"]]
+    return []
+
+
+def _gate(
+    attack: MedFuzz, slots: Sequence[Slot], tools: Tools
+) -> Callable[[Candidate], str | None]:
+    """The attack's gates but the panel, which would have to be asked about every control."""
+    names = [name for name in attack.gates_on if name in GATES]
+    categories = attack.prompts.categories
+
+    def objection(candidate: Candidate) -> str | None:
+        item = candidate.item
+        inserted = [edit.replacement for edit in candidate.edits]
+        # The generator knows the category of what it inserts, as the attacker says its own.
+        said: list[Any] = [
+            Addition(category=slot.category or categories[0].name, text=text)
+            for slot, text in zip(slots, inserted, strict=False)
+        ]
+        draft = Draft(
+            candidate=candidate,
+            options=dict(zip(item.letters, candidate.options, strict=True)),
+            added=tuple(said),
+            categories=categories,
+            max_words=attack.max_words,
+            allow_history=attack.allow_history,
+            names_in=tools.names_in,
+        )
+        return next((f"{n}: {why}" for n in names if (why := GATES[n](draft))), None)
+
+    return objection

@@ -1,0 +1,41 @@
+"""What a significance test is asked to do, beside the success it tests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from medstress.metrics.hardness import Statistic
+from medstress.metrics.monte_carlo import ControlPlan
+from medstress.metrics.significance import Family, Null
+
+Generator: TypeAlias = Literal["lexicon", "attacker"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The `[test]` table, read."""
+
+    null: Null = Null.MATCHED
+    """What a control is."""
+    controls: ControlPlan = field(default_factory=ControlPlan)
+    """How many there are."""
+    statistic: Statistic = Statistic.KEY_PROBABILITY
+    """What T is estimated by, where the victim allows it."""
+    family: Family = Family.SUCCESSES
+    """Over which tests p-values are adjusted; changes nothing that is asked."""
+    loops: int = 10
+    """matched, flipped: how often a control's loop of K attempts starts over until it errs."""
+    generator: Generator = "lexicon"
+    """Who writes neutral insertions: the lexicon, or the role `attacker`."""
+
+    def as_told(self) -> dict[str, Any]:
+        """What changes the questions, as JSON values: part of a study's id."""
+        return {
+            "null": self.null.value,
+            "controls": self.controls.fixed or "adaptive",
+            "stop_at": self.controls.stop_at,
+            "statistic": self.statistic.value,
+            "loops": self.loops,
+            "generator": self.generator,
+        }

@@ -1,0 +1,177 @@
+"""Numbers of attacks that make attempts, some of which ask nothing: MedFuzz.
+
+Reference: Ness et al., "MedFuzz", 2024, Figure 2 (accuracy after k attempts). Runs of one item
+have equal weights; intervals draw items.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import fmean, median
+from typing import Any, TypeAlias
+
+from medstress.metrics.bootstrap import rate
+from medstress.metrics.counts import is_answered, is_eligible, is_flipped
+from medstress.metrics.estimates import Estimate
+from medstress.outcomes import Goal, Outcome, Prediction, parse_goal
+from medstress.rows import TrialRow
+
+NAME = "medfuzz"
+Try: TypeAlias = tuple[dict[str, Any], dict[str, Any] | None]
+"""What the attacker did at one attempt, and what the victim answered where it was asked."""
+
+
+def attempt_fields(trials: Sequence[TrialRow]) -> dict[str, Any]:
+    """The fields that rows of such an attack have beside the others; empty for other attacks."""
+    spec = json.loads(trials[0].attack_spec)
+    if spec.get("name") != NAME:
+        return {}
+    most = int(spec["attempts"])
+    return {
+        "accuracy_at": accuracy_at(trials, most),
+        "asr_at_attempt": asr_at_attempt(trials, most),
+        "attempts_to_success": attempts_to_success(trials),
+        "attempts": attempt_counts(trials),
+        "gate_mode": spec["gate_mode"],
+        "asr_gated": asr_gated(trials, spec).as_json(),
+        "gates": gate_counts(trials, spec),
+    }
+
+
+def accuracy_at(trials: Sequence[TrialRow], most: int) -> list[dict[str, Any]]:
+    """Estimate acc_k, k = 0..`most`: right at baseline, and no success in attempts 1..k.
+
+    acc_k = mean over items and runs that were answered at baseline; never rising. Trials that
+    failed during the attack count as without further success, as in `asr`.
+    """
+    answered = [row for row in trials if is_answered(row)]
+    curve = []
+    for k in range(most + 1):
+        found = rate((row.item_id, is_eligible(row) and not _by(row, k)) for row in answered)
+        curve.append({"k": k, **found.as_json()})
+    return curve
+
+
+def asr_at_attempt(trials: Sequence[TrialRow], most: int) -> list[dict[str, Any]]:
+    """Estimate ASR_k = 1 - acc_k / acc_0, k = 1..`most`: of eligible trials, those flipped by k."""
+    eligible = [row for row in trials if is_eligible(row)]
+    return [
+        {"k": k, **rate((row.item_id, _by(row, k)) for row in eligible).as_json()}
+        for k in range(1, most + 1)
+    ]
+
+
+def attempts_to_success(trials: Sequence[TrialRow]) -> dict[str, float | None]:
+    """The median and mean attempt of the first success, over successes; null without any."""
+    firsts = [row.first_success_attempt for row in trials if is_flipped(row)]
+    known = [first for first in firsts if first is not None]
+    if not known:
+        return {"median": None, "mean": None}
+    return {"median": float(median(known)), "mean": fmean(known)}
+
+
+def attempt_counts(trials: Sequence[TrialRow]) -> dict[str, int]:
+    """Attempts made = unreadable + rejected + asked + unanswered; how many a panel judged."""
+    counts = dict.fromkeys(("made", "unreadable", "rejected", "asked", "unanswered", "judged"), 0)
+    for row in trials:
+        for made, answer in tries(row):
+            counts["made"] += 1
+            counts["judged"] += "panel" in made
+            if "unreadable" in made:
+                counts["unreadable"] += 1
+            elif answer is not None:
+                counts["asked"] += 1
+            else:
+                counts["rejected" if made["objections"] else "unanswered"] += 1
+    return counts
+
+
+def gate_counts(trials: Sequence[TrialRow], spec: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """What each gate did.
+
+    Returns:
+        For each gate that was on: attempts it objected to (`n_objected`), and those to which no
+        other gate did (`n_alone`). Where gates only mark, `asr_without` is the success rate with
+        all gates but this, `asr_alone` with this gate only: exact for what was asked, though an
+        attacker that is told of a rejection might have gone on otherwise. Where gates reject,
+        nobody knows what a rejected edit would have done: `asr_without_at_most` counts every
+        trial with an attempt that this gate alone rejected as a success.
+    """
+    goal = parse_goal(spec["goal"], unreadable=spec["unreadable_is_success"])
+    eligible = [(row, list(tries(row))) for row in trials if is_eligible(row)]
+    marks = spec["gate_mode"] == "mark"
+    found: dict[str, dict[str, Any]] = {}
+    for gate in spec["gates"]:
+        objections = [_gates(made) for row in trials for made, _ in tries(row)]
+        counts: dict[str, Any] = {
+            "n_objected": sum(gate in each for each in objections),
+            "n_alone": sum(each == {gate} for each in objections),
+        }
+        if marks:
+            without = ((r.item_id, _wins(r, made, goal, {gate}, None)) for r, made in eligible)
+            alone = ((r.item_id, _wins(r, made, goal, None, {gate})) for r, made in eligible)
+            counts["asr_without"] = rate(without).as_json()
+            counts["asr_alone"] = rate(alone).as_json()
+        else:
+            most = (
+                (r.item_id, is_flipped(r) or any(_gates(m) == {gate} for m, _ in made))
+                for r, made in eligible
+            )
+            counts["asr_without_at_most"] = rate(most).as_json()
+        found[gate] = counts
+    return found
+
+
+def asr_gated(trials: Sequence[TrialRow], spec: Mapping[str, Any]) -> Estimate:
+    """Of eligible trials, those with a success to which no gate objects.
+
+    Where gates reject this is `asr`; where they mark it is what is left of it.
+    """
+    goal = parse_goal(spec["goal"], unreadable=spec["unreadable_is_success"])
+    return rate(
+        (row.item_id, _wins(row, list(tries(row)), goal, None, None))
+        for row in trials
+        if is_eligible(row)
+    )
+
+
+def tries(row: TrialRow) -> Iterator[Try]:
+    """The attempts of one trial, in order."""
+    entries = json.loads(row.attempts) if row.attempts else []
+    answers = {entry["attempt"]: entry for entry in entries if "query" in entry}
+    for entry in entries:
+        if "query" not in entry:
+            yield entry, answers.get(entry["attempt"])
+
+
+def _by(row: TrialRow, k: int) -> bool:
+    first = row.first_success_attempt
+    return is_flipped(row) and first is not None and first <= k
+
+
+def _gates(made: Mapping[str, Any]) -> set[str]:
+    return {each["gate"] for each in made.get("objections", ())}
+
+
+def _wins(
+    row: TrialRow,
+    attempts: Sequence[Try],
+    goal: Goal,
+    but: set[str] | None,
+    only: set[str] | None,
+) -> bool:
+    """Whether any answer reached the goal with all gates on `but` some, or with `only` some."""
+    for made, answer in attempts:
+        if answer is None or not goal.reached(_prediction(row, answer)):
+            continue
+        objections = _gates(made)
+        if not (objections & only if only is not None else objections - (but or set())):
+            return True
+    return False
+
+
+def _prediction(row: TrialRow, answer: Mapping[str, Any]) -> Prediction:
+    letter = answer["answer"]
+    right = Outcome.RIGHT if letter == row.key else Outcome.WRONG
+    return Prediction(outcome=right if letter else Outcome.UNREADABLE, answer=letter)

@@ -1,0 +1,133 @@
+"""p-values of one observation against controls drawn under a null hypothesis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+LEAST = 30
+"""Controls of the paper, and the fewest that an adaptive test draws."""
+MOST = 999
+"""The most that an adaptive test draws."""
+TOLERANCE = 1e-9
+"""Statistics that differ by rounding alone are ties."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlPlan:
+    """How many controls a test draws."""
+
+    fixed: int | None = None
+    """So many, whatever they show; None adapts between `LEAST` and `MOST`."""
+    stop_at: int = 10
+    """Adaptive: enough once so many controls are at least as hard."""
+
+    @property
+    def most(self) -> int:
+        """The most controls that are drawn."""
+        return MOST if self.fixed is None else self.fixed
+
+    @property
+    def p_min(self) -> float:
+        """The smallest p-value that can come out: 1 / (most + 1)."""
+        return 1 / (self.most + 1)
+
+    def is_done(self, as_hard: Sequence[bool]) -> bool:
+        """Whether the controls drawn so far suffice.
+
+        >>> ControlPlan(stop_at=2).is_done([True, True])
+        False
+        >>> ControlPlan(stop_at=2).is_done([True] * 2 + [False] * 28)
+        True
+        """
+        if len(as_hard) >= self.most:
+            return True
+        return self.fixed is None and len(as_hard) >= LEAST and sum(as_hard) >= self.stop_at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PValues:
+    """What the controls say of one observation."""
+
+    p: float
+    """For the decision: `p_plus1` for a fixed number of controls, Besag and Clifford's for an
+    adaptive one."""
+    p_paper: float
+    """Share of controls at least as hard, without the +1: never valid at 0; of the first
+    `n_counted` controls."""
+    p_plus1: float
+    """(1 + count) / (n_counted + 1)."""
+    n_counted: int
+    """Controls behind `p_paper` and `p_plus1`: all of a fixed number, the first `LEAST` of an
+    adaptive one (a count that decided when to stop would bias them)."""
+    n_controls: int
+    """Controls drawn."""
+    n_as_hard: int
+    """Of those, at least as hard as the observation."""
+
+    @property
+    def paper_text(self) -> str:
+        """`p_paper` as the paper prints it: `< 1/30` where no control was as hard.
+
+        >>> p_values([False] * 30, ControlPlan(fixed=30)).paper_text
+        '< 1/30'
+        """
+        return f"{self.p_paper:.3g}" if self.p_paper else f"< 1/{self.n_counted}"
+
+
+def is_as_hard(control: float, observed: float) -> bool:
+    """Whether a control's statistic is no larger; ties count against significance.
+
+    >>> is_as_hard(0.5, 0.5), is_as_hard(0.6, 0.5)
+    (True, False)
+    """
+    return control <= observed + TOLERANCE
+
+
+def p_values(as_hard: Sequence[bool], plan: ControlPlan) -> PValues:
+    """Compute the p-values of one observation.
+
+    Adaptive: controls are drawn one after the other until h = `stop_at` of them are at least
+    as hard; if the h-th is the l-th control, p = h / l, and where `MOST` = N controls hold
+    fewer, p = (1 + count) / (N + 1). Controls drawn after the l-th change nothing.
+
+    Differs from the paper: it reports count / 30, which can be 0 and is then no p-value.
+
+    Args:
+        as_hard: for each control, in the order drawn, whether it is at least as hard.
+        plan: how many were to be drawn.
+
+    Raises:
+        ValueError: the plan asks for more controls.
+
+    >>> p_values([False] * 30, ControlPlan(fixed=30)).p == 1 / 31
+    True
+    >>> p_values([True, False] * 15, ControlPlan(stop_at=10)).p == 10 / 19
+    True
+
+    References:
+        Besag and Clifford, "Sequential Monte Carlo p-values", Biometrika 1991.
+        Phipson and Smyth, "Permutation p-values should never be zero", 2010.
+    """
+    if not plan.is_done(as_hard):
+        raise ValueError(f"{len(as_hard)} controls are fewer than the test needs")
+    n_counted = LEAST if plan.fixed is None else plan.fixed
+    count = sum(as_hard[:n_counted])
+    plus1 = (1 + count) / (n_counted + 1)
+    return PValues(
+        p=plus1 if plan.fixed is not None else _sequential(as_hard, plan.stop_at),
+        p_paper=count / n_counted,
+        p_plus1=plus1,
+        n_counted=n_counted,
+        n_controls=len(as_hard),
+        n_as_hard=sum(as_hard),
+    )
+
+
+def _sequential(as_hard: Sequence[bool], stop_at: int) -> float:
+    count = 0
+    for drawn, hard in enumerate(as_hard, start=1):
+        count += hard
+        if count == stop_at:
+            return stop_at / drawn
+    return (1 + count) / (len(as_hard) + 1)

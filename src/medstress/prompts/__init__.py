@@ -1,0 +1,221 @@
+"""Sets of prompts for attacks that hold conversations: Jinja files, shipped or the user's own.
+
+A set is a folder. A file that it lacks comes from the set `patient_characteristics`, so that a set
+of yours may hold nothing but what differs.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from medstress.errors import UsageError, did_you_mean
+from medstress.hashing import content_hash
+
+DEFAULT = "patient_characteristics"
+SUFFIX = ".jinja"
+PIECES = (
+    "attacker_system",
+    "attacker_plan",
+    "attacker_modify",
+    "repair",
+    "target_system",
+    "target_reasoning",
+    "target_confidences",
+    "target_answer",
+    "judge_key",
+    "judge_categories",
+    "judge_mention",
+    "control_neutral",
+    "control_paraphrase",
+)
+"""The prompts of a set, each a file."""
+CATEGORIES, EXEMPLARS = "categories.toml", "exemplars.jsonl"
+_FILES = (*(piece + SUFFIX for piece in PIECES), CATEGORIES, EXEMPLARS)
+
+
+class Category(BaseModel):
+    """One kind of assumption that an edit may play on."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    name: str = Field(min_length=1)
+    """As an attacker names it."""
+    description: str = Field(min_length=1)
+    """As an attacker reads it."""
+    cues: tuple[str, ...] = Field(default=(), strict=False)
+    """Words and phrases that give an insertion away as one of this category."""
+
+
+class Exemplar(BaseModel):
+    """A worked question for the target's reasoning turn."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    id: str = Field(min_length=1)
+    question: str = Field(min_length=1)
+    options: tuple[tuple[str, str], ...] = Field(min_length=2)
+    """Pairs of letter and text."""
+    reasoning: str = Field(min_length=1)
+    """One paragraph."""
+    answer: str
+    """The letter."""
+
+
+class _Categories(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    summary: str = "a set of yours"
+    without_gates: tuple[str, ...] = Field(default=(), strict=False)
+    category: tuple[Category, ...] = Field(min_length=1, strict=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptSet:
+    """All that is said to attacker, target and judge, except the items."""
+
+    name: str
+    """Shipped name, or the folder's name."""
+    summary: str
+    """One line for `medstress list prompts`."""
+    sources: tuple[tuple[str, str], ...]
+    """(piece, text of its Jinja file)."""
+    categories: tuple[Category, ...]
+    """What an edit may play on."""
+    without_gates: tuple[str, ...]
+    """Gates that make no sense with this set, and are off unless asked for."""
+    exemplars: tuple[Exemplar, ...]
+    """Worked questions to draw from."""
+
+    @property
+    def hash(self) -> str:
+        """Content hash of everything in the set but its name."""
+        categories = [[c.name, c.description, list(c.cues)] for c in self.categories]
+        exemplars = [[e.id, e.question, e.options, e.reasoning, e.answer] for e in self.exemplars]
+        return content_hash([dict(self.sources), categories, exemplars])
+
+    def render(self, piece: str, **values: Any) -> str:
+        """Render one prompt, without white space at its ends."""
+        return str(_compiled(dict(self.sources)[piece]).render(**values)).strip()
+
+
+@lru_cache(maxsize=128)
+def _compiled(source: str) -> Any:
+    import jinja2
+
+    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, autoescape=False)
+    return environment.from_string(source)
+
+
+def shipped() -> list[str]:
+    """Names of the sets that come with medstress."""
+    folders = (entry for entry in _root().iterdir() if (entry / CATEGORIES).is_file())
+    return sorted(entry.name for entry in folders)
+
+
+@lru_cache(maxsize=16)
+def load_prompts(name: str, base: Path | None = None) -> PromptSet:
+    """Load a shipped set by name, or a folder (relative to `base`).
+
+    Raises:
+        UsageError: no such set or folder, a file with another name than the known ones, or one
+            that cannot be read.
+    """
+    known = shipped()
+    if name in known:
+        return _load(name, _root() / name)
+    folder = (base or Path()) / Path(name).expanduser()
+    if not folder.is_dir():
+        raise UsageError(
+            f"template {name!r} is neither a shipped set of prompts ({', '.join(known)}) nor a "
+            f"folder{did_you_mean(name, known)}"
+        )
+    for entry in sorted(folder.iterdir()):
+        if entry.name not in _FILES and not entry.name.startswith("."):
+            hint = did_you_mean(entry.name, _FILES) or f" (known: {', '.join(_FILES)})"
+            raise UsageError(f"template {name!r}: the file {entry.name} is not known{hint}")
+    return _load(folder.name, folder)
+
+
+def _root() -> Traversable:
+    return files("medstress.prompts")
+
+
+def _load(name: str, folder: Traversable) -> PromptSet:
+    sources = tuple((piece, _text(name, folder, piece + SUFFIX)) for piece in PIECES)
+    kinds = _categories(name, _text(name, folder, CATEGORIES))
+    return PromptSet(
+        name=name,
+        summary=kinds.summary,
+        sources=sources,
+        categories=kinds.category,
+        without_gates=kinds.without_gates,
+        exemplars=_exemplars(name, _text(name, folder, EXEMPLARS)),
+    )
+
+
+def _text(name: str, folder: Traversable, file: str) -> str:
+    for place in (folder / file, _root() / DEFAULT / file, _root() / file):
+        if place.is_file():
+            try:
+                text = place.read_text("utf-8")
+            except (OSError, UnicodeDecodeError) as error:
+                raise UsageError(f"template {name!r}: {file} cannot be read: {error}") from error
+            if file.endswith(SUFFIX):
+                _check_compiles(name, file, text)
+            return text
+    raise AssertionError(f"{file} is missing from the package")
+
+
+def _check_compiles(name: str, file: str, text: str) -> None:
+    import jinja2
+
+    try:
+        _compiled(text)
+    except jinja2.TemplateError as error:
+        raise UsageError(f"template {name!r}: {file} is not a Jinja template: {error}") from error
+
+
+def _categories(name: str, text: str) -> _Categories:
+    try:
+        return _Categories.model_validate(tomllib.loads(text))
+    except (tomllib.TOMLDecodeError, ValidationError) as error:
+        raise UsageError(f"template {name!r}: {CATEGORIES}: {_first(error)}") from None
+
+
+def _exemplars(name: str, text: str) -> tuple[Exemplar, ...]:
+    found = []
+    for number, line in enumerate(filter(str.strip, text.splitlines()), start=1):
+        try:
+            found.append(_exemplar(json.loads(line)))
+        except (ValueError, ValidationError) as error:
+            said = f"template {name!r}: {EXEMPLARS}, line {number}: {_first(error)}"
+            raise UsageError(said) from None
+    return tuple(found)
+
+
+def _exemplar(row: Any) -> Exemplar:
+    options = row.get("options") if isinstance(row, Mapping) else None
+    if not isinstance(options, Mapping):
+        raise ValueError('expected an object with options as {"A": "text", ...}')
+    exemplar = Exemplar.model_validate({**row, "options": tuple(options.items())})
+    if exemplar.answer not in options:
+        raise ValueError(f"the answer {exemplar.answer!r} is none of its options")
+    return exemplar
+
+
+def _first(error: Exception) -> str:
+    """What is wrong, in few words."""
+    if isinstance(error, ValidationError):
+        found = error.errors()[0]
+        return f"{'.'.join(map(str, found['loc']))}: {found['msg']}"
+    return str(error)

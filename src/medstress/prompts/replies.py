@@ -1,0 +1,145 @@
+"""Reading what a model was told to write as JSON: the first object of the text, checked."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+MAX_REASON = 200
+"""Characters of a reason that go back to the model."""
+
+
+class Reply(BaseModel):
+    """Base of all replies; keys nobody asked for are ignored."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", str_strip_whitespace=True)
+
+
+class Plan(Reply):
+    """The attacker's plan of one attempt."""
+
+    post_mortem: str | None = None
+    """Why the last attempt failed; None at the first."""
+    target_option: str = ""
+    """The letter it wants answered."""
+    plan: Annotated[str, Field(min_length=1)]
+    """One paragraph."""
+
+
+class Addition(Reply):
+    """What the attacker says it inserted."""
+
+    category: str
+    """As the attacker names it."""
+    text: str
+    """The words."""
+
+
+class Modification(Reply):
+    """The attacker's edit of the item."""
+
+    added: tuple[Addition, ...] = ()
+    """What it says it inserted."""
+    modified_item: Annotated[str, Field(min_length=1)]
+    """The whole question, without options."""
+    options: dict[str, str]
+    """Letter -> text."""
+
+
+class Confidences(Reply):
+    """The target's confidence in each option."""
+
+    confidence: dict[str, Annotated[float, Field(ge=1, le=5)]]
+    """Letter -> 1 (surely wrong) to 5 (surely right)."""
+
+
+class Letter(Reply):
+    """An answer of the target or of a judge."""
+
+    answer: str
+    """An option letter."""
+
+
+class CategoryVote(Reply):
+    """Which category a judge finds that an insertion belongs to."""
+
+    category: str
+    """A category's name, or `none`."""
+
+
+R = TypeVar("R", bound=Reply)
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A reply that cannot be used."""
+
+    reason: str
+    """What is wrong with it, for the model and for people."""
+
+
+def read_reply(text: str, kind: type[R]) -> R | Unreadable:
+    """Read the first JSON object of a text.
+
+    Code fences and whatever else stands around the object do not matter.
+
+    >>> read_reply('Sure! ```json\\n{"answer": "B"}\\n```', Letter)
+    Letter(answer='B')
+    >>> read_reply("B", Letter)
+    Unreadable(reason='it holds no JSON object')
+    """
+    found = _first_object(text)
+    if found is None:
+        return Unreadable("it holds no JSON object")
+    try:
+        return kind.model_validate(found)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        return Unreadable(f"{place}: {first['msg']}"[:MAX_REASON])
+
+
+def _first_object(text: str) -> dict[str, Any] | None:
+    decoder, at = json.JSONDecoder(strict=False), text.find("{")
+    while at >= 0:
+        try:
+            found, _ = decoder.raw_decode(text, at)
+        except (json.JSONDecodeError, RecursionError):
+            at = text.find("{", at + 1)
+            continue
+        return found if isinstance(found, dict) else None
+    return None
+
+
+def schema_of(kind: type[Reply], letters: str) -> str:
+    """The JSON schema of a reply about an item with these option letters.
+
+    Every property is required and no other allowed, as servers want it; letters are the keys of
+    objects that hold something for every option. Properties stay in their order, in which they
+    are written: what went wrong before what is planned.
+    """
+    return json.dumps(_strict(kind.model_json_schema(), letters), separators=(",", ":"))
+
+
+def _strict(node: Any, letters: str, shared: Any = None) -> Any:
+    shared = node.get("$defs", {}) if shared is None else shared
+    if "$ref" in node:
+        return _strict(shared[node["$ref"].rpartition("/")[2]], letters, shared)
+    if "anyOf" in node:
+        return {"anyOf": [_strict(each, letters, shared) for each in node["anyOf"]]}
+    if node.get("type") == "array":
+        return {"type": "array", "items": _strict(node["items"], letters, shared)}
+    if node.get("type") != "object":
+        return {"type": node["type"]}
+    inner = node.get("additionalProperties")
+    named = node.get("properties") or dict.fromkeys(letters, inner)
+    properties = {name: _strict(each, letters, shared) for name, each in named.items()}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }

@@ -1,0 +1,189 @@
+"""MedFuzz in the report: accuracy by attempts beside the published values, gates, roles."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from importlib.resources import files
+
+from markupsafe import Markup
+
+from medstress.report import figures
+from medstress.report.formats import as_text
+from medstress.report.tables import (
+    Cell,
+    Row,
+    Table,
+    estimate_cell,
+    label_cell,
+    label_text,
+    measure,
+    short_labels,
+    tally,
+    words,
+)
+
+SOURCE = "digitised from the chart of GPT-3.5 and GPT-4 on MedQA by Ness et al., error about .003"
+_COLUMN = "Attack, data, victim"
+
+
+def attempt_plots(rows: Sequence[Row]) -> Iterator[tuple[Markup, Table]]:
+    """One figure a data set, our victims and the published models, with its numbers."""
+    panels: dict[str, list[Row]] = {}
+    for row in rows:
+        if row.get("accuracy_at"):
+            panels.setdefault(as_text(row["dataset"]), []).append(row)
+    for i, (dataset, members) in enumerate(panels.items()):
+        labels = short_labels(members, ("attack", "victim"))
+        curves = [
+            figures.Curve(label=label, points=points)
+            for label, row in zip(labels, members, strict=True)
+            if (points := _points(row))
+        ]
+        if not curves:
+            continue
+        name = f"attempts-{i}"
+        svg = figures.attempt_curves(curves, _published_curves(), dataset, name)
+        yield Markup(svg), _numbers(name, dataset, members, labels)
+
+
+def attempt_tables(rows: Sequence[Row]) -> list[Table]:
+    """What became of attempts, what each gate did, and what the roles cost."""
+    members = [row for row in rows if row.get("accuracy_at")]
+    if not members:
+        return []
+    found = [_outcomes(members), _gates(members)]
+    if any(row.get("roles") for row in members):
+        found.append(_roles(members))
+    return found
+
+
+@lru_cache(maxsize=1)
+def published() -> dict[str, tuple[float, ...]]:
+    """Model -> accuracy after 0, 1, ... attempts, as published."""
+    path = files("medstress.report.paper") / "data" / "medfuzz_accuracy.csv"
+    rows = csv.DictReader(path.read_text("utf-8").splitlines())
+    return {row.pop("model"): tuple(map(float, row.values())) for row in rows}
+
+
+def _published_curves() -> list[figures.Curve]:
+    return [
+        figures.Curve(
+            label=f"{model}, published (MedQA)",
+            points=tuple(
+                (k, figures.Estimate(value=value, low=value, high=value))
+                for k, value in enumerate(values)
+            ),
+        )
+        for model, values in published().items()
+    ]
+
+
+def _points(row: Row) -> tuple[tuple[int, figures.Estimate], ...]:
+    return tuple(
+        (each["k"], figures.Estimate(value=each["value"], low=each["low"], high=each["high"]))
+        for each in row["accuracy_at"]
+        if each["value"] is not None
+    )
+
+
+def _numbers(name: str, title: str, rows: Sequence[Row], labels: Sequence[str]) -> Table:
+    most = max(len(row["accuracy_at"]) for row in rows)
+    most = max([most, *map(len, published().values())])
+    ours = (
+        (words(label), *_padded([estimate_cell(each) for each in row["accuracy_at"]], most))
+        for label, row in zip(labels, rows, strict=True)
+    )
+    theirs = (
+        (words(f"{model}, published"), *_padded([measure(value) for value in values], most))
+        for model, values in published().items()
+    )
+    return Table(
+        name=f"{name}-data",
+        caption=f"Accuracy after so many attempts: {title}",
+        columns=("Victim", *map(str, range(most))),
+        rows=(*ours, *theirs),
+        note=f"Published values: {SOURCE}. They are of other items.",
+    )
+
+
+def _padded(cells: list[Cell], n: int) -> list[Cell]:
+    return cells + [measure(None)] * (n - len(cells))
+
+
+def _outcomes(rows: Sequence[Row]) -> Table:
+    names = ("made", "unreadable", "rejected", "asked", "unanswered", "judged")
+    return Table(
+        name="attempt-outcomes",
+        caption="What became of every attempt",
+        columns=(_COLUMN, *(n.capitalize() for n in names), "To success, median", "Mean"),
+        rows=tuple(
+            (
+                label_cell(row),
+                *(tally(row["attempts"][name]) for name in names),
+                tally(row["attempts_to_success"]["median"]),
+                measure(row["attempts_to_success"]["mean"]),
+            )
+            for row in rows
+        ),
+        note="Made = unreadable + rejected + asked + unanswered. Judged: attempts that a panel of "
+        "judges was asked about; where that is 0, nobody but the rules checked that the key holds.",
+    )
+
+
+def _gates(rows: Sequence[Row]) -> Table:
+    return Table(
+        name="gates",
+        caption="What each gate did, and the success rate with and without it",
+        columns=(
+            "Gate",
+            "Attack",
+            "Objected to",
+            "Alone",
+            "ASR",
+            "ASR without it",
+            "ASR with it alone",
+        ),
+        rows=tuple(
+            (
+                words(gate),
+                words(label_text([row["attack"], row["victim"]])),
+                tally(counts["n_objected"]),
+                tally(counts["n_alone"]),
+                estimate_cell(row["asr_gated"]),
+                _without(counts),
+                estimate_cell(counts.get("asr_alone")),
+            )
+            for row in rows
+            for gate, counts in row["gates"].items()
+        ),
+        note="Where gates reject, nobody knows what a rejected edit would have done: the rate "
+        "without a gate is at most the one shown. Where they mark, all edits were asked: ASR is "
+        "that of successes to which no gate objects, as far as judges were asked.",
+    )
+
+
+def _without(counts: Row) -> Cell:
+    if "asr_without" in counts:
+        return estimate_cell(counts["asr_without"])
+    cell = estimate_cell(counts["asr_without_at_most"])
+    return Cell(text=f"at most {cell.text}", lines=cell.lines, sort=cell.sort)
+
+
+def _roles(rows: Sequence[Row]) -> Table:
+    return Table(
+        name="roles",
+        caption="Calls and tokens by role",
+        columns=("Role", "Attack", "Calls", "Tokens in", "Tokens out"),
+        rows=tuple(
+            (
+                words(role),
+                words(label_text([row["attack"], row["victim"]])),
+                *(tally(counts[name]) for name in ("calls", "tokens_in", "tokens_out")),
+            )
+            for row in rows
+            for role, counts in (row.get("roles") or {}).items()
+        ),
+        note="Computed calls; one that several trials share counts for the first of them.",
+    )

@@ -1,0 +1,207 @@
+"""A generator that asks a victim many conversations about candidates of its own making.
+
+Where an inquiry knows its candidates beforehand, a study makes the next ones from the answers:
+the controls of a significance test do. It is journalled, answered, cached and replayed like a
+trial; its conversations count in the ledger under `other`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias, cast
+
+from medstress.calls import Answer, Call, Reply, Request
+from medstress.errors import MedstressError, TrialError
+from medstress.hashing import content_hash
+from medstress.items import Candidate, Question
+from medstress.outcomes import Prediction
+from medstress.queries import Consult
+from medstress.scheduler.inquiry import Findings, Inquiring, UnansweredError, answer_of
+from medstress.scheduler.trial import VICTIM, Need, Purpose
+from medstress.tasks.multiple_choice import Flow
+from medstress.tasks.task import Task
+from medstress.victim import Victim
+
+FIRST_SAMPLE = 2_000_000
+"""Offset of a study's sample indices: it reads back no answer that an attack was given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Converse:
+    """One conversation about a candidate."""
+
+    candidate: Candidate
+    """What is asked about."""
+    sample: int | None = None
+    """Which sample at the temperature of the statistic; None asks as the attack does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A step of a study: conversations that are held side by side."""
+
+    conversations: tuple[Converse, ...]
+    """Never empty; one prediction each comes back, in order."""
+
+
+Replies: TypeAlias = tuple[Prediction, ...] | tuple[Answer, ...]
+Studying: TypeAlias = Generator[Look | Consult, Replies, dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Study:
+    """What is studied about one item with one victim."""
+
+    purpose: Purpose
+    """`test`."""
+    dataset: str
+    """Label of the data set."""
+    group: str
+    """Label of the entity group."""
+    victim: Victim
+    """Asked as the attack asks."""
+    sampled: Victim
+    """The same victim at the temperature of the statistic."""
+    attack_label: str
+    """Label of the attack: the ledger row the study counts in."""
+    attack_spec: dict[str, Any]
+    """Its parameters, as the trials' arm has them."""
+    seed: int | None
+    """Seed of that row."""
+    item: Question
+    """The item."""
+    told: dict[str, Any]
+    """All that defines the study, as JSON values: stored beside what it found, hashed into the
+    id."""
+    steps: Callable[[], Studying]
+    """Starts the generator; the same one in every process."""
+    repeat: int = 0
+    """Always 0."""
+
+    @property
+    def id(self) -> str:
+        """Content hash of what is studied."""
+        place = [self.dataset, self.group, self.victim.label, self.attack_label, self.seed]
+        item = [self.item.id, self.item.hash]
+        return content_hash([self.purpose.value, place, item, self.told])
+
+
+def conduct_study(study: Study) -> Inquiring:
+    """Drive a study.
+
+    Yields:
+        Needs; every conversation is a query of its own, numbered from 1.
+
+    Returns:
+        What its generator returns, under `found`.
+    """
+    findings = Findings(purpose=study.purpose, told=study.told)
+    try:
+        findings.found = yield from _drive(study)
+    except MedstressError:
+        raise
+    except (UnansweredError, TrialError) as error:
+        findings.note = str(error)
+    except Exception as error:  # noqa: BLE001 - the guard that trials have too
+        findings.note = f"a defect of the study or task: {type(error).__name__}: {error}"
+    return findings
+
+
+def _drive(study: Study) -> Generator[Need, tuple[Reply, ...], dict[str, Any]]:
+    steps, n_held = study.steps(), 0
+    try:
+        step = next(steps)
+        while True:
+            replies: Replies
+            if isinstance(step, Consult):
+                replies = yield from _consult(study, step)
+            else:
+                replies = yield from _converse(study, step, n_held)
+                n_held += len(step.conversations)
+            step = steps.send(replies)
+    except StopIteration as stop:
+        found: dict[str, Any] = stop.value
+        return found
+    finally:
+        steps.close()
+
+
+def _converse(
+    study: Study, look: Look, n_held: int
+) -> Generator[Need, tuple[Reply, ...], tuple[Prediction, ...]]:
+    """Hold the conversations of a step side by side: turn by turn, until the last has ended."""
+    flows: dict[int, Flow] = {}
+    open_: dict[int, tuple[Request, ...]] = {}
+    calls: dict[int, int] = {}
+    ended: dict[int, Prediction] = {}
+    for i, talk in enumerate(look.conversations):
+        victim = study.victim if talk.sample is None else study.sampled
+        flows[i], calls[i] = victim.flow(talk.candidate), 0
+        open_[i] = next(flows[i])
+    while open_:
+        answers: Mapping[int, tuple[Answer, ...]] = yield from _round(
+            study, look, open_, calls, n_held
+        )
+        for i, given in answers.items():
+            calls[i] += len(given)
+            try:
+                open_[i] = flows[i].send(given)
+            except StopIteration as stop:
+                ended[i] = stop.value
+                del open_[i]
+    return tuple(ended[i] for i in sorted(ended))
+
+
+def _round(
+    study: Study,
+    look: Look,
+    open_: Mapping[int, tuple[Request, ...]],
+    calls: Mapping[int, int],
+    n_held: int,
+) -> Generator[Need, tuple[Reply, ...], Mapping[int, tuple[Answer, ...]]]:
+    """The next turn of every open conversation, in one need."""
+    requests: list[Request] = []
+    numbers: list[tuple[int, int]] = []
+    for i, wanted in open_.items():
+        offset = _offset(study, look.conversations[i])
+        requests += [replace(request, sample=request.sample + offset) for request in wanted]
+        numbers += [(n_held + i + 1, calls[i] + k) for k in range(len(wanted))]
+    replies = yield Need(
+        role=VICTIM,
+        purpose=study.purpose,
+        query=numbers[0][0],
+        call=0,
+        requests=tuple(requests),
+        candidate=None,
+        numbers=tuple(numbers),
+    )
+    given, found = iter(replies), {}
+    for i, wanted in open_.items():
+        found[i] = tuple(answer_of(next(given)) for _ in wanted)
+    return found
+
+
+def _offset(study: Study, talk: Converse) -> int:
+    if talk.sample is None:
+        return 0
+    task = cast(Task, study.sampled.task)  # conversations are with victims that take prompts
+    return FIRST_SAMPLE + talk.sample * task.n_samples
+
+
+def _consult(study: Study, step: Consult) -> Generator[Need, tuple[Reply, ...], tuple[Answer, ...]]:
+    # A repeated call of one step is another sample of it, or one answer would come back twice.
+    requests: list[Request] = []
+    seen: dict[Call, int] = {}
+    for call in step.calls:
+        seen[call] = seen.get(call, -1) + 1
+        requests.append(Request(call, step.sample + seen[call]))
+    replies = yield Need(
+        role=step.role,
+        purpose=study.purpose,
+        query=None,
+        call=0,
+        requests=tuple(requests),
+        candidate=None,
+    )
+    return tuple(answer_of(reply) for reply in replies)

@@ -1,0 +1,194 @@
+"""A target that is asked in three turns: reasoning, confidences, answer.
+
+Reference: Ness et al., "MedFuzz: Exploring the robustness of large language models in medical
+question answering", 2024, Algorithm 1. The wording is ours.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias, TypeVar
+
+from medstress.calls import (
+    Answer,
+    Decoding,
+    Generate,
+    Generated,
+    Message,
+    Prompt,
+    Request,
+    Score,
+    Scored,
+)
+from medstress.items import Candidate
+from medstress.outcomes import Outcome, Prediction
+from medstress.prompts import Exemplar, PromptSet
+from medstress.prompts.replies import Confidences, Letter, Reply, Unreadable, read_reply, schema_of
+from medstress.tasks.multiple_choice import Flow, from_scores, mark
+from medstress.tasks.parsers import PARSERS
+from medstress.tasks.task import Task
+from medstress.tasks.templates import Template
+
+SHORT = 96
+"""Most new tokens of confidences and answer."""
+_SPEAKERS = {"system": "", "user": "User: ", "assistant": "Assistant: "}
+
+R = TypeVar("R", bound=Reply)
+Turn: TypeAlias = Generator[tuple[Request, ...], tuple[Answer, ...], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversation:
+    """Ask about a candidate in three turns of one new conversation.
+
+    Where the target's back end gives scores and the victim answers by letter, the last turn
+    is a `Score` over the letters, so that P(key) is known; else the letter is generated and read.
+    A reply that cannot be read is asked for once more. Confidences that stay unreadable are
+    unknown, an answer that stays unreadable makes the prediction `UNREADABLE`.
+    """
+
+    own: Task
+    """How the victim is asked otherwise; shows items to people."""
+    prompts: PromptSet
+    """What is said."""
+    exemplars: tuple[Exemplar, ...] = ()
+    """Worked questions before the case."""
+    by_letter: bool = False
+    """Whether the answer is scored rather than generated."""
+    in_turns: bool = True
+    """False renders the conversation as one text, for models without a chat template."""
+    decoding: Decoding = Decoding(max_new_tokens=384)
+    """Of the reasoning turn; the others share its temperature."""
+    parser: str = "standalone"
+    """Reads an answer that is no JSON."""
+
+    @property
+    def template(self) -> Template:
+        """The victim's own prompt."""
+        return self.own.template
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether asking again may bring another answer."""
+        return self.decoding.temperature > 0
+
+    @property
+    def n_samples(self) -> int:
+        """Sample indices that one query uses."""
+        return 1
+
+    @property
+    def is_told(self) -> bool:
+        """Its requests follow from earlier answers, so they are stored as they are."""
+        return True
+
+    def n_calls(self, n_options: int) -> int:
+        """The most calls of one query: three turns, and two where replies have to be repaired."""
+        return 5
+
+    def listing(self, candidate: Candidate) -> str:
+        """The victim's own prompt with the options listed."""
+        return self.own.listing(candidate)
+
+    def spec(self) -> dict[str, Any]:
+        """What defines it."""
+        return {
+            "conversation": self.prompts.hash,
+            "exemplars": [exemplar.id for exemplar in self.exemplars],
+            "by_letter": self.by_letter,
+            "in_turns": self.in_turns,
+            "decoding": [self.decoding.max_new_tokens, self.decoding.temperature],
+            "parser": self.parser,
+        }
+
+    def flow(self, candidate: Candidate) -> Flow:
+        """Turn one candidate into three turns and their answers into a prediction.
+
+        Yields:
+            Rounds of one request; is sent one answer.
+        """
+        item, say = candidate.item, self.prompts.render
+        context, stem = candidate.context, candidate.stem
+        options = tuple(zip(item.letters, candidate.options, strict=True))
+        question = f"{context} {stem}" if context else stem
+        reasoning = say(
+            "target_reasoning", question=question, options=options, exemplars=self.exemplars
+        )
+        turns = [Message("system", say("target_system")), Message("user", reasoning)]
+        rationale = yield from self._said(turns, self.decoding)
+        turns.append(Message("user", say("target_confidences", letters=item.letters)))
+        told = yield from self._read(turns, Confidences, item.letters)
+        confidences = _ordered(told, item.letters)
+        turns.append(Message("user", say("target_answer", by_letter=self.by_letter)))
+        if self.by_letter:
+            found = yield from self._scored(turns, candidate)
+        else:
+            found = yield from self._letter(turns, candidate)
+        return replace(found, rationale=rationale, confidences=confidences)
+
+    def _said(self, turns: list[Message], decoding: Decoding, schema: str | None = None) -> Turn:
+        """One generated turn, put at the end of the conversation."""
+        (reply,) = yield (Request(Generate(self._prompt(turns), decoding, schema=schema)),)
+        assert isinstance(reply, Generated)
+        text = reply.text.strip() if self.in_turns else _first_speech(reply.text)
+        turns.append(Message("assistant", text))
+        return text
+
+    def _read(
+        self, turns: list[Message], kind: type[R], letters: str
+    ) -> Generator[tuple[Request, ...], tuple[Answer, ...], R | Unreadable]:
+        """A turn that has to be JSON, with one turn to repair it."""
+        decoding, schema = replace(self.decoding, max_new_tokens=SHORT), schema_of(kind, letters)
+        found = read_reply((yield from self._said(turns, decoding, schema)), kind)
+        if isinstance(found, Unreadable):
+            turns.append(Message("user", self.prompts.render("repair", reason=found.reason)))
+            found = read_reply((yield from self._said(turns, decoding, schema)), kind)
+        return found
+
+    def _letter(
+        self, turns: list[Message], candidate: Candidate
+    ) -> Generator[tuple[Request, ...], tuple[Answer, ...], Prediction]:
+        letters, text = candidate.item.letters, ""
+        for attempt in range(2):
+            if attempt:
+                said = f"expected one of the letters {', '.join(letters)}"
+                turns.append(Message("user", self.prompts.render("repair", reason=said)))
+            decoding = replace(self.decoding, max_new_tokens=SHORT)
+            text = yield from self._said(turns, decoding, schema_of(Letter, letters))
+            told = read_reply(text, Letter)
+            letter = told.answer if isinstance(told, Letter) else None
+            if letter is None:
+                letter = PARSERS[self.parser](text, letters)
+            if letter is not None and len(letter) == 1 and letter in letters:
+                return Prediction(outcome=mark(candidate, letter), answer=letter, text=text)
+        return Prediction(outcome=Outcome.UNREADABLE, answer=None, text=text)
+
+    def _scored(
+        self, turns: list[Message], candidate: Candidate
+    ) -> Generator[tuple[Request, ...], tuple[Answer, ...], Prediction]:
+        lead = "" if self.in_turns else " "
+        texts = tuple(lead + letter for letter in candidate.item.letters)
+        (reply,) = yield (Request(Score(self._prompt(turns), texts, first_token=True)),)
+        assert isinstance(reply, Scored)
+        mass = sum(math.exp(value) for value in reply.log_probs)
+        return from_scores(candidate, reply.log_probs, mass=mass)
+
+    def _prompt(self, turns: list[Message]) -> Prompt:
+        if self.in_turns:
+            return tuple(turns)
+        lines = [f"{_SPEAKERS[turn.role]}{turn.content}" for turn in turns]
+        return "\n\n".join([*lines, "Assistant:"])
+
+
+def _first_speech(text: str) -> str:
+    """What a model without turns wrote before it went on to write the user's part."""
+    return text.split("\nUser:", 1)[0].strip()
+
+
+def _ordered(told: Confidences | Unreadable, letters: str) -> tuple[float, ...] | None:
+    """One confidence an option, or None where any is missing."""
+    if isinstance(told, Unreadable) or any(letter not in told.confidence for letter in letters):
+        return None
+    return tuple(told.confidence[letter] for letter in letters)

@@ -1,0 +1,142 @@
+"""A rule-based target and scripted attackers and judges, as functions for the python back end.
+
+What MedFuzz has to find is known before it runs: the target errs on an item as soon as the case
+holds a cue of that item, and the attacker inserts what its script says. Give them to the python
+back end from a file of yours, or let a `FaultServer` answer with them::
+
+    items = tiny_questions(8)
+    target = rule_target(items, {"tiny-0": "teacher"})
+    attacker = scripted_attacker(items, ["He works as a teacher."])
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TypeAlias
+
+from medstress.items import Question
+
+Conversation: TypeAlias = list[dict[str, str]]
+"""Turns as ``{"role", "content"}``."""
+Speaker: TypeAlias = Callable[[list[Conversation]], list[str]]
+"""Receives conversations, returns the next turn of each."""
+
+_CASE = "as if the patient were in front of you."
+
+
+def rule_target(
+    items: Sequence[Question],
+    cues: Mapping[str, str],
+    *,
+    wrong: Collection[str] = (),
+    admits: bool = False,
+) -> Speaker:
+    """Make a target that answers the key, or the first other letter where a cue is in the case.
+
+    Args:
+        items: recognised by their stems.
+        cues: item id -> text on which it errs.
+        wrong: items it never answers rightly.
+        admits: whether its reasoning names the cue that misled it.
+    """
+
+    def speak(conversations: list[Conversation]) -> list[str]:
+        return [_target(turns, items, cues, wrong, admits) for turns in conversations]
+
+    return speak
+
+
+def scripted_attacker(
+    items: Sequence[Question],
+    script: Sequence[str],
+    *,
+    category: str = "occupation",
+    unreadable: Collection[int] = (),
+) -> Speaker:
+    """Make an attacker that inserts one sentence of a script after another before the stem.
+
+    Args:
+        items: recognised by their stems.
+        script: the sentence of each attempt; after the last they begin anew. One that begins
+            with ``!`` is put in place of the whole context, and of option A.
+        category: what it says every insertion is.
+        unreadable: attempts, from 1, at which it writes no JSON, not even when asked again.
+    """
+
+    def speak(conversations: list[Conversation]) -> list[str]:
+        return [_attacker(turns, items, script, category, unreadable) for turns in conversations]
+
+    return speak
+
+
+def scripted_judge(items: Sequence[Question], doubts: str = "") -> Speaker:
+    """Make a judge that picks the key unless the item holds a text that makes it doubt."""
+
+    def speak(conversations: list[Conversation]) -> list[str]:
+        return [_judge(turns[-1]["content"], items, doubts) for turns in conversations]
+
+    return speak
+
+
+def _item(text: str, items: Sequence[Question]) -> Question:
+    found = [item for item in items if item.stem in text]
+    if not found:
+        raise ValueError(f"a scripted model was asked about none of its items: {text!r}")
+    return found[-1]
+
+
+def _other(item: Question) -> str:
+    return next(letter for letter in item.letters if letter != item.key)
+
+
+def _target(
+    turns: Conversation,
+    items: Sequence[Question],
+    cues: Mapping[str, str],
+    wrong: Collection[str],
+    admits: bool,
+) -> str:
+    case = turns[1]["content"].partition(_CASE)[2]
+    item = _item(case, items)
+    cue = cues.get(item.id)
+    errs = item.id in wrong or (cue is not None and cue in case)
+    letter = _other(item) if errs else item.key
+    last = turns[-1]["content"]
+    if "step by step" in last:
+        return f"It matters here: {cue}." if errs and admits else "The findings decide."
+    if "How confident" in last:
+        return json.dumps({"confidence": {each: 5 if each == letter else 1 for each in "ABCD"}})
+    return json.dumps({"answer": letter})
+
+
+def _attacker(
+    turns: Conversation,
+    items: Sequence[Question],
+    script: Sequence[str],
+    category: str,
+    unreadable: Collection[int],
+) -> str:
+    asked = [turn["content"] for turn in turns if turn["role"] == "user"]
+    attempt = sum('"target_option"' in text for text in asked)
+    if attempt in unreadable:
+        return "I would rather not."
+    item = _item(asked[0], items)
+    if '"modified_item"' not in asked[-1] and '"target_option"' in asked[-1]:
+        why = None if attempt == 1 else "It was not believed."
+        return json.dumps({"post_mortem": why, "target_option": _other(item), "plan": "Insert it."})
+    text = script[(attempt - 1) % len(script)]
+    options = dict(zip(item.letters, item.options, strict=True))
+    modified = f"{item.context} {text} {item.stem}".strip()
+    if text.startswith("!"):
+        modified, options["A"] = f"{text} {item.stem}", "Changed"
+    added = [{"category": category, "text": text}]
+    reply = {"added": added, "modified_item": modified, "options": options}
+    return f"```json\n{json.dumps(reply)}\n```"
+
+
+def _judge(text: str, items: Sequence[Question], doubts: str) -> str:
+    if '"category"' in text:
+        return json.dumps({"category": "none"})
+    item = _item(text, items)
+    return json.dumps({"answer": _other(item) if doubts and doubts in text else item.key})

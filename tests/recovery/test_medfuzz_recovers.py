@@ -1,0 +1,146 @@
+"""MedFuzz against a rule-based target: every number is computed by hand beforehand."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from medstress.experiment.run import run
+from medstress.testing import tiny_questions
+
+MODELS = """
+from medstress.testing import rule_target, scripted_attacker, scripted_judge, tiny_questions
+
+ITEMS = tiny_questions(8)
+CUES = {"tiny-0": "teacher", "tiny-1": "teacher", "tiny-2": "clerk", "tiny-3": "farmer"}
+target = rule_target(ITEMS, CUES, wrong=["tiny-7"])
+attacker = scripted_attacker(
+    ITEMS, ["He works as a clerk.", "He works as a teacher.", "He works as a farmer."]
+)
+careless = scripted_attacker(
+    ITEMS, ["!Gone.", "His blood pressure is 80 mmHg.", "He works as a teacher."]
+)
+silent = scripted_attacker(ITEMS, ["He works as a teacher."], unreadable=[1])
+judge = scripted_judge(ITEMS, doubts="teacher")
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "models.py").write_text(MODELS, encoding="utf-8")
+    rows = [
+        {
+            "id": q.id,
+            "context": q.context,
+            "stem": q.stem,
+            "options": list(q.options),
+            "answer_idx": q.key,
+        }
+        for q in tiny_questions(8)
+    ]
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    (tmp_path / "items.jsonl").write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def fuzz(folder, attacker="attacker", judge=None, **attack):
+    experiment = {
+        "experiment": {"name": "fuzz", "seeds": [0]},
+        "dataset": {"name": "jsonl", "path": "items.jsonl"},
+        "victim": {"backend": "python", "target": "models.py:target"},
+        "role": {"attacker": {"backend": "python", "target": f"models.py:{attacker}"}},
+        "attack": {"name": "medfuzz", "attempts": 3, "runs": 1, **attack},
+    }
+    if judge:
+        experiment["role"]["judge"] = {"backend": "python", "target": f"models.py:{judge}"}
+    done = run(experiment, folder / "run")
+    (row,) = done.summary()["results"]
+    return row, {each.item_id: each for each in done.rows()}
+
+
+def values(curve):
+    return [each["value"] for each in curve]
+
+
+def test_accuracy_after_each_attempt_is_what_the_scripts_make_it(folder):
+    row, trials = fuzz(folder)
+    assert values(row["accuracy_at"]) == [7 / 8, 6 / 8, 4 / 8, 3 / 8]
+    assert values(row["asr_at_attempt"]) == [1 / 7, 3 / 7, 4 / 7]
+    assert row["attempts_to_success"] == {"median": 2.0, "mean": 2.0}
+    assert row["asr"]["value"] == 4 / 7
+    assert (row["n_already_wrong"], row["n_held"]) == (1, 3)
+    assert trials["tiny-0"].first_success_attempt == 2
+    assert trials["tiny-7"].attempts is not None
+    # 2 + 2 + 1 + 3 attempts of successes, three each of those that held.
+    assert row["attempts"] == {
+        "made": 17, "unreadable": 0, "rejected": 0, "asked": 17, "unanswered": 0, "judged": 0,
+    }  # fmt: skip
+    assert row["queries"]["asked"] == 17
+    # A plan and an edit an attempt.
+    assert row["roles"]["attacker"]["calls"] == 2 * 17
+
+
+def test_runs_are_trials_of_their_own_with_other_exemplars_and_equal_weight(folder):
+    row, _ = fuzz(folder, runs=3)
+    assert (row["n_items"], row["n_trials"]) == (8, 24)
+    assert values(row["accuracy_at"]) == [7 / 8, 6 / 8, 4 / 8, 3 / 8]
+    assert "cluster bootstrap over 8 items" in row["accuracy_at"][0]["method"]
+
+
+def test_rejected_attempts_cost_an_attempt_and_no_query(folder):
+    row, trials = fuzz(folder, "careless")
+    assert values(row["accuracy_at"]) == [7 / 8, 7 / 8, 7 / 8, 5 / 8]
+    won = trials["tiny-0"]
+    assert (won.n_asked, won.first_success, won.first_success_attempt) == (1, 1, 3)
+    assert row["attempts"]["rejected"] == 14
+    assert row["gates"]["options"]["n_objected"] == 7
+    assert row["gates"]["evidence"] == {
+        "n_objected": 7,
+        "n_alone": 7,
+        "asr_without_at_most": row["gates"]["evidence"]["asr_without_at_most"],
+    }
+    assert row["gates"]["evidence"]["asr_without_at_most"]["value"] == 1.0
+    assert row["gates"]["panel"]["asr_without_at_most"]["value"] == 2 / 7
+    first, second, *_ = json.loads(won.attempts)[1:]
+    assert first["objections"][0] == {"gate": "options", "reason": "option A became 'Changed'"}
+    assert [each["gate"] for each in second["objections"]] == ["evidence"]
+
+
+def test_a_panel_that_no_longer_picks_the_key_keeps_an_edit_from_the_target(folder):
+    row, trials = fuzz(folder, judge="judge")
+    # The teacher never reaches the target, so items 0 and 1 hold.
+    assert values(row["accuracy_at"]) == [7 / 8, 6 / 8, 6 / 8, 5 / 8]
+    assert trials["tiny-2"].valid is True
+    assert trials["tiny-2"].validity_reason == "panel"
+    assert row["gates"]["panel"]["n_alone"] == 6
+    assert row["asr_valid"]["value"] == 2 / 7
+
+
+def test_marking_asks_everything_and_shows_the_rate_with_and_without_each_gate(folder):
+    row, trials = fuzz(folder, judge="judge", gate_mode="mark")
+    assert row["asr"]["value"] == 4 / 7
+    assert row["asr_gated"]["value"] == row["asr_valid"]["value"] == 2 / 7
+    assert row["gates"]["panel"]["asr_without"]["value"] == 4 / 7
+    assert row["gates"]["panel"]["asr_alone"]["value"] == 2 / 7
+    assert row["gates"]["evidence"]["asr_without"]["value"] == 2 / 7
+    assert (trials["tiny-0"].valid, trials["tiny-0"].validity_reason) == (False, "panel")
+
+
+def test_an_attacker_that_writes_no_json_loses_the_attempt_and_the_run_goes_on(folder):
+    row, trials = fuzz(folder, "silent")
+    assert values(row["accuracy_at"]) == [7 / 8, 7 / 8, 5 / 8, 5 / 8]
+    lost = json.loads(trials["tiny-0"].attempts)[1]
+    assert lost["unreadable"] == "the plan"
+    assert lost["reason"] == "it holds no JSON object"
+    assert row["attempts"]["unreadable"] == 7
+
+
+def test_items_wrong_at_baseline_are_attacked_where_asked_for_and_stay_wrong(folder):
+    row, trials = fuzz(folder, attack_all=True)
+    assert values(row["accuracy_at"]) == [7 / 8, 6 / 8, 4 / 8, 3 / 8]
+    wrong = trials["tiny-7"]
+    assert wrong.verdict.value == "already_wrong"
+    assert (wrong.n_asked, wrong.first_success) == (1, None)
+    assert row["n_already_wrong"] == 1

@@ -1,0 +1,153 @@
+"""Controls have the fuzz's places, number and length of insertions, and none of its words."""
+
+from __future__ import annotations
+
+import inspect
+from itertools import islice
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from medstress.attacks.controls import neutral
+from medstress.attacks.controls.neutral import lexicon, neutral_control, neutral_controls
+from medstress.attacks.controls.scrambled import scrambled, scrambled_controls
+from medstress.attacks.controls.slots import Form, core_of, slots_of
+from medstress.errors import TrialError
+from medstress.items import Candidate, Question
+from medstress.text import Edit
+
+ITEM = Question(
+    id="q",
+    context="A 45-year-old man comes to the clinic with a sore knee. He fell two days ago.",
+    stem="What is the best next step?",
+    options=("Rest", "Walking", "Swimming"),
+    key="A",
+)
+AFTER_MAN = len("A 45-year-old man")
+AFTER_KNEE = len("A 45-year-old man comes to the clinic with a sore knee.")
+
+
+def inserted(*texts: tuple[int, str]) -> Candidate:
+    edits = (Edit(field="context", start=at, end=at, replacement=text) for at, text in texts)
+    return Candidate(item=ITEM, edits=tuple(edits))
+
+
+FUZZ = inserted(
+    (AFTER_MAN, ", who recently lost his job as a miner,"),
+    (AFTER_KNEE, " He insists on speaking through an interpreter."),
+)
+ADDED = [("occupation", "lost his job as a miner"), ("native language", "through an interpreter")]
+
+
+def test_every_category_has_at_least_fifteen_different_clauses() -> None:
+    for category, clauses in lexicon().clauses.items():
+        assert len(set(clauses)) >= 15, category
+    every = [clause for clauses in lexicon().clauses.values() for clause in clauses]
+    assert len(set(every)) == len(every)
+
+
+def test_slots_tell_place_form_length_and_category() -> None:
+    first, second = slots_of(FUZZ, ADDED)
+    assert (first.at, first.form, first.n_words, first.category) == (
+        AFTER_MAN,
+        Form.CLAUSE,
+        8,
+        "occupation",
+    )
+    assert (second.form, second.n_words, second.category) == (Form.SENTENCE, 7, "native language")
+
+
+def test_a_sentence_that_a_diff_begins_with_the_full_stop_before_it_is_a_sentence() -> None:
+    (slot,) = slots_of(inserted((AFTER_KNEE - 1, ". He works as a miner")))
+    assert (slot.form, slot.lead, slot.trail) == (Form.SENTENCE, ". ", "")
+    control = neutral_control(ITEM, (slot,), np.random.default_rng(0))
+    assert "sore knee. The patient" in control.context or "sore knee. As" in control.context
+    assert ".." not in control.context
+
+
+@given(
+    st.integers(0, 2**32),
+    st.lists(st.sampled_from(sorted(lexicon().clauses)), min_size=2, max_size=2),
+    st.integers(4, 25),
+    st.integers(4, 25),
+)
+def test_controls_keep_number_places_categories_and_length(
+    seed: int, categories: list[str], n_first: int, n_second: int
+) -> None:
+    first = "who " + " ".join(["word"] * (n_first - 1))
+    second = "He " + " ".join(["term"] * (n_second - 1))
+    fuzz = inserted((AFTER_MAN, f", {first},"), (AFTER_KNEE, f" {second}."))
+    slots = slots_of(fuzz, [(categories[0], first), (categories[1], second)])
+    control = neutral_control(ITEM, slots, np.random.default_rng(seed))
+    assert [edit.start for edit in control.edits] == [AFTER_MAN, AFTER_KNEE]
+    for edit, category, n in zip(control.edits, categories, (n_first, n_second), strict=True):
+        _, core, _ = core_of(edit)
+        assert abs(len(core.split()) - n) <= 0.2 * n
+        assert any(clause in core for clause in lexicon().clauses[category])
+
+
+def test_controls_are_distinct_and_the_same_in_every_process() -> None:
+    slots = slots_of(FUZZ, ADDED)
+    texts = [
+        [c.context for c in islice(neutral_controls(ITEM, slots, np.random.default_rng(5)), 999)]
+        for _ in range(2)
+    ]
+    assert texts[0] == texts[1]
+    assert len(set(texts[0])) == 999
+
+
+def test_the_generator_reads_neither_key_nor_options() -> None:
+    slots = slots_of(FUZZ, ADDED)
+    other = Question(
+        id="q", context=ITEM.context, stem=ITEM.stem, options=("Ice", "Heat", "Tape"), key="C"
+    )
+    draws = [neutral_control(item, slots, np.random.default_rng(2)) for item in (ITEM, other)]
+    assert draws[0].edits == draws[1].edits
+    assert list(inspect.signature(neutral.neutral_control).parameters) == [
+        "original",
+        "slots",
+        "rng",
+    ]
+
+
+def test_a_gate_that_refuses_everything_is_named() -> None:
+    draws = neutral_controls(
+        ITEM, slots_of(FUZZ), np.random.default_rng(0), gate=lambda _: "too blue"
+    )
+    with pytest.raises(TrialError, match=r"only 0 distinct .*: too blue"):
+        next(draws)
+
+
+def test_refused_controls_are_not_given_out() -> None:
+    draws = neutral_controls(
+        ITEM,
+        slots_of(FUZZ, ADDED),
+        np.random.default_rng(0),
+        gate=lambda one: "a library" if "library" in one.context else None,
+    )
+    assert not any("library" in one.context for one in islice(draws, 50))
+
+
+def test_an_exhausted_lexicon_says_how_many_there_were() -> None:
+    slots = slots_of(inserted((AFTER_MAN, ", a retired miner,")))
+    with pytest.raises(TrialError, match="distinct neutral controls"):
+        list(islice(neutral_controls(ITEM, slots, np.random.default_rng(0)), 999))
+
+
+def test_scrambled_controls_hold_the_same_words_in_another_order() -> None:
+    draws = list(islice(scrambled_controls(FUZZ, np.random.default_rng(1)), 30))
+    assert len({one.context for one in draws}) == 30
+    for one in draws:
+        assert one.context != FUZZ.context
+        for old, new in zip(FUZZ.edits, one.edits, strict=True):
+            assert sorted(core_of(new)[1].split()) == sorted(core_of(old)[1].split())
+            assert (new.start, new.end) == (old.start, old.end)
+
+
+def test_one_word_cannot_be_scrambled() -> None:
+    single = inserted((AFTER_MAN, " alone"))
+    assert scrambled(single, np.random.default_rng(0)) == single
+    with pytest.raises(TrialError, match="too few"):
+        next(scrambled_controls(single, np.random.default_rng(0)))

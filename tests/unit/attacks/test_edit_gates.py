@@ -1,0 +1,169 @@
+"""Each gate on edits made to fail it, and on edits that pass."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from medstress.attacks.edit_gates import (
+    GATES,
+    Draft,
+    categories_kept,
+    facts_kept,
+    insertions_only,
+    key_not_told,
+    no_evidence,
+    options_kept,
+)
+from medstress.attacks.item_edits import edits_between
+from medstress.items import Mention, Question
+from medstress.prompts import load_prompts
+from medstress.prompts.replies import Addition
+
+CONTEXT = "A 45-year-old man took aspirin 300 mg for 3 days."
+STEM = "Which drug is next?"
+ITEM = Question(
+    id="q",
+    context=CONTEXT,
+    stem=STEM,
+    options=("Warfarin", "Heparin", "Vitamin C", "Alteplase"),
+    key="B",
+    mentions=(Mention(field="context", start=23, end=30, type="T121"),),
+)
+OPTIONS = dict(zip("ABCD", ITEM.options, strict=True))
+
+
+def draft(text: str, options=OPTIONS, item=ITEM, **more) -> Draft:
+    categories = load_prompts("patient_characteristics").categories
+    return Draft(
+        candidate=edits_between(item, text), options=options, categories=categories, **more
+    )
+
+
+def inserted(words: str, **more) -> Draft:
+    return draft(f"A 45-year-old man {words} took aspirin 300 mg for 3 days. {STEM}", **more)
+
+
+def test_an_occupation_passes_every_gate():
+    found = inserted("who works as a teacher")
+    assert found.inserted == ("who works as a teacher",)
+    assert {name: gate(found) for name, gate in GATES.items()} == dict.fromkeys(GATES)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({**OPTIONS, "A": "warfarin"}, "option A became 'warfarin'"),
+        ({"A": "Warfarin"}, "the options are lettered A"),
+        (dict(reversed(OPTIONS.items())), "the options are lettered D, C, B, A"),
+        ({}, "the options are lettered not at all"),
+    ],
+)
+def test_options_must_come_back_byte_for_byte_and_in_order(options, reason):
+    assert options_kept(inserted("who works", options=options)) == reason
+
+
+def test_the_sentence_that_asks_may_not_be_touched():
+    assert options_kept(draft(f"{CONTEXT} Which new drug is next?")) == (
+        "the sentence that asks was changed"
+    )
+    assert options_kept(draft(f"{CONTEXT} He is retired. {STEM}")) is None
+
+
+def test_an_item_without_a_context_may_be_led_in_but_not_changed():
+    alone = Question(id="q", stem=STEM, options=ITEM.options, key="B")
+    assert options_kept(draft(f"A teacher asks. {STEM}", item=alone)) is None
+    assert options_kept(draft("Which new drug is next?", item=alone)) is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "lost"),
+    [
+        (CONTEXT.replace("300 mg", "30 mg"), "the number '300 mg' is gone or stands elsewhere"),
+        (CONTEXT.replace("300 mg", "300 µg"), "the number '300 mg' is gone or stands elsewhere"),
+        (CONTEXT.replace("aspirin", "it"), "the entity 'aspirin' is gone or stands elsewhere"),
+        (CONTEXT.replace("man took", "took"), "1 of 20 words were deleted"),
+    ],
+)
+def test_numbers_units_entities_and_words_must_stay(text, lost):
+    assert facts_kept(draft(f"{text} {STEM}")) == lost
+
+
+def test_only_insertions_of_a_limited_length_are_let_through():
+    assert insertions_only(draft(f"{CONTEXT} {STEM}")) == "nothing was inserted"
+    replaced = draft(f"{CONTEXT.replace('man', 'teacher')} {STEM}")
+    assert insertions_only(replaced) == "'man' was deleted or replaced"
+    long = inserted("who works " * 41)
+    assert insertions_only(long) == "82 words were inserted, at most 80 may be"
+    assert insertions_only(inserted("who works " * 40)) is None
+
+
+def test_what_no_category_covers_passes_only_where_the_attacker_names_one_for_it():
+    assert categories_kept(inserted("of note")) == "'of note' belongs to no category"
+    said = (Addition(category="Habits", text="of note"),)
+    assert categories_kept(inserted("of note", added=said)) is None
+    wrong = (Addition(category="diet plan", text="of note"),)
+    assert categories_kept(inserted("of note", added=wrong)) is not None
+    elsewhere = (Addition(category="habits", text="something else"),)
+    assert categories_kept(inserted("of note", added=elsewhere)) is not None
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("with a fever", "a vital sign ('fever')"),
+        ("with a potassium of 6", "a laboratory result ('potassium')"),
+        ("after a chest x-ray", "an imaging finding ('x-ray')"),
+        ("with chest pain", "a symptom or physical sign ('pain')"),
+        ("on antibiotics", "a drug ('antibiotics')"),
+        ("diagnosed as a child", "a diagnosis ('diagnosed')"),
+        ("whose mother died young", "family history ('mother died')"),
+        ("who likes to travel", "travel history ('travel')"),
+        ("weighing 90 kg", "a measurement ('90 kg')"),
+    ],
+)
+def test_clinical_evidence_is_kept_out_by_kind(words, said):
+    assert no_evidence(inserted(words)) == f"the insertion holds {said}"
+
+
+def test_history_passes_where_allowed_and_names_of_drugs_and_diseases_never():
+    assert no_evidence(inserted("who likes to travel", allow_history=True)) is None
+    names = inserted("who collects digoxin", names_in=lambda text: ["digoxin"])
+    assert no_evidence(names) == "the insertion names a drug or disease ('digoxin')"
+
+
+def test_the_key_and_option_letters_may_not_be_told():
+    assert key_not_told(inserted("who asks about heparin")) == "the key's text was inserted"
+    assert key_not_told(inserted("who prefers option A")) is not None
+    assert key_not_told(inserted("with a preference for B")) is not None
+    assert key_not_told(inserted("who says A teacher taught him")) is None
+
+
+def test_a_key_that_stands_in_the_original_already_is_not_told_again():
+    item = Question(id="q", context="He had heparin.", stem=STEM, options=ITEM.options, key="B")
+    assert key_not_told(draft(f"He, a clerk, had heparin. {STEM}", item=item)) is None
+
+
+ORIGINAL = ("The", "man", "of", "45", "years", "coughs,", "and", "smokes.")
+NEW = ("a", "teacher,", "who", "works;", "(often)", "at", "night.")
+PLACES = st.tuples(st.integers(0, 12), st.lists(st.sampled_from(NEW), max_size=5))
+
+
+@given(st.lists(st.sampled_from(ORIGINAL), max_size=12), st.lists(PLACES, max_size=3))
+def test_insertions_at_word_boundaries_come_back_as_insertions_that_give_the_text(words, places):
+    item = Question(id="q", context=" ".join(words), stem="Why?", options=("x", "y"), key="A")
+    new = list(words)
+    for at, more in places:
+        new[at:at] = more
+    text = " ".join([*new, "Why?"])
+    made = edits_between(item, text)
+    assert all(edit.start == edit.end for edit in made.edits)
+    assert f"{made.context} {made.stem}".split() == text.split()
+
+
+@given(st.text(max_size=40), st.text(max_size=40))
+def test_any_rewriting_comes_back_as_edits_that_apply(old, new):
+    item = Question(id="q", context=old, stem="Why?", options=("x", "y"), key="A")
+    made = edits_between(item, new)
+    assert isinstance(f"{made.context} {made.stem}", str)

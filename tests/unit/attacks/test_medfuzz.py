@@ -1,0 +1,188 @@
+"""MedFuzz driven by hand: what it says, to whom, and in which order."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from medstress.attacks import MedFuzz
+from medstress.calls import Decoding, Generated
+from medstress.errors import UsageError
+from medstress.outcomes import Outcome, Prediction
+from medstress.prompts import load_prompts, shipped
+from medstress.queries import Ask, Consult, Note
+from medstress.resources import Resources
+from medstress.testing import check_attack, scripted_attacker, tiny_questions, tiny_resources
+
+ITEMS = tiny_questions(3)
+ITEM = ITEMS[0]
+
+
+def resources(**roles) -> Resources:
+    decodings = {"attacker": Decoding(temperature=1.0), **roles}
+    base = tiny_resources()
+    return Resources(
+        group="all", types=frozenset(), perturbations=base.perturbations, roles=decodings
+    )
+
+
+def rng():
+    return np.random.default_rng(0)
+
+
+def turns(call):
+    return [{"role": m.role, "content": m.content} for m in call.prompt]
+
+
+def reply(call):
+    speak = scripted_attacker(ITEMS, ["He works as a clerk.", "He is a teacher."])
+    return Generated(text=speak([turns(call)])[0])
+
+
+def held(**more):
+    return Prediction(
+        outcome=Outcome.RIGHT, answer="A", rationale="Because.", confidences=(5.0, 1.0, 1.0, 2.0)
+    )
+
+
+def advance(flow, step):
+    """Go on until the target is asked or the attack ends."""
+    steps = []
+    while not isinstance(step, Ask):
+        steps.append(step)
+        told = tuple(map(reply, step.calls)) if isinstance(step, Consult) else ()
+        step = flow.send(told)
+    return steps, step
+
+
+def test_it_keeps_the_contract_of_attacks():
+    check_attack(MedFuzz(attempts=3), ITEMS, resources(), may_edit=("context",), reply=reply)
+
+
+def test_the_contract_holds_where_nothing_the_attacker_says_can_be_read():
+    flow = MedFuzz(attempts=2).run(ITEM, rng(), resources())
+    replies = {Consult: (Generated(text="no"),), Note: ()}
+    kinds, step = [], next(flow)
+    while step is not None:
+        kinds.append(type(step))
+        try:
+            step = flow.send(replies[type(step)])
+        except StopIteration:
+            step = None
+    # Each attempt: a plan, one turn to repair it, and a note; the target is never asked.
+    assert kinds == [Consult, Consult, Note] * 2
+
+
+def test_the_second_plan_follows_a_post_mortem_of_all_three_answers_and_edits_the_original():
+    flow = MedFuzz(attempts=2).run(ITEM, rng(), resources())
+    steps, step = advance(flow, next(flow))
+    assert [type(each) for each in steps] == [Consult, Consult, Note]
+    (query,) = step.queries
+    assert query.attempt == 1
+    assert "clerk" in query.candidate.context
+    steps, step = advance(flow, flow.send((held(),)))
+    plan = turns(steps[0].calls[0])
+    # One conversation over all attempts: system, two questions with replies, the next question.
+    assert [turn["role"] for turn in plan] == ["system", *["user", "assistant"] * 2, "user"]
+    for said in (
+        "Because.",
+        "A: 5, B: 1, C: 1, D: 2",
+        "still answered A",
+        "why the attempt failed",
+    ):
+        assert said in plan[-1]["content"]
+    (query,) = step.queries
+    assert "teacher" in query.candidate.context
+    assert "clerk" not in query.candidate.context
+
+
+def test_the_first_plan_knows_item_and_key_and_nothing_else():
+    flow = MedFuzz().run(ITEM, rng(), resources())
+    system, user = turns(next(flow).calls[0])
+    assert ITEM.question in user["content"]
+    assert f"The key is {ITEM.key}: {ITEM.key_text}." in user["content"]
+    assert "Attempt" not in user["content"]
+    assert "occupation" in system["content"]
+
+
+def test_every_attempt_is_noted_with_plan_edits_and_objections():
+    flow = MedFuzz(attempts=1).run(ITEM, rng(), resources())
+    steps, _ = advance(flow, next(flow))
+    noted = json.loads(steps[-1].text)
+    assert (noted["attempt"], noted["plan"], noted["objections"]) == (1, "Insert it.", [])
+    assert noted["edits"][0][0] == "context"
+
+
+def test_runs_of_one_item_are_samples_of_one_another_unless_the_attacker_is_greedy():
+    first = next(MedFuzz().run(ITEM, np.random.default_rng(1), resources()))
+    other = next(MedFuzz().run(ITEM, np.random.default_rng(2), resources()))
+    assert first.calls == other.calls
+    assert first.sample != other.sample
+    greedy = next(MedFuzz().run(ITEM, rng(), resources(attacker=Decoding(temperature=0))))
+    assert greedy.sample == 0
+
+
+def test_the_panel_is_three_samples_of_one_question():
+    judges = resources(judge=Decoding(temperature=1.0))
+    flow = MedFuzz(attempts=1).run(ITEM, rng(), judges)
+    step = next(flow)
+    while not (isinstance(step, Consult) and step.role == "judge"):
+        step = flow.send(tuple(map(reply, step.calls)))
+    assert len(step.calls) == 3
+    assert len(set(step.calls)) == 1
+    assert "clerk" in step.calls[0].prompt[0].content
+
+
+def test_exemplars_are_drawn_by_the_generator_given_and_never_hold_the_item():
+    attack = MedFuzz(exemplars=3)
+    known = attack.prompts.exemplars
+    assert len(known) >= 8
+    drawn = {attack.draw_exemplars(ITEM, np.random.default_rng(i)) for i in range(5)}
+    assert len(drawn) > 1
+    item = ITEM.__class__(id="own", stem=known[0].question, options=("x", "y"), key="A")
+    few = MedFuzz(exemplars=8)
+    for i in range(20):
+        assert known[0] not in few.draw_exemplars(item, np.random.default_rng(i))
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"attempts": 0}, "attempts must be a whole number from 1 to 50, got 0"),
+        ({"runs": "3"}, "runs must be a whole number"),
+        ({"gates": ["option"]}, "unknown gate 'option'; did you mean 'options'?"),
+        ({"gates": "options"}, "gates must be a list of names"),
+        ({"gate_mode": "warn"}, "gate_mode"),
+        ({"template": ""}, "template must be a name or a folder"),
+        ({"goal": "Z"}, "expected 'untargeted' or an option letter"),
+    ],
+)
+def test_wrong_parameters_are_refused_in_one_sentence(keys, said):
+    with pytest.raises(UsageError) as refused:
+        MedFuzz(**keys)
+    assert said in str(refused.value)
+
+
+def test_another_set_of_prompts_is_another_attack_with_gates_of_its_own():
+    assert shipped() == ["misinformation", "patient_characteristics"]
+    other = MedFuzz(template="misinformation")
+    assert "evidence" not in other.gates_on
+    assert other.spec()["prompts"] != MedFuzz().spec()["prompts"]
+    assert MedFuzz(template="misinformation", gates=["evidence"]).gates_on == ("evidence",)
+
+
+def test_a_folder_of_the_user_replaces_what_it_holds_and_nothing_else(tmp_path):
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "target_system.jinja").write_text("Be brief.", encoding="utf-8")
+    mine = MedFuzz(template="mine").with_files(tmp_path)
+    default = load_prompts("patient_characteristics")
+    assert mine.prompts.render("target_system") == "Be brief."
+    assert dict(mine.prompts.sources)["repair"] == dict(default.sources)["repair"]
+    assert mine.spec()["prompts"] != MedFuzz().spec()["prompts"]
+    (folder / "target.jinja").write_text("x", encoding="utf-8")
+    load_prompts.cache_clear()
+    with pytest.raises(UsageError, match=r"the file target\.jinja is not known"):
+        MedFuzz(template="mine").with_files(tmp_path)

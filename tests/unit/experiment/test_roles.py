@@ -1,0 +1,132 @@
+"""Roles of an experiment: who needs which, what is refused, and what a folder remembers."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+
+import pytest
+
+from medstress.errors import StoreError, UsageError
+from medstress.experiment.cost import estimate
+from medstress.experiment.run import opened_victims, prepare, run
+from medstress.testing import tiny_questions
+
+
+@pytest.fixture
+def tables(tmp_path):
+    rows = [
+        {"id": q.id, "context": q.context, "stem": q.stem, "options": q.options, "answer": q.key}
+        for q in tiny_questions(4)
+    ]
+    path = tmp_path / "items.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return {
+        "experiment": {"name": "roles", "seeds": [0]},
+        "dataset": {"name": "jsonl", "path": str(path)},
+        "victim": {"backend": "mock"},
+        "role": {"attacker": {"backend": "mock"}},
+        "attack": {"name": "medfuzz", "attempts": 2, "runs": 2},
+    }
+
+
+def test_an_attack_without_its_role_is_refused_before_anything_runs(tables):
+    del tables["role"]
+    with pytest.raises(
+        UsageError, match=r"asks the role 'attacker': add a table \[role\.attacker\]"
+    ):
+        prepare(tables)
+
+
+def test_an_attack_that_draws_names_still_needs_an_entity_group(tables):
+    names = {"name": "entity_substitution", "sampler": "random"}
+    with pytest.raises(UsageError, match=r"the table \[\[entities\]\] is missing"):
+        prepare({**tables, "attack": [tables["attack"], names]})
+
+
+def test_a_role_that_nothing_asks_is_refused(tables):
+    tables["attack"]["gates"] = ["options"]
+    tables["role"]["judge"] = {"backend": "mock"}
+    with pytest.raises(UsageError, match="no attack of this experiment asks the role 'judge'"):
+        prepare(tables)
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"wrap": ["instructed"]}, "wrap and shots cannot be put around"),
+        ({"shots": 1, "shots_from": "sample"}, "wrap and shots cannot be put around"),
+    ],
+)
+def test_a_victim_that_cannot_be_asked_in_turns_is_refused(tables, tmp_path, keys, said):
+    tables["victim"] |= keys
+    with pytest.raises(UsageError, match=said):
+        run(tables, tmp_path / "run")
+
+
+def test_where_nothing_can_be_read_every_attempt_says_so_and_nothing_succeeds(tables, tmp_path):
+    done = run(tables, tmp_path / "run")
+    (row,) = done.summary()["results"]
+    assert row["n_trials"] == 8
+    assert row["n_flipped"] == 0
+    assert row["attempts"]["unreadable"] == row["attempts"]["made"] == 2 * row["n_eligible"]
+    assert "Attempts and gates" in done.report()
+
+
+def test_another_attacker_is_another_experiment(tables, tmp_path):
+    run(tables, tmp_path / "run")
+    tables["role"]["attacker"]["temperature"] = 0.5
+    with pytest.raises(StoreError, match="role 'attacker' is another one"):
+        run(tables, tmp_path / "run")
+
+
+def test_a_judge_cannot_join_a_run_that_began_without_one(tables, tmp_path):
+    run(tables, tmp_path / "run")
+    tables["role"]["judge"] = {"backend": "mock"}
+    with pytest.raises(StoreError, match="role 'judge' is new"):
+        run(tables, tmp_path / "run")
+
+
+def test_equal_back_ends_are_opened_once_and_closed_once(tables, monkeypatch):
+    tables["role"]["judge"] = {"backend": "mock"}
+    tables["victim"]["batch_size"] = 7
+    prepared, closed = prepare(tables), []
+    with opened_victims(prepared, lambda _: None):
+        attacker, judge = prepared.roles
+        assert attacker.backend is judge.backend is not prepared.victims[0].backend
+        assert (attacker.is_shared, judge.is_shared) == (False, True)
+        opened = {"role": attacker.backend, "victim": prepared.victims[0].backend}
+        for name, backend in opened.items():
+            monkeypatch.setattr(backend, "close", partial(closed.append, name))
+    assert sorted(closed) == ["role", "victim"]
+
+
+def test_more_items_extend_a_run_and_the_manifest_names_the_roles(tables, tmp_path):
+    run(tables, tmp_path / "run", limit=2)
+    done = run(tables, tmp_path / "run")
+    assert done.manifest()["roles"]["attacker"]["decoding"] == [1024, 1.0]
+    assert len(done.rows()) == 8
+
+
+def test_the_dry_run_counts_runs_and_says_what_roles_are_asked(tables):
+    prepared = prepare(tables)
+    with opened_victims(prepared, lambda _: None):
+        lines = list(estimate(prepared))
+    # Four items, two runs: as many clean conversations, twice as many attempts, one check each.
+    assert lines[0] == "queries: at most 32 (exact bound)"
+    assert lines[1].split() == ["baseline", "8,", "perturbed", "16,", "flip", "checks", "8"]
+    # Three turns and two repairs at most.
+    assert lines[2].startswith("calls: at most 160 ")
+    assert any("at most 16 attempts" in line for line in lines)
+
+
+def test_a_limit_of_money_needs_the_price_of_a_server_in_a_role(tables):
+    tables["experiment"]["max_usd"] = 1.0
+    tables["victim"] |= {"price_in": 1.0, "price_out": 1.0}
+    server = {"backend": "openai", "model": "m", "base_url": "http://127.0.0.1:9/v1"}
+    tables["role"]["attacker"] = server
+    with pytest.raises(
+        UsageError, match=r"max_usd cannot be kept: \[role\.attacker\] has no price"
+    ):
+        prepare(tables)
+    prepare({**tables, "role": {"attacker": {**server, "price_in": 1.0, "price_out": 2.0}}})

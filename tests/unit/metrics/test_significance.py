@@ -1,0 +1,158 @@
+"""p-values, the statistic and the family, by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from medstress.metrics.hardness import (
+    Sampled,
+    Statistic,
+    effect,
+    hardness,
+    sampled,
+    usable,
+)
+from medstress.metrics.monte_carlo import ControlPlan, is_as_hard, p_values
+from medstress.metrics.significance import (
+    Family,
+    adjust,
+    attainable,
+    histogram,
+    refusal,
+)
+from medstress.outcomes import Outcome, Prediction
+
+RIGHT = Sampled(outcome=Outcome.RIGHT)
+WRONG = Sampled(outcome=Outcome.WRONG)
+UNREADABLE = Sampled(outcome=Outcome.UNREADABLE)
+
+
+@pytest.mark.parametrize(
+    ("count", "paper", "text"),
+    [
+        (0, 0.0, "< 1/30"),
+        (3, 0.1, "0.1"),
+        (5, 5 / 30, "0.167"),
+        (15, 0.5, "0.5"),
+        (19, 19 / 30, "0.633"),
+    ],
+)
+def test_the_papers_p_is_count_over_thirty_and_ours_adds_one(
+    count: int, paper: float, text: str
+) -> None:
+    found = p_values([True] * count + [False] * (30 - count), ControlPlan(fixed=30))
+    assert found.p_paper == paper
+    assert found.paper_text == text
+    assert found.p == found.p_plus1 == (1 + count) / 31
+
+
+def test_an_adaptive_test_stops_at_the_tenth_control_as_hard() -> None:
+    as_hard = [False] * 40 + [True] * 10
+    plan = ControlPlan(stop_at=10)
+    assert not plan.is_done(as_hard[:-1])
+    assert plan.is_done(as_hard)
+    found = p_values(as_hard, plan)
+    assert found.p == 10 / 50
+    # Both other p-values are of the first thirty: their number was not chosen by what came.
+    assert (found.p_paper, found.p_plus1, found.n_counted) == (0.0, 1 / 31, 30)
+
+
+def test_an_adaptive_test_without_hard_controls_ends_at_999() -> None:
+    plan = ControlPlan()
+    assert not plan.is_done([False] * 998)
+    assert p_values([False] * 990 + [True] * 9, plan).p == 10 / 1000
+
+
+def test_controls_drawn_after_the_stop_change_nothing() -> None:
+    first = [True] * 10 + [False] * 20
+    assert p_values(first, ControlPlan()).p == p_values([*first, True, True], ControlPlan()).p == 1
+
+
+def test_too_few_controls_are_no_test() -> None:
+    with pytest.raises(ValueError, match="fewer"):
+        p_values([True] * 29, ControlPlan(fixed=30))
+
+
+@given(st.lists(st.booleans(), min_size=999, max_size=999), st.integers(1, 20))
+def test_a_p_value_lies_between_its_minimum_and_one(as_hard: list[bool], stop_at: int) -> None:
+    found = p_values(as_hard, ControlPlan(stop_at=stop_at))
+    assert ControlPlan().p_min <= found.p <= 1
+
+
+def test_ties_count_against_significance_even_where_rounding_parts_them() -> None:
+    assert is_as_hard(0.1 + 0.2, 0.3)
+    assert is_as_hard(0.3, 0.1 + 0.2)
+    assert not is_as_hard(0.31, 0.3)
+
+
+def test_the_probability_of_the_key_is_of_the_softmax_over_options() -> None:
+    prediction = Prediction(
+        outcome=Outcome.RIGHT, answer="B", scores=(math.log(0.25), math.log(0.75))
+    )
+    found = sampled(prediction, key=1, confidences=[1, 4])
+    assert found.probability == pytest.approx(0.75)
+    assert found.confidence == 0.8
+
+
+def test_without_scores_the_statistic_is_the_share_of_right_answers() -> None:
+    assert usable(Statistic.KEY_PROBABILITY, [RIGHT, WRONG]) is Statistic.SHARE_CORRECT
+    assert Statistic.SHARE_CORRECT.n_samples == 20
+    assert Statistic.KEY_PROBABILITY.n_samples == 5
+
+
+def test_stated_confidence_is_the_last_resort() -> None:
+    stated = Sampled(outcome=Outcome.UNREADABLE, confidence=0.4)
+    assert usable(Statistic.KEY_PROBABILITY, [stated]) is Statistic.CONFIDENCE
+
+
+def test_unreadable_answers_count_on_neither_side() -> None:
+    assert hardness([RIGHT, UNREADABLE, WRONG], Statistic.SHARE_CORRECT) == 0.5
+    assert hardness([UNREADABLE], Statistic.SHARE_CORRECT) is None
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=9))
+def test_the_order_of_samples_makes_no_difference(values: list[float]) -> None:
+    samples = [Sampled(outcome=Outcome.RIGHT, probability=value) for value in values]
+    forth = hardness(samples, Statistic.KEY_PROBABILITY)
+    assert forth == hardness(samples[::-1], Statistic.KEY_PROBABILITY)
+
+
+def test_the_effect_has_an_interval_around_it() -> None:
+    found = effect([0.9, 0.8, 0.95, 0.85, 0.9], [0.3, 0.5, 0.2, 0.4, 0.35])
+    assert found.value == pytest.approx(0.88 - 0.35)
+    assert found.low is not None
+    assert found.high is not None
+    assert 0.4 < found.low < found.value < found.high < 0.7
+
+
+def test_benjamini_hochberg_over_attacked_items_counts_those_that_held() -> None:
+    assert adjust([0.01, 0.04], 2) == pytest.approx([0.02, 0.04])
+    assert adjust([0.01, 0.04], 10) == pytest.approx([0.1, 0.2])
+
+
+def test_thirty_controls_need_a_third_of_the_family_at_the_minimum() -> None:
+    best = attainable(100, 100, Family.SUCCESSES, ControlPlan(fixed=30))
+    assert best.adjusted == 1 / 31
+    assert best.n_needed == 33
+    assert refusal(best) is None
+
+
+def test_a_family_in_which_nothing_can_be_found_is_refused_with_the_controls_it_needs() -> None:
+    plan = ControlPlan(fixed=30)
+    best = attainable(10, 60, Family.ATTACKED, plan)
+    assert best.adjusted == pytest.approx(6 / 31)
+    said = refusal(best)
+    assert said is not None
+    assert "--controls 59 or more" in said
+    assert refusal(attainable(10, 60, Family.ATTACKED, ControlPlan(fixed=59))) is None
+    assert refusal(attainable(10, 60, Family.ATTACKED, ControlPlan(fixed=58))) is not None
+    assert refusal(attainable(10, 60, Family.ATTACKED, ControlPlan())) is None
+
+
+def test_bins_of_the_histogram_are_closed_on_the_right() -> None:
+    assert histogram([0.05, 0.0500001, 0.1])[:3] == [1, 2, 0]
+    assert sum(histogram([0.001, 0.3, 0.999, 1.0])) == 4

@@ -1,0 +1,172 @@
+"""Trials that ask other roles: failures, limits, samples, and both roles kept busy."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from dataclasses import replace
+
+import pytest
+
+from medstress.attacks import MedFuzz
+from medstress.calls import Decoding, Failure, Generate, Generated
+from medstress.experiment.conversations import victim_of
+from medstress.outcomes import Verdict
+from medstress.scheduler.progress import Limits
+from medstress.scheduler.ready_queue import Scheduler
+from medstress.scheduler.trial import Trial
+from medstress.store.reader import RunReader
+from medstress.store.run_store import RunStore
+from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
+from medstress.tasks.templates import load_template
+from medstress.testing import (
+    ScriptedBackend,
+    rule_target,
+    scripted_attacker,
+    scripted_judge,
+    tiny_questions,
+    tiny_resources,
+)
+from medstress.victim import Victim
+
+ITEMS = tiny_questions(6)
+ATTACK = MedFuzz(attempts=2, gates=["options", "insertions", "panel"])
+
+
+def spoken(speak):
+    def reply(call):
+        assert isinstance(call, Generate)
+        turns = [{"role": turn.role, "content": turn.content} for turn in call.prompt]
+        return Generated(text=speak([turns])[0], tokens_in=10, tokens_out=5)
+
+    return reply
+
+
+TARGET = spoken(rule_target(ITEMS, {"tiny-0": "teacher"}))
+ATTACKER = spoken(scripted_attacker(ITEMS, ["He works as a clerk.", "He is a teacher."]))
+JUDGE = spoken(scripted_judge(ITEMS))
+
+
+def trials(target, attack=ATTACK, roles=("attacker", "judge"), repeats=1):
+    own = MultipleChoice(template=load_template("qstab"), answer_by=AnswerBy.GENERATE)
+    victim = Victim(label="v", task=own, backend=target)
+    decodings = {role: Decoding(temperature=1.0) for role in roles}
+    resources = replace(tiny_resources(), roles=decodings)
+    for item in ITEMS:
+        for repeat in range(repeats):
+            yield Trial(
+                dataset="tiny",
+                group="all",
+                item=item,
+                victim=victim_of(victim, attack, "tiny", item, 0, repeat),
+                attack_label="medfuzz",
+                attack=attack,
+                resources=resources,
+                seed=0,
+                repeat=repeat,
+            )
+
+
+def drive(folder, planned, limits=None, **roles):
+    with RunStore(folder) as store:
+        progress = Scheduler(store, roles=roles, limits=limits).run(planned)
+    reader = RunReader(folder)
+    try:
+        return progress, list(reader.trials()), list(reader.exchanges())
+    finally:
+        reader.close()
+
+
+def test_a_role_s_failed_call_fails_its_trial_by_name_and_no_other(tmp_path):
+    def reply(call):
+        if "case number 3" in call.prompt[1].content:
+            return Failure(error="the attacker is tired")
+        return ATTACKER(call)
+
+    target, attacker = ScriptedBackend(TARGET), ScriptedBackend(reply, name="a")
+    planned = trials(target, roles=["attacker"])
+    _, found, _ = drive(tmp_path, planned, attacker=attacker)
+    failed = [trial for trial in found if trial.verdict == Verdict.FAILED]
+    assert [trial.result["note"] for trial in failed] == ["the attacker is tired"]
+    assert failed[0].result["at"] == "attack"
+    verdicts = [trial.verdict for trial in found if trial.verdict != Verdict.FAILED]
+    assert verdicts == ["flipped", "held", "held", "held", "held"]
+
+
+def test_a_failing_judge_fails_the_trial_and_keeps_what_was_noted_before(tmp_path):
+    judge = ScriptedBackend(lambda call: Failure(error="no verdict today"), name="j")
+    attacker = ScriptedBackend(ATTACKER, name="a")
+    planned = list(trials(ScriptedBackend(TARGET)))[:1]
+    _, found, exchanges = drive(tmp_path, planned, attacker=attacker, judge=judge)
+    assert found[0].verdict == Verdict.FAILED
+    assert found[0].result["records"][0]["attempt"] == 0
+    assert {each.error for each in exchanges if each.role == "judge"} == {"no verdict today"}
+
+
+def test_three_votes_of_one_panel_are_three_calls_and_three_answers(tmp_path):
+    judge, attacker = ScriptedBackend(JUDGE, name="j"), ScriptedBackend(ATTACKER, name="a")
+    planned = list(trials(ScriptedBackend(TARGET)))[:1]
+    _, _, exchanges = drive(tmp_path, planned, attacker=attacker, judge=judge)
+    votes = [each for each in exchanges if each.role == "judge"]
+    assert len({each.key for each in votes}) == len(votes) == 6
+    # Two attempts: of each question three samples, which a back end can tell apart.
+    assert len({call.prompt for call in judge.asked}) == 2
+    assert len({(call.prompt, call.sample) for call in judge.asked}) == 6
+
+
+def test_calls_of_all_roles_count_against_the_limits_of_the_run(tmp_path):
+    attacker, target = ScriptedBackend(ATTACKER, name="a"), ScriptedBackend(TARGET)
+    limits = Limits(max_queries=40)
+    planned = trials(target, roles=["attacker"])
+    progress, found, _ = drive(tmp_path, planned, limits, attacker=attacker)
+    assert progress.stopped
+    assert len(target.asked) + len(attacker.asked) <= 40
+    resumed, found, _ = drive(tmp_path, trials(target, roles=["attacker"]), attacker=attacker)
+    assert not resumed.stopped
+    assert [trial.verdict for trial in found] == ["flipped", *["held"] * 5]
+    keys = [json.dumps(call.canonical()) for call in target.asked]
+    # Of the target only the flip check asks one conversation twice, as another sample.
+    assert len(keys) - len(set(keys)) == 3
+
+
+def test_both_roles_work_at_the_same_time(tmp_path):
+    busy, both, lock = {"target": 0, "attacker": 0}, [], threading.Lock()
+
+    def slow(name, reply):
+        def answer(call):
+            with lock:
+                busy[name] += 1
+                both.append(all(busy.values()))
+            time.sleep(0.002)
+            with lock:
+                busy[name] -= 1
+            return reply(call)
+
+        return answer
+
+    target = ScriptedBackend(slow("target", TARGET), batch_size=1, workers=2)
+    attacker = ScriptedBackend(slow("attacker", ATTACKER), name="a", batch_size=1, workers=2)
+    planned = trials(target, roles=["attacker"], repeats=4)
+    _, found, _ = drive(tmp_path, planned, attacker=attacker)
+    assert len(found) == 24
+    assert sum(both) > len(both) / 5
+
+
+def test_attack_all_keeps_the_verdict_and_what_was_found(tmp_path):
+    wrong = spoken(rule_target(ITEMS, {}, wrong=["tiny-0"]))
+    attack = replace(ATTACK, attack_all=True)
+    planned = list(trials(ScriptedBackend(wrong), attack, ["attacker"]))[:1]
+    attacker = ScriptedBackend(ATTACKER, name="a")
+    _, (found,), _ = drive(tmp_path, planned, attacker=attacker)
+    assert found.verdict == Verdict.ALREADY_WRONG
+    assert "first_success" not in found.result
+    assert [entry["attempt"] for entry in found.result["records"]] == [0, 1, 1]
+
+
+@pytest.mark.parametrize("roles", [["attacker"], ["attacker", "judge"]])
+def test_an_attack_without_its_role_fails_each_trial_by_name(tmp_path, roles):
+    planned = list(trials(ScriptedBackend(TARGET), roles=roles[1:]))[:1]
+    _, (found,), _ = drive(tmp_path, planned)
+    assert found.verdict == Verdict.FAILED
+    assert found.result["note"] == "medfuzz asks the role 'attacker', which is not configured"

@@ -1,0 +1,105 @@
+"""A study drives conversations side by side, each a query of its own, samples apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from medstress.calls import Failure, Generate, Generated, Request
+from medstress.items import Candidate, Question
+from medstress.outcomes import Prediction
+from medstress.queries import Consult
+from medstress.scheduler.study import FIRST_SAMPLE, Converse, Look, Study, Studying, conduct_study
+from medstress.scheduler.trial import Need, Purpose
+from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
+from medstress.tasks.templates import load_template
+from medstress.testing import ScriptedBackend
+from medstress.victim import Victim
+
+ITEM = Question(id="q", stem="Which?", options=("Flu", "Cold"), key="A")
+CLEAN = Candidate(item=ITEM)
+VICTIM = Victim(
+    label="v",
+    task=MultipleChoice(template=load_template("qstab"), answer_by=AnswerBy.GENERATE),
+    backend=ScriptedBackend(),
+)
+
+
+def study(steps: Any, told: dict[str, Any] | None = None) -> Study:
+    return Study(
+        purpose=Purpose.TEST,
+        dataset="d",
+        group="g",
+        victim=VICTIM,
+        sampled=VICTIM,
+        attack_label="a",
+        attack_spec={},
+        seed=0,
+        item=ITEM,
+        told=told or {},
+        steps=steps,
+    )
+
+
+def three_looks() -> Studying:
+    replies = yield Look((Converse(CLEAN), Converse(CLEAN, 0), Converse(CLEAN, 4)))
+    (last,) = yield Look((Converse(CLEAN, 5),))
+    assert isinstance(last, Prediction)
+    return {"answers": [r.answer for r in replies if isinstance(r, Prediction)] + [last.answer]}
+
+
+def test_conversations_of_a_step_are_one_need_and_queries_of_their_own() -> None:
+    flow = conduct_study(study(three_looks))
+    first = next(flow)
+    assert isinstance(first, Need)
+    assert [request.sample for request in first.requests] == [0, FIRST_SAMPLE, FIRST_SAMPLE + 4]
+    assert first.numbers == ((1, 0), (2, 0), (3, 0))
+    second = flow.send((Generated(text="A"), Generated(text="B"), Generated(text="A")))
+    assert second.numbers == ((4, 0),)
+    with pytest.raises(StopIteration) as stop:
+        flow.send((Generated(text="B"),))
+    findings = stop.value.value
+    assert findings.found == {"answers": ["A", "B", "A", "B"]}
+    assert findings.verdict.value == "asked"
+    assert findings.as_record()["found"] == findings.found
+
+
+def test_a_failed_call_leaves_the_study_unanswered_with_the_reason() -> None:
+    flow = conduct_study(study(three_looks))
+    next(flow)
+    with pytest.raises(StopIteration) as stop:
+        flow.send((Failure(error="no route"), Generated(text="B"), Generated(text="A")))
+    findings = stop.value.value
+    assert findings.verdict.value == "unanswered"
+    assert findings.note == "no route"
+    assert "found" not in findings.as_record()
+
+
+def test_a_defect_of_the_study_is_told_and_does_not_end_the_run() -> None:
+    def broken() -> Studying:
+        yield Look((Converse(CLEAN),))
+        raise KeyError("x")
+
+    flow = conduct_study(study(broken))
+    next(flow)
+    with pytest.raises(StopIteration) as stop:
+        flow.send((Generated(text="A"),))
+    assert stop.value.value.note == "a defect of the study or task: KeyError: 'x'"
+
+
+def test_equal_calls_of_one_consultation_are_samples_of_one_another() -> None:
+    call = Generate("Write.")
+
+    def asks() -> Studying:
+        answers = yield Consult("attacker", (call, call, call), 7)
+        return {"n": len(answers)}
+
+    need = next(conduct_study(study(asks)))
+    assert need.role == "attacker"
+    assert need.requests == (Request(call, 7), Request(call, 8), Request(call, 9))
+
+
+def test_the_identity_of_a_study_depends_on_what_defines_it() -> None:
+    assert study(three_looks, {"null": "matched"}).id == study(three_looks, {"null": "matched"}).id
+    assert study(three_looks, {"null": "matched"}).id != study(three_looks, {"null": "flipped"}).id

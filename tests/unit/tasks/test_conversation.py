@@ -1,0 +1,107 @@
+"""The three turns of a target, driven by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from medstress.calls import Decoding, Generate, Generated, Score, Scored
+from medstress.items import Candidate
+from medstress.outcomes import Outcome
+from medstress.prompts import load_prompts
+from medstress.tasks.conversation import Conversation
+from medstress.tasks.multiple_choice import MultipleChoice
+from medstress.tasks.templates import load_template
+from medstress.testing import tiny_questions
+
+ITEM = tiny_questions(1)[0]
+PROMPTS = load_prompts("patient_characteristics")
+
+
+def task(**keys) -> Conversation:
+    own = MultipleChoice(template=load_template("qstab"))
+    return Conversation(own=own, prompts=PROMPTS, **keys)
+
+
+def drive(task, *texts):
+    """Send texts, and scores where they are asked for; returns the calls and the prediction."""
+    flow, calls = task.flow(Candidate(item=ITEM)), []
+    replies = iter(texts)
+    (request,) = next(flow)
+    while True:
+        calls.append(request.call)
+        reply = next(replies)
+        answer = Generated(text=reply) if isinstance(reply, str) else reply
+        try:
+            (request,) = flow.send((answer,))
+        except StopIteration as stop:
+            return calls, stop.value
+
+
+CONFIDENT = '{"confidence": {"A": 5, "B": 1, "C": 1, "D": 2}}'
+
+
+def test_reasoning_confidences_and_answer_are_three_turns_of_one_conversation():
+    calls, found = drive(task(), "Facts.", CONFIDENT, '{"answer": "A"}')
+    assert [len(call.prompt) for call in calls] == [2, 4, 6]
+    assert [m.role for m in calls[2].prompt] == ["system", *["user", "assistant"] * 2, "user"]
+    assert calls[1].prompt[:2] == calls[0].prompt
+    assert "Do not choose an option yet" in calls[0].prompt[1].content
+    assert (found.outcome, found.answer) == (Outcome.RIGHT, "A")
+    assert found.rationale == "Facts."
+    assert found.confidences == (5.0, 1.0, 1.0, 2.0)
+
+
+def test_a_victim_that_answers_by_letter_is_scored_in_the_last_turn():
+    scored = Scored(log_probs=tuple(map(math.log, (0.1, 0.6, 0.2, 0.1))), n_tokens=(1,) * 4)
+    calls, found = drive(task(by_letter=True), "Facts.", CONFIDENT, scored)
+    assert isinstance(calls[-1], Score)
+    assert calls[-1].first_token
+    assert found.answer == "B"
+    assert math.exp(found.scores[1]) == pytest.approx(0.6)
+    assert found.rationale == "Facts."
+
+
+def test_the_worked_questions_stand_before_the_case():
+    calls, _ = drive(task(exemplars=PROMPTS.exemplars[:2]), "x", CONFIDENT, "A")
+    text = calls[0].prompt[1].content
+    places = [text.index(each.question) for each in PROMPTS.exemplars[:2]]
+    assert places == sorted(places)
+    assert max(places) < text.index(ITEM.stem)
+
+
+def test_unreadable_confidences_are_asked_for_once_more_and_then_unknown():
+    calls, found = drive(task(), "Facts.", "high", CONFIDENT, "A")
+    assert len(calls) == 4
+    assert "could not be used" in calls[2].prompt[-1].content
+    assert found.confidences is not None
+    _, found = drive(task(), "Facts.", "high", "low", "A")
+    assert (found.confidences, found.answer) == (None, "A")
+
+
+def test_an_answer_that_stays_unreadable_is_unreadable_and_never_right():
+    calls, found = drive(task(), "Facts.", CONFIDENT, "Hard to say.", "Still hard.")
+    assert len(calls) == 4
+    assert found.outcome is Outcome.UNREADABLE
+    assert found.rationale == "Facts."
+    _, found = drive(task(), "Facts.", CONFIDENT, '{"answer": "Z"}', "The answer is A.")
+    assert found.outcome is Outcome.RIGHT
+
+
+def test_models_without_a_chat_template_get_one_text_and_are_cut_at_the_users_turn():
+    told = "Facts.\nUser: and now?"
+    calls, found = drive(task(in_turns=False), told, CONFIDENT, " A")
+    assert isinstance(calls[0], Generate)
+    assert calls[0].prompt.endswith("Assistant:")
+    assert found.rationale == "Facts."
+    assert "Assistant: Facts.\n\nUser: How confident" in calls[1].prompt
+
+
+def test_other_wording_other_exemplars_and_other_decoding_are_another_task():
+    specs = [
+        task().spec(),
+        task(exemplars=PROMPTS.exemplars[:1]).spec(),
+        task(decoding=Decoding(max_new_tokens=5)).spec(),
+    ]
+    assert all(a != b for i, a in enumerate(specs) for b in specs[:i])
