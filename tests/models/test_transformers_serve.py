@@ -116,11 +116,11 @@ def backend(server: str, folder: Path) -> Iterator[Any]:
 
 
 def test_texts_are_answered(backend: Any) -> None:
-    plain = Generate(PROMPT, Decoding(max_new_tokens=4))
+    plain = Generate("The capital of France is", Decoding(max_new_tokens=4))
     for reply in backend.answer([TOLD, plain]):
         assert isinstance(reply, Generated), reply
         assert reply.text.strip()
-        assert reply.tokens_out <= 5
+        assert 1 <= reply.tokens_out <= 5
 
 
 @pytest.mark.parametrize("call", [CHAT, LETTER], ids=["conversation", "plain text"])

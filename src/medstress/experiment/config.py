@@ -152,12 +152,18 @@ class EntitiesTable(Table):
         return self
 
 
-_SHIPPED = ("transformers", "llama_cpp", "vllm", "openai", "python", "mock")
+_SHIPPED = ("transformers", "llama_cpp", "vllm", "openai", "python", "scripted", "mock")
 _READERS = {
     "device_map": ("transformers",),
     "load_in_4bit": ("transformers",),
     "adapter": ("transformers",),
     "context_tokens": ("llama_cpp", "vllm"),
+    "target": ("python",),
+    "base_url": ("openai",),
+    "api_key_env": ("openai",),
+    "max_in_flight": ("openai",),
+    "requests_per_minute": ("openai",),
+    "tokens_per_minute": ("openai",),
 }
 """Which back ends read a key."""
 
@@ -168,7 +174,7 @@ class VictimTable(Table):
     name: str | None = None
     """Name in results; default: the model or target."""
     backend: NonEmpty
-    """`transformers`, `llama_cpp`, `vllm`, `openai`, `python`, `mock`, or a plug-in's."""
+    """`transformers`, `llama_cpp`, `vllm`, `openai`, `python`, `scripted`, `mock`, or a plug-in's."""
     model: str | None = None
     """A path, a hub id, `smollm2`, or the name the server knows."""
     answer_by: Literal["letter", "text", "generate", "head"] | None = None
