@@ -118,12 +118,10 @@ def test_no_number_depends_on_the_prompts_before(backend: Any, calls: list[Score
         for end in ("", " Think.", " Think of two drugs and name one.", calls[2].prompt)
     ]
     told = Generate(stem + " Think of", Decoding(max_new_tokens=6))
-    read = [
-        backend._engine.next_tokens(
-            backend._engine.tokens(call.prompt, chat=False), 50, reuse=False
-        )
-        for call in related
-    ]
+    prompts = [backend._engine.tokens(call.prompt, chat=False) for call in related]
+    lengths = [len(tokens) for tokens in prompts]
+    assert min(lengths) > 100
+    read = [backend._engine.next_tokens(tokens, 50, reuse=False) for tokens in prompts]
     before = backend.counters["tokens_forwarded"]
     for order in ((0, 1, 2, 3), (3, 1, 1, 0, 2)):
         for index in order:

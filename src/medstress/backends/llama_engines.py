@@ -18,9 +18,9 @@ from medstress.calls import Decoding, Message
 from medstress.errors import PermanentBackendError, UsageError
 
 _BLOCK = 16
-"""Tokens read at once. llama.cpp's numbers depend on how many tokens it reads together (it has other
-kernels for one token than for a few, and for 64 or more), so every prompt is read in these blocks
-from its beginning, and only whole blocks are reused: then nothing depends on the prompts before."""
+"""Tokens read at once. llama.cpp's numbers depend on how many tokens it reads together (it has
+other kernels for one token than for a few, and for 64 or more), so every prompt is read in these
+blocks from its beginning, and only whole blocks are reused: no number depends on other prompts."""
 
 
 class Engine(Protocol):

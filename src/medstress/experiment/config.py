@@ -174,7 +174,8 @@ class VictimTable(Table):
     name: str | None = None
     """Name in results; default: the model or target."""
     backend: NonEmpty
-    """`transformers`, `llama_cpp`, `vllm`, `openai`, `python`, `scripted`, `mock`, or a plug-in's."""
+    """`transformers`, `llama_cpp`, `vllm`, `openai`, `python`, `scripted`, `mock`, or a
+    plug-in's."""
     model: str | None = None
     """A path, a hub id, `smollm2`, or the name the server knows."""
     answer_by: Literal["letter", "text", "generate", "head"] | None = None
