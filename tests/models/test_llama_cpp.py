@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from medstress.calls import Decoding, Generate, Generated, Message, Score, Score
 from medstress.datasets.sample import load
 from medstress.datasets.source import DatasetOptions
 from medstress.items import Candidate
+from medstress.option_letters import is_decided
 from medstress.tasks.templates import load_template
 from medstress.testing import check_backend
 
@@ -130,6 +132,20 @@ def test_no_number_depends_on_the_prompts_before(backend: Any, calls: list[Score
     assert backend.counters["tokens_forwarded"] - before < sum(lengths)
     (first,), (second,) = backend.answer([told]), backend.answer([told])
     assert first == second
+
+
+def test_a_text_ends_where_the_answer_is_decided(backend: Any, calls: list[Score]) -> None:
+    asked = Generate(calls[0].prompt + " B.\nAnswer: C.\nAnswer:", Decoding(max_new_tokens=24))
+    (whole,) = backend.answer([asked])
+    (short,) = backend.answer([replace(asked, letters="ABCD")])
+    print(repr(whole.text), repr(short.text))
+    assert is_decided(whole.text, "ABCD")
+    assert not is_decided(whole.text.splitlines()[0], "ABCD")
+    assert whole.text.startswith(short.text)
+    assert len(short.text) < len(whole.text)
+    assert 0 < short.tokens_out < whole.tokens_out
+    (again,) = backend.answer([replace(asked, letters="E")])
+    assert again == whole
 
 
 def test_the_contract_holds_and_the_template_is_llama_cpp_s_too(

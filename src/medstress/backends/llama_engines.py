@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from medstress.backends.options import BackendOptions
 from medstress.calls import Decoding, Message
 from medstress.errors import PermanentBackendError, UsageError
+from medstress.option_letters import is_decided
 
 _BLOCK = 16
 """Tokens read at once. llama.cpp's numbers depend on how many tokens it reads together (it has
@@ -42,9 +43,12 @@ class Engine(Protocol):
         """
 
     def continuation(
-        self, context: Sequence[int], decoding: Decoding, seed: int
+        self, context: Sequence[int], decoding: Decoding, seed: int, letters: str = ""
     ) -> tuple[str, int]:
-        """A text that goes on from a context, and how many tokens it has."""
+        """A text that goes on from a context, and how many tokens it has.
+
+        It may end where one of the `letters` is decided upon.
+        """
 
     def rendered(self, messages: tuple[Message, ...]) -> str | None:
         """The conversation as the library itself would render it; None where it does not."""
@@ -133,11 +137,12 @@ class Xllamacpp:
         return {int(one["id"]): float(one["logprob"]) for one in listed}
 
     def continuation(
-        self, context: Sequence[int], decoding: Decoding, seed: int
+        self, context: Sequence[int], decoding: Decoding, seed: int, letters: str = ""
     ) -> tuple[str, int]:
         """Generate with nothing but the temperature: no top-k, no penalties."""
         found = self._complete(
             context,
+            until=letters,
             max_tokens=decoding.max_new_tokens,
             temperature=decoding.temperature,
             samplers=["temperature"],
@@ -168,13 +173,34 @@ class Xllamacpp:
         self._blocks = tuple(context[: len(context) // _BLOCK * _BLOCK])
         return found
 
-    def _post(self, context: Sequence[int], *, cache: bool, **how: Any) -> Any:
+    def _post(self, context: Sequence[int], *, cache: bool, until: str = "", **how: Any) -> Any:
         body = {"prompt": list(context), "cache_prompt": cache, **how}
-        found = self._server.handle_completions(body)
+        found = self._streamed(body, until) if until else self._server.handle_completions(body)
         if "error" in found:
             raise PermanentBackendError(f"llama.cpp: {found['error'].get('message')}")
         self.n_evaluated += int(found["timings"]["prompt_n"])
         return found
+
+    def _streamed(self, body: dict[str, Any], letters: str) -> dict[str, Any]:
+        """A completion that ends where one of the letters is decided upon."""
+        texts: list[str] = []
+        last: dict[str, Any] = {}
+
+        def take(chunk: Any) -> bool:
+            for one in chunk if isinstance(chunk, list) else [chunk]:
+                if "error" in one:
+                    last["error"] = one["error"]
+                    return True
+                texts.extend(choice["text"] for choice in one["choices"])
+                last.update({key: one[key] for key in ("timings",) if key in one})
+            return is_decided("".join(texts), letters)
+
+        self._server.handle_completions({**body, "stream": True, "timings_per_token": True}, take)
+        if "error" in last:
+            return last
+        n = last["timings"]["predicted_n"]
+        text = "".join(texts)
+        return {**last, "choices": [{"text": text}], "usage": {"completion_tokens": n}}
 
     def _ask(self, path: str, body: dict[str, Any]) -> Any:
         connection = HTTPConnection(self._host, self._port, timeout=60)
@@ -241,9 +267,9 @@ class LlamaCppPython:
         return dict(enumerate(found.tolist()))
 
     def continuation(
-        self, context: Sequence[int], decoding: Decoding, seed: int
+        self, context: Sequence[int], decoding: Decoding, seed: int, letters: str = ""
     ) -> tuple[str, int]:
-        """Generate with nothing but the temperature: no top-k, no penalties."""
+        """Generate with nothing but the temperature: no top-k, no penalties; to its end."""
         self._read = ()
         self._model.reset()  # it would go on in the middle of a block
         found = self._model.create_completion(
