@@ -55,7 +55,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert found.origin is not None
     (gguf,) = Path(found.origin).parent.glob("*.gguf")
     where = tmp_path_factory.mktemp("served") / "smollm2"
-    AutoTokenizer.from_pretrained(str(gguf.parent), gguf_file=gguf.name).save_pretrained(where)  # type: ignore[no-untyped-call]
+    AutoTokenizer.from_pretrained(str(gguf.parent), gguf_file=gguf.name).save_pretrained(where)
     opened = AutoModelForCausalLM.from_pretrained(str(gguf.parent), gguf_file=gguf.name)
     # Weights from a GGUF file cannot be saved as such; a plain model with the same ones can.
     config = type(opened.config)(**{**opened.config.to_dict(), "quantization_config": None})

@@ -111,7 +111,7 @@ def follows(schema: Mapping[str, Any], value: Any) -> bool:
 
 def _begins(schema: Mapping[str, Any], text: str) -> bool:
     """Whether a text that was cut off may have become what a schema asks for."""
-    start = _STARTS.get(schema.get("type"), "")
+    start = _STARTS.get(str(schema.get("type")), "")
     return text.lstrip()[:1] in ("", start) if start else True
 
 

@@ -69,6 +69,8 @@ def test_text_ends_where_the_answer_is_decided_and_neighbours_go_on(
     # The tiny model never writes a letter: the third token stands for one.
     backend._generator._decoded = lambda tokens: "So (B).\n" if len(tokens) >= 3 else "So"
     short, beside = backend.answer([asked, other])
+    assert isinstance(short, Generated)
+    assert isinstance(long[0], Generated)
     assert short.tokens_out == min(3, long[0].tokens_out)
     assert long[0].text.startswith(short.text)
     assert beside == long[1]
