@@ -7,6 +7,8 @@
   distances between the key and every name of the vocabulary in a plain Python loop.
 * *full*: the same with 128 tokens forced, which is what an answer in prose costs.
 
+Keys are what the model answers, so that every item is attacked; finding them is not timed.
+
 The two slow ones are timed on a few of the run's prompts, spread evenly over it, and their time a
 query is taken for all:
 
@@ -28,7 +30,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from consumed import arguments, consumed_calls, run_dataset
+from consumed import answered_questions, arguments, consumed_calls, run_dataset
 
 from medstress.backends.loaded_model import LoadedModel, load_model
 from medstress.backends.options import BackendOptions
@@ -143,9 +145,11 @@ def spread(calls: Sequence[Score], n: int) -> list[Score]:
 def measure(name: str, given: Any, loaded: LoadedModel) -> dict[str, Any]:
     """Ours and bare in turns, then the two slow ones."""
     shape = best_shape(loaded)
-    with tempfile.TemporaryDirectory() as folder, bare_loop_between(shape) as between:
-        _, counted = run_dataset(name, given, Path(folder))
-        calls = consumed_calls(Path(folder))
+    with tempfile.TemporaryDirectory() as folder:
+        run_folder, questions = Path(folder) / "run", answered_questions(name, given, Path(folder))
+        with bare_loop_between(shape) as between:
+            _, counted = run_dataset(name, given, run_folder, questions)
+        calls = consumed_calls(run_folder)
     n_queries = sum(map(len, calls.values()))
     bare = between.bare
     n_tokens, ours = counted["tokens_forwarded"], counted["wall_seconds"] - between.spent

@@ -7,6 +7,7 @@ variable MEDSTRESS_DATA, or in shared/data beside the repository.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -87,10 +88,55 @@ def settings(name: str, given: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def run_dataset(name: str, given: argparse.Namespace, folder: Path) -> tuple[Run, dict[str, Any]]:
-    """Run one data set with the real scheduler; returns the run and its counted tokens."""
-    done = run(settings(name, given), folder)
+def run_dataset(
+    name: str, given: argparse.Namespace, folder: Path, questions: Path | None = None
+) -> tuple[Run, dict[str, Any]]:
+    """Run one data set with the real scheduler; returns the run and its counted tokens.
+
+    Args:
+        name: of the data set.
+        given: the arguments.
+        folder: of the run.
+        questions: what `answered_questions` wrote; None: the data set as published.
+    """
+    wanted = settings(name, given)
+    if questions is not None:
+        wanted["dataset"] = [{"name": "jsonl", "path": str(questions)}]
+    done = run(wanted, folder)
     return done, done.manifest()["performance"]
+
+
+def answered_questions(name: str, given: argparse.Namespace, folder: Path) -> Path:
+    """Write the attackable questions of a data set with what the model answers as their keys.
+
+    What is wrong at baseline is not attacked, and a model that knows nothing is wrong on three of
+    four questions: so all of them use their budget up, as those of a good model do.
+    """
+    asked = settings(name, given)
+    asked["attack"][0]["budget"] = 1
+    done = run(asked, folder / "clean")
+    answers = {row.item_id: row.answer_before for row in done.rows() if row.answer_before}
+    reader = RunReader(folder / "clean")
+    try:
+        items = [item for _, item in reader.items().values() if item.id in answers]
+    finally:
+        reader.close()
+    written = folder / "questions.jsonl"
+    with written.open("w", encoding="utf-8") as stream:
+        for item in items:
+            row = {
+                "id": item.id,
+                "question": item.question,
+                "options": list(item.options),
+                "answer_idx": answers[item.id],
+                "mentions": [
+                    {"field": m.field, "start": m.start, "end": m.end, "type": m.type}
+                    for m in item.mentions
+                    if m.field in item.letters
+                ],
+            }
+            stream.write(json.dumps(row) + "\n")
+    return written
 
 
 def consumed_calls(folder: Path) -> dict[int, dict[Score, None]]:

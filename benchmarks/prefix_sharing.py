@@ -2,7 +2,8 @@
 
 Runs the real scheduler with the random sampler and compares what the model has read, padding and
 early work included, with the nodes of a trie over the distinct prompts each item consumed. Below
-1 it is because items share the instruction, which the tries count once an item:
+1 it is because items share the instruction, which the tries count once an item. Keys are what the
+model answers, so that every item is attacked:
 
     python benchmarks/prefix_sharing.py --items 100
 """
@@ -15,7 +16,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from consumed import arguments, consumed_calls, contexts, n_trie_nodes, run_dataset
+from consumed import (
+    answered_questions,
+    arguments,
+    consumed_calls,
+    contexts,
+    n_trie_nodes,
+    run_dataset,
+)
 from transformers import AutoTokenizer
 
 from medstress.backends.model_files import find_model
@@ -30,10 +38,11 @@ def measure(name: str, given: Any) -> dict[str, Any]:
         AutoTokenizer.from_pretrained(files.location), given.model, open_end=True
     )
     with tempfile.TemporaryDirectory() as folder:
+        run_folder, questions = Path(folder) / "run", answered_questions(name, given, Path(folder))
         started = time.perf_counter()
-        done, counted = run_dataset(name, given, Path(folder))
+        done, counted = run_dataset(name, given, run_folder, questions)
         seconds = time.perf_counter() - started
-        calls = consumed_calls(Path(folder))
+        calls = consumed_calls(run_folder)
         flipped = sum(row.verdict.value == "flipped" for row in done.rows())
     read = [contexts(of_item, tokenizer) for of_item in calls.values()]
     unique = sum(map(n_trie_nodes, read))
