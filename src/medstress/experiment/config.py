@@ -32,6 +32,7 @@ __all__ = [
     "VictimTable",
 ]
 
+
 class ExperimentTable(Table):
     """`[experiment]`."""
 
