@@ -109,3 +109,7 @@ class SignificanceTable(Table):
     """Who writes neutral insertions."""
     faithfulness: bool = True
     """Ask the role `judge`, where there is one, whether reasonings say an insertion mattered."""
+    faithfulness_slope: bool = False
+    """Ask again without every insertion: does what a reasoning says go with what it did?"""
+    slope_samples: Annotated[int, Field(ge=2, le=1_000)] = 20
+    """faithfulness_slope: conversations about every edit, and about it without each insertion."""
