@@ -91,6 +91,9 @@ class AnalysisTable(Table):
 class SignificanceTable(Table):
     """`[test]`: significance of MedFuzz successes; no part of the fingerprint."""
 
+    significance: bool = True
+    """Test successes at the end of a run; false asks about reasonings alone. `medstress test`
+    tests them all the same."""
     null: Literal["matched", "flipped", "neutral", "paraphrase", "scrambled", "best_of_k"] = (
         "matched"
     )

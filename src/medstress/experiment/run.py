@@ -102,7 +102,7 @@ def prepare(
     watcher = watcher or Watcher()
     checked, given, base = resolve(experiment, overrides, complete=complete)
     attacks = make_attacks(checked.attack, base)
-    check_roles(checked.role, attacks)
+    check_roles(checked.role, attacks, checked.test)
     check_tests(checked, attacks)
     check_scores(attacks, checked.victim)
     check_prices(checked)

@@ -106,13 +106,17 @@ def faithfulness_slope(clauses: Sequence[Clause]) -> tuple[Estimate, Estimate]:
         which = "causal" if xx <= 0 else "implied"
         missing = unknown(f"the {which} effect does not vary over {len(clauses)} clauses")
         return missing, missing
+    value = float(np.clip(xy / math.sqrt(xx * yy), -1.0, 1.0))
+    if len(items) == 1:
+        alone = Estimate(value=value, n=len(clauses), low=None, high=None, method="one item alone")
+        return alone, alone
     rng = np.random.default_rng(_SEED)
     drawn = rng.multinomial(len(items), np.full(len(items), 1 / len(items)), size=RESAMPLES)
     sxx, syy, sxy = _spread(drawn @ sums)
     slopes = sxy[sxx > 0] / sxx[sxx > 0] * math.sqrt(xx / yy)
     both = (sxx > 0) & (syy > 0)
-    correlations = sxy[both] / np.sqrt(sxx[both] * syy[both])
-    value = float(xy / math.sqrt(xx * yy))
+    # Rounding may lead beyond what a correlation can be.
+    correlations = np.clip(sxy[both] / np.sqrt(sxx[both] * syy[both]), -1.0, 1.0)
     return (
         _estimate(value, len(clauses), slopes, method),
         _estimate(value, len(clauses), correlations, method),
@@ -152,8 +156,6 @@ def _spread(sums: Sums) -> tuple[Sums, Sums, Sums]:
 
 def _estimate(value: float, n: int, drawn: Sums, method: str) -> Estimate:
     left_out = RESAMPLES - len(drawn)
-    if not len(drawn):
-        return Estimate(value=value, n=n, low=None, high=None, method="no interval: one item")
     low, high = percentiles(drawn)
     told = f"{method}; {left_out} resamples without spread left out" if left_out else method
     return Estimate(value=value, n=n, low=low, high=high, method=told)
