@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+from importlib import import_module
+from itertools import pairwise
 from statistics import mean
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -48,12 +49,10 @@ def attacker(conversations):
 @pytest.fixture
 def models(tmp_path, monkeypatch):
     """The scripts as a module, so that the test reads the log that the run writes."""
-    module = ModuleType("fuzz_at_scale")
-    exec(compile(MODELS, "fuzz_at_scale.py", "exec"), module.__dict__)
     (tmp_path / "fuzz_at_scale.py").write_text(MODELS, encoding="utf-8")
-    module.__file__ = str(tmp_path / "fuzz_at_scale.py")
-    monkeypatch.setitem(sys.modules, "fuzz_at_scale", module)
-    return module
+    monkeypatch.syspath_prepend(tmp_path)
+    yield import_module("fuzz_at_scale")
+    del sys.modules["fuzz_at_scale"]
 
 
 def most_live(log: list[tuple[str, float, float, list[str]]], names: list[str]) -> int:
@@ -118,4 +117,4 @@ def test_hundreds_of_fuzzes_in_flight_keep_both_roles_busy_and_the_ledger_adds_u
     # Neither waits for the other to be done with all items.
     order = [name for name, *_ in models.LOG]
     assert order.index("attacker") < len(order) / 4
-    assert sum(a != b for a, b in zip(order, order[1:], strict=False)) >= len(order) / 4
+    assert sum(a != b for a, b in pairwise(order)) >= len(order) / 4

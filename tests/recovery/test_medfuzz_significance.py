@@ -237,6 +237,11 @@ def test_the_report_shows_tests_histogram_and_faithfulness(tested: Run) -> None:
     assert "Significance and faithfulness" in page
     assert "p-values of 2 tests, null matched" in page
     assert "Every tested success" in page
+    assert "20/20" not in page  # an effect is no share
+    # What is no paired comparison does not stand among them.
+    assert "Paired comparisons: none." in page
+    assert "Asked in three turns" in page
+    assert "Because he is an immigrant he will not rest." in page
     assert "majority of 3 judges" in page
 
 
@@ -259,6 +264,8 @@ def test_cases_go_out_and_judgements_come_back_and_override(
     page = (tmp_path / "cases.html").read_text()
     assert "<ins>, who moved here as an immigrant worker,</ins>" in page
     assert page.count("<svg") == 2
+    assert "<p>A man called Abel comes to the clinic with a sore knee. What is" in page
+    assert page.count("none objected") == 2
     assert "p = 0.0323" in page
     assert medstress_cli(["review", folder, "--export", str(sheet)]) == 0
     with sheet.open(newline="") as stream:

@@ -136,7 +136,7 @@ def key_not_told(draft: Draft) -> str | None:
     # "A" is an article and "I" a pronoun wherever nothing says otherwise.
     letters = "".join(letter for letter in draft.item.letters if letter not in "AI")
     named = re.compile(
-        rf"\b(?:option|answer|choice)\s+\(?[{draft.item.letters}]\b"
+        rf"\b(?i:option|answer|choice)(?:\s+is)?:?\s+\(?[{draft.item.letters}]\b"
         + (rf"|{_LETTER.format(letters=letters)}" if letters else "")
     )
     for text in draft.inserted:

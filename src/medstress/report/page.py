@@ -78,7 +78,7 @@ def render_report(
             curves=list(_curves(rows)),
             second_answers=[Plot(svg=svg, data=data) for svg, data in second_answer_plots(trials)],
             attempts=[Plot(svg=svg, data=data) for svg, data in attempt_plots(rows)],
-            attempt_tables=attempt_tables(rows),
+            attempt_tables=attempt_tables(rows, trials),
             p_values=[Plot(svg=svg, data=data) for svg, data in significance_plots(summary)],
             significance=significance_tables(summary),
             sweeps=[

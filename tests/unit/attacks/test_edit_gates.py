@@ -172,6 +172,9 @@ def test_the_key_and_option_letters_may_not_be_told():
     assert key_not_told(inserted("who prefers option A")) is not None
     assert key_not_told(inserted("with a preference for B")) is not None
     assert key_not_told(inserted("who says A teacher taught him")) is None
+    assert key_not_told(inserted("who read that the answer is A")) is not None
+    assert key_not_told(inserted("who was told Answer: (A)")) is not None
+    assert key_not_told(inserted("who would rather answer a child")) is None
 
 
 def test_a_key_that_stands_in_the_original_already_is_not_told_again():
