@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, TypeAlias
 from rapidfuzz.distance import Levenshtein
 
 from medstress.attacks.protocol import Validity
+from medstress.attacks.spans import span_text
 from medstress.errors import UsageError
 from medstress.items import Candidate, Mention, Question
 from medstress.resources import Exclusions, Resources
+from medstress.text import copy_case, copy_case_as_released
 
 if TYPE_CHECKING:
     import numpy as np
@@ -95,6 +97,37 @@ def within(
     return np.array(kept, dtype=np.int64)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replacements:
+    """Which names may replace which entities."""
+
+    limit: EditLimit | None
+    """How far a name may lie from what it replaces."""
+    rule: Exclusions
+    """Which names are never drawn."""
+    copy_case: CaseCopy
+    """How a name is cased."""
+
+    def names(self, item: Question, span: Mention, resources: Resources) -> NDArray[np.int64]:
+        """Indices of the names that may replace a span, ascending."""
+        names = resources.perturbations
+        allowed = names.allowed(item, self.rule)
+        return within(self.limit, span_text(item, span), names.names, allowed, self.copy_case)
+
+    def spans(
+        self, item: Question, spans: Sequence[Mention], resources: Resources
+    ) -> Sequence[Mention]:
+        """Those of the spans that some name within the limit may replace."""
+        if self.limit is None:
+            return spans
+        return [span for span in spans if self.names(item, span, resources).size]
+
+
+def case_copy(choices: str) -> CaseCopy:
+    """How names are cased; the released code lower-cases all but the first character."""
+    return copy_case_as_released if choices == "as_released" else copy_case
+
+
 def goal_obstacle(goal: str, item: Question) -> str | None:
     """Why a targeted attack cannot reach its option on this item, or None."""
     if goal == item.key:
@@ -117,26 +150,22 @@ def rule_validity(candidate: Candidate, resources: Resources) -> Validity:
 
 
 def count_excluded(
-    candidate: Candidate,
-    resources: Resources,
-    rule: Exclusions,
-    names_for: Callable[[Mention], NDArray[np.int64]] | None,
+    candidate: Candidate, resources: Resources, replacements: Replacements
 ) -> dict[str, int]:
     """Names that are never drawn, by reason; `edit_distance` counts those beyond the limit.
 
     Args:
         candidate: one that was asked, or the clean item.
         resources: what the attack may read.
-        rule: which names are left out.
-        names_for: the names that may replace a span; None where no edit limit is set.
+        replacements: which names may be drawn.
     """
     item = candidate.item
-    found = dict(resources.perturbations.n_excluded(item, rule))
-    if names_for is not None and candidate.edits:
+    found = dict(resources.perturbations.n_excluded(item, replacements.rule))
+    if replacements.limit is not None and candidate.edits:
         (edit,) = candidate.edits
         span = Mention(field=edit.field, start=edit.start, end=edit.end, type="")
-        n_allowed = resources.perturbations.allowed(item, rule).size
-        beyond = n_allowed - names_for(span).size
+        n_allowed = resources.perturbations.allowed(item, replacements.rule).size
+        beyond = n_allowed - replacements.names(item, span, resources).size
         if beyond:
             found["edit_distance"] = beyond
     return found

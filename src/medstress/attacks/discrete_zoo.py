@@ -17,15 +17,15 @@ import numpy as np
 
 from medstress.attacks.choices import exclusions
 from medstress.attacks.constraints import (
-    CaseCopy,
+    Replacements,
+    case_copy,
     count_excluded,
     goal_obstacle,
     parse_edit_limit,
     rule_validity,
-    within,
 )
 from medstress.attacks.protocol import SearchOn, Validity
-from medstress.attacks.spans import distractor_spans, key_kept, span_text
+from medstress.attacks.spans import distractor_spans, key_kept
 from medstress.attacks.zeroth_order import (
     Indices,
     cosines,
@@ -47,7 +47,6 @@ from medstress.items import Candidate, Mention, Question
 from medstress.outcomes import Prediction
 from medstress.queries import Predict, Replies, Step, Steps, clean_answer
 from medstress.resources import Exclusions, Resources
-from medstress.text import copy_case, copy_case_as_released
 
 if TYPE_CHECKING:
     from numpy.random import Generator as Rng
@@ -189,18 +188,12 @@ class DiscreteZoo:
 
     def n_excluded(self, candidate: Candidate, resources: Resources) -> dict[str, int]:
         """Names never asked, by reason; `edit_distance` counts those beyond the limit."""
-        item, limited = candidate.item, bool(self.max_edit_distance)
-        return count_excluded(
-            candidate,
-            resources,
-            self.rule,
-            (lambda span: self._names(item, span, resources)) if limited else None,
-        )
+        return count_excluded(candidate, resources, self._replacements)
 
     def most_queries(self, item: Question, resources: Resources) -> int:
         """Probes, and what every entity can be asked with, as far as the budget goes."""
         spans = self._spans(item, resources)
-        sizes = [self._names(item, span, resources).size for span in spans]
+        sizes = [self._replacements.names(item, span, resources).size for span in spans]
         if self.rounds == "one_pass":
             sizes = [min(size, self.candidates + 1) for size in sizes]
         n_probes = len(spans) if self.word_ranking == "importance" else 0
@@ -221,9 +214,9 @@ class DiscreteZoo:
                 item,
                 span,
                 resources,
-                self._names(item, span, resources),
+                self._replacements.names(item, span, resources),
                 self.similarity_threshold,
-                self._copy_case,
+                case_copy(self.choices),
             )
             for span in spans
         ]
@@ -318,24 +311,14 @@ class DiscreteZoo:
         sought = None if self.goal == "untargeted" else item.letters.index(self.goal)
         return margin_score(scores, item.letters.index(item.key), sought=sought, kappa=self.kappa)
 
-    def _spans(self, item: Question, resources: Resources) -> list[Mention]:
+    def _spans(self, item: Question, resources: Resources) -> Sequence[Mention]:
         """The entities that some name may replace."""
-        spans = spans_with_vectors(item, resources)
-        if not self.max_edit_distance:
-            return spans
-        return [span for span in spans if self._names(item, span, resources).size]
-
-    def _names(self, item: Question, span: Mention, resources: Resources) -> Indices:
-        """Indices of the names that may replace an entity, ascending."""
-        return within(
-            parse_edit_limit(self.max_edit_distance, NAME),
-            span_text(item, span),
-            resources.perturbations.names,
-            resources.perturbations.allowed(item, self.rule),
-            self._copy_case,
-        )
+        return self._replacements.spans(item, spans_with_vectors(item, resources), resources)
 
     @property
-    def _copy_case(self) -> CaseCopy:
-        # The released code lower-cases all but the first character (METHODS 3.4).
-        return copy_case_as_released if self.choices == "as_released" else copy_case
+    def _replacements(self) -> Replacements:
+        return Replacements(
+            limit=parse_edit_limit(self.max_edit_distance, NAME),
+            rule=self.rule,
+            copy_case=case_copy(self.choices),
+        )

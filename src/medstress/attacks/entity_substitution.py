@@ -7,7 +7,7 @@ query-efficient sampling attacks", TMLR 2025, Algorithm 1.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -26,12 +26,12 @@ from medstress.attacks.choices import (
     exclusions,
 )
 from medstress.attacks.constraints import (
-    CaseCopy,
+    Replacements,
+    case_copy,
     count_excluded,
     goal_obstacle,
     parse_edit_limit,
     rule_validity,
-    within,
 )
 from medstress.attacks.protocol import SearchOn, Validity
 from medstress.attacks.spans import (
@@ -48,12 +48,10 @@ from medstress.items import Candidate, Mention, Question
 from medstress.outcomes import parse_goal
 from medstress.queries import Predict, Steps, ask
 from medstress.resources import Exclusions, Resources
-from medstress.text import copy_case, copy_case_as_released
 
 if TYPE_CHECKING:
     from numpy.random import Generator
 
-    from medstress.resources import IndexArray
 
 __all__ = ["EntitySubstitution", "nearest_span"]
 
@@ -231,18 +229,14 @@ class EntitySubstitution:
 
     def n_excluded(self, candidate: Candidate, resources: Resources) -> dict[str, int]:
         """Names never drawn, by reason; `edit_distance` counts those beyond the limit."""
-        item, limited = candidate.item, bool(self.max_edit_distance)
-        return count_excluded(
-            candidate,
-            resources,
-            self.rule,
-            (lambda span: self._names(item, span, resources)) if limited else None,
-        )
+        return count_excluded(candidate, resources, self._replacements)
 
     def most_queries(self, item: Question, resources: Resources) -> int:
         """Probes of the spans, and every name once, as far as the budget goes."""
         spans = self._spans(item, resources)
-        n_names = max((self._names(item, span, resources).size for span in spans), default=0)
+        n_names = max(
+            (self._replacements.names(item, span, resources).size for span in spans), default=0
+        )
         probes = n_probes(self.victim_span, spans)
         return min(self.budget, probes + n_names) if probes < self.budget else 0
 
@@ -265,40 +259,30 @@ class EntitySubstitution:
         drawn = draw(
             self.sampler,
             names.distances(item.key_text),
-            self._names(item, span, resources),
+            self._replacements.names(item, span, resources),
             rng,
             left,
             self.n,
         )
+        copy_case = case_copy(self.choices)
         base, original = Candidate(item=item), span_text(item, span)
         queries = (
-            Predict(base.edit(span, self._copy_case(names.names[i], original)))
-            for i in drawn.tolist()
+            Predict(base.edit(span, copy_case(names.names[i], original))) for i in drawn.tolist()
         )
         announced = ANNOUNCED if self.sampler == "exhaustive" else left
         return (yield from ask_in_turn(queries, announced))
 
-    def _spans(self, item: Question, resources: Resources) -> list[Mention]:
+    def _spans(self, item: Question, resources: Resources) -> Sequence[Mention]:
         """The spans that some name may replace."""
-        spans = distractor_spans(item, resources)
-        if not self.max_edit_distance:
-            return spans
-        return [span for span in spans if self._names(item, span, resources).size]
-
-    def _names(self, item: Question, span: Mention, resources: Resources) -> IndexArray:
-        """Indices of the names that may replace a span, ascending."""
-        return within(
-            parse_edit_limit(self.max_edit_distance, NAME),
-            span_text(item, span),
-            resources.perturbations.names,
-            resources.perturbations.allowed(item, self.rule),
-            self._copy_case,
-        )
+        return self._replacements.spans(item, distractor_spans(item, resources), resources)
 
     @property
-    def _copy_case(self) -> CaseCopy:
-        # The released code lower-cases all but the first character (METHODS 3.4).
-        return copy_case_as_released if self.choices == "as_released" else copy_case
+    def _replacements(self) -> Replacements:
+        return Replacements(
+            limit=parse_edit_limit(self.max_edit_distance, NAME),
+            rule=self.rule,
+            copy_case=case_copy(self.choices),
+        )
 
 
 def ask_in_turn(queries: Iterator[Predict], announced: int) -> Steps[Candidate | None]:

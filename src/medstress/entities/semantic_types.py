@@ -73,17 +73,19 @@ def types_of(group_type: str | Sequence[str]) -> frozenset[str]:
         models by query-efficient sampling attacks", TMLR, 2025. A. T. McCray et al.,
         "Aggregating UMLS semantic types for reducing conceptual complexity", MEDINFO, 2001.
     """
-    wanted = [group_type] if isinstance(group_type, str) else list(group_type)
+    if reason := wrong_type(group_type):
+        raise UsageError(f"entities, key 'type': {reason}")
+    names = [group_type] if isinstance(group_type, str) else group_type
+    return frozenset(type_ for name in names for type_ in (name, *GROUPS.get(name, ())))
+
+
+def wrong_type(group_type: str | Sequence[str]) -> str | None:
+    """Why a word or list names no entity group; None where it does."""
     expected = "expected drugs, diseases or a list of UMLS type identifiers such as T047"
-    if not wanted:
-        raise UsageError(f"entities, key 'type': {expected}; the list is empty")
-    types: set[str] = set()
-    for name in wanted:
-        if name in GROUPS:
-            types |= {name, *GROUPS[name]}
-        elif name in TYPE_IDENTIFIERS:
-            types.add(name)
-        else:
+    if not group_type:
+        return f"{expected}; {'got none' if isinstance(group_type, str) else 'the list is empty'}"
+    for name in [group_type] if isinstance(group_type, str) else group_type:
+        if name not in GROUPS and name not in TYPE_IDENTIFIERS:
             hint = did_you_mean(name, [*GROUPS, *sorted(TYPE_IDENTIFIERS)])
-            raise UsageError(f"entities, key 'type': {expected}; got {name!r}{hint}")
-    return frozenset(types)
+            return f"{expected}; got {name!r}{hint}"
+    return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+import tokenize
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,7 @@ def read_vectors(path: Path, key: str, n_rows: int) -> NDArray[np.float32] | Non
         if not _ends_with(path, _line(key, n_rows)):
             return None
         vectors = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError):
+    except (OSError, ValueError, EOFError, tokenize.TokenError):  # the last: a damaged header
         return None
     if vectors.dtype != np.float32 or vectors.ndim != 2 or len(vectors) != n_rows:
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import math
 import re
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -59,7 +60,8 @@ class WordVectors:
             UsageError: the file is missing or malformed, with the line.
         """
         wanted = {form for name in names for forms in _forms(name) for form in forms}
-        if new := wanted - self._known.keys():
+        new = wanted - self._known.keys()
+        if new or not self._size:
             self._known.update(dict.fromkeys(new))
             self._read({word.encode(): word for word in new}, len(names), progress)
         vectors = np.zeros((len(names), self._size))
@@ -82,6 +84,7 @@ class WordVectors:
 
     def _read(self, wanted: dict[bytes, str], n_names: int, progress: Progress | None) -> None:
         found: set[bytes] = set()
+        checked = False
         for number, line, share in self._lines():
             if number == 1:
                 if re.fullmatch(rb"\d+ \d+", line):
@@ -91,16 +94,24 @@ class WordVectors:
             self._size = self._size or line.count(b" ")
             if progress is not None and number % _TOLD_EVERY == 0:
                 progress(min(int(share * n_names), n_names), n_names)
-            if line.count(b" ") == self._size > 0 and line[: line.find(b" ")] not in wanted:
+            word = line[: line.find(b" ")]
+            if checked and line.count(b" ") == self._size and word not in wanted:
                 continue  # well-formed as far as it matters; its numbers are not read
             pieces = line.rsplit(b" ", self._size)
             if len(pieces) != self._size + 1 or self._size == 0 or _is_number(pieces[0]):
                 self._refuse(number, line)
-            if pieces[0] in wanted and pieces[0] not in found:
-                found.add(pieces[0])
-                self._known[wanted[pieces[0]]] = self._numbers(number, line, pieces[1:])
-        if not self._size:
-            raise UsageError(f"embedding: expected word vectors in {self._path}, got an empty file")
+            # The first word's numbers are always read: prose can have as many words a line.
+            if not checked or (pieces[0] in wanted and pieces[0] not in found):
+                vector = self._numbers(number, line, pieces[1:])
+                checked = True
+                if pieces[0] in wanted:
+                    found.add(pieces[0])
+                    self._known[wanted[pieces[0]]] = vector
+        if not checked:
+            raise UsageError(
+                f"embedding: expected word vectors in {self._path}, got an empty file; give "
+                "another file"
+            )
 
     def _lines(self) -> Iterator[tuple[int, bytes, float]]:
         """(line number, line, share of the file read)."""
@@ -113,7 +124,7 @@ class WordVectors:
                     share = raw.tell() / size if number % _TOLD_EVERY == 0 else 0.0
                     if text := line.strip(b" \t\r\n"):
                         yield number, text, share
-        except (OSError, EOFError) as error:
+        except (OSError, EOFError, zlib.error) as error:
             raise UsageError(
                 f"embedding: expected word vectors in {self._path}, got what cannot be read "
                 f"({error}); give another file"
@@ -124,7 +135,7 @@ class WordVectors:
             vector = np.array([float(piece) for piece in pieces])
         except ValueError:
             self._refuse(number, line)
-        if not np.isfinite(vector).all():
+        if not (np.abs(vector) < np.finfo(np.float32).max).all():
             self._refuse(number, line)
         return vector
 

@@ -85,7 +85,7 @@ class DatasetTable(Table):
     """pairs: lowest and highest score; default: 0 to 4."""
     on_bad_labels: Literal["error", "repair"] = "error"
     """Tagged texts: stop at an I- that continues nothing, or read it as B- and say so."""
-    label: str | None = None
+    label: NonEmpty | None = None
     """Name in results; default: the name, and the keys in which entries of one name differ."""
     limit: Count | None = None
     """A sample of so many items; limit 200 contains limit 100."""
@@ -107,7 +107,7 @@ class DatasetTable(Table):
 class EntitiesTable(Table):
     """`[[entities]]`: a group."""
 
-    name: str | None = None
+    name: NonEmpty | None = None
     """The group in results; default: the type."""
     type: str | tuple[str, ...]
     """`drugs`, `diseases`, or a list of UMLS semantic type identifiers."""
@@ -154,6 +154,17 @@ class EntitiesTable(Table):
     def _type(cls, value: Any) -> Any:
         return tuple(value) if isinstance(value, list) else value
 
+    @field_validator("type")
+    @classmethod
+    def _known_type(cls, value: str | tuple[str, ...]) -> str | tuple[str, ...]:
+        from pydantic_core import PydanticCustomError
+
+        from medstress.entities.semantic_types import wrong_type
+
+        if reason := wrong_type(value):
+            raise PydanticCustomError("type", "{reason}", {"reason": reason})
+        return value
+
     @model_validator(mode="after")
     def _spacy_keys(self) -> EntitiesTable:
         if self.recogniser == "spacy" and self.model is None:
@@ -173,7 +184,7 @@ class AttackTable(Table):
 
     name: NonEmpty
     """`entity_substitution`, `discrete_zoo`, or a plug-in's."""
-    label: str | None = None
+    label: NonEmpty | None = None
     """Name in results; default: the name, and the keys in which entries of one name differ."""
     use: bool = True
     """False switches the entry off."""

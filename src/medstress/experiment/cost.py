@@ -90,7 +90,7 @@ def estimate(prepared: Prepared, folder: Path | None = None) -> Iterator[str]:
     if prepared.asked.kind != QUESTIONS:
         yield from sentence_cost(prepared)
         return
-    n_victims = len(prepared.victims)
+    n_victims = len(prepared.experiment.victim)
     counts, asked = _count(prepared, n_victims)
     yield f"queries: at most {n_victims * counts.total:,} (exact bound)"
     shown = {

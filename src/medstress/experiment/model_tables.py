@@ -22,7 +22,7 @@ _READERS = {
 class VictimTable(Table):
     """`[[victim]]`."""
 
-    name: str | None = None
+    name: NonEmpty | None = None
     """Name in results; default: the model or target."""
     backend: NonEmpty
     """`transformers`, `llama_cpp`, `vllm`, `openai`, `python`, `mock`, or a plug-in's."""

@@ -96,9 +96,8 @@ def tune(
     plan = plan_tuning(experiment, limit=limit, overrides=overrides, watcher=watcher)
     prepared, name = plan.prepared, plan.prepared.experiment.experiment.name
     folder = Path(out) if out is not None else Path("runs") / f"{name}-tuned"
-    held = [each for each in (folder, folder / SPLIT_FOLDER) if (each / FILE).is_file()]
-    if fresh and folder.exists() and not held:
-        raise StoreError(f"--fresh: {folder} holds no run, so nothing of it is thrown away")
+    if fresh:
+        _check_is_run(folder)
     lock = lock_folder(folder)
     try:
         if not fresh:
@@ -219,6 +218,13 @@ def _has_failed(tuning: Run, plan: TuningPlan) -> bool:
         row.verdict is Verdict.FAILED or is_failed_at_baseline(row) for row in tuning.rows()
     )
     return failed > plan.prepared.experiment.experiment.max_failed
+
+
+def _check_is_run(folder: Path) -> None:
+    """Refuse to throw away a folder that this command did not fill."""
+    held = [each for each in (folder, folder / SPLIT_FOLDER) if (each / FILE).is_file()]
+    if folder.exists() and not held:
+        raise StoreError(f"--fresh: {folder} holds no run, so nothing of it is thrown away")
 
 
 def _check_folder(plan: TuningPlan, folder: Path) -> None:

@@ -92,11 +92,7 @@ def compare_regimes(
     Returns:
         `n_items`, `regimes`, `tests` and `peaks`.
     """
-    members = {
-        "near": [name for name, n in exponents.items() if n < 0],
-        "random": [random] if random else [name for name, n in exponents.items() if n == 0],
-        "far": [name for name, n in exponents.items() if n > 0],
-    }
+    members = _by_regime(exponents, random)
     met = np.all([arm.counts > 0 for arm in found.values()], axis=0)
     rates = {name: arm.successes[met, -1] / arm.counts[met] for name, arm in found.items()}
     means = {
@@ -128,6 +124,14 @@ def compare_regimes(
         if members[regime] and m
     }
     return {"n_items": m, "regimes": regimes, "tests": tests, "peaks": peaks}
+
+
+def _by_regime(exponents: Mapping[str, float], random: str | None) -> dict[str, list[str]]:
+    return {
+        "near": [name for name, n in exponents.items() if n < 0],
+        "random": [random] if random else [name for name, n in exponents.items() if n == 0],
+        "far": [name for name, n in exponents.items() if n > 0],
+    }
 
 
 def peak(rates: NDArray[np.float64], exponents: Sequence[float]) -> dict[str, Any]:

@@ -108,6 +108,15 @@ def test_a_file_that_is_cut_short_anywhere_is_computed_anew(cache):
         assert file.read_bytes() == whole
 
 
+def test_a_file_with_a_damaged_header_is_computed_anew(cache):
+    first = np.array(embed_names(NAMES, "ngram"))
+    (file,) = cache.iterdir()
+    whole = file.read_bytes()
+    file.write_bytes(whole[:10] + b"{{{{" + whole[14:])
+    assert (embed_names(NAMES, "ngram") == first).all()
+    assert file.read_bytes() == whole
+
+
 @pytest.mark.parametrize("other", [NAMES[::-1], NAMES[:2]])
 def test_the_vectors_of_other_names_are_not_taken_for_these(cache, other):
     embed_names(other, "ngram")

@@ -77,6 +77,9 @@ def test_progress_is_told(path):
         ("heart 1 nan\n", 1, "heart 1 nan"),
         ("2 3\nheart 1 0\n", 2, "heart 1 0"),
         ("heart\n", 1, "heart"),
+        ("heart 1 1e39\n", 1, "heart 1 1e39"),
+        ("other 1 x\nheart 1 0\n", 1, "other 1 x"),
+        ("This is prose.\nWithout any numbers.\n", 1, "This is prose."),
     ],
 )
 def test_a_malformed_line_is_named_by_file_and_number(tmp_path, text, line, got):
@@ -95,6 +98,31 @@ def test_an_empty_file_and_a_damaged_one_are_refused(tmp_path):
     (tmp_path / "g.vec.gz").write_bytes(gzip.compress(FILE.encode())[:20])
     with pytest.raises(UsageError, match="got what cannot be read"):
         WordVectors(tmp_path / "g.vec.gz").encode(["heart"])
+
+
+def test_a_header_alone_is_an_empty_file(tmp_path):
+    (tmp_path / "w.vec").write_text("2 3\n")
+    with pytest.raises(UsageError, match="got an empty file; give another file"):
+        WordVectors(tmp_path / "w.vec").encode(["heart"])
+
+
+def test_a_packed_file_that_is_damaged_inside_is_refused(tmp_path):
+    packed = bytearray(gzip.compress(FILE.encode()))
+    packed[10] |= 0b110  # a block of a kind that does not exist
+    (tmp_path / "g.txt.gz").write_bytes(packed)
+    with pytest.raises(UsageError, match="got what cannot be read"):
+        WordVectors(tmp_path / "g.txt.gz").encode(["heart"])
+
+
+def test_bytes_of_another_encoding_hide_no_other_line(tmp_path):
+    (tmp_path / "g.txt").write_bytes(b"caf\xe9 1 1\nheart 0 2\n")
+    assert np.allclose(
+        WordVectors(tmp_path / "g.txt").encode(["heart", "caf\u00e9"]), [[0, 1], [0, 0]]
+    )
+
+
+def test_a_name_without_any_word_has_a_vector_of_the_files_size(path):
+    assert WordVectors(path).encode(["+"]).tolist() == [[0, 0]]
 
 
 def test_the_ending_says_what_is_a_file_of_word_vectors():

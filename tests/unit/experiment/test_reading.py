@@ -119,6 +119,10 @@ def test_an_unknown_key_is_named_with_its_line(
             'embedding = ""',
             "line 9: embedding = '': string should have at least 1 character",
         ),
+        ("dataset", 'label = ""', "line 6: label = '': string should have at least 1 character"),
+        ("attack", 'label = ""', "line 14: label = '': string should have at least 1 character"),
+        ("entities", 'name = ""', "line 9: name = '': string should have at least 1 character"),
+        ("victim", 'name = ""', "line 11: name = '': string should have at least 1 character"),
         (
             "entities",
             'pooling = "max"',
@@ -202,6 +206,12 @@ def test_what_is_not_built_yet_is_refused(
             "(installed: abbreviation, case_noise, discrete_zoo, entity_substitution, "
             "hyphen_noise, keyboard_noise, medfuzz, non_entity_noise, ocr_noise, swap_noise, "
             "synonym)",
+        ),
+        (
+            'type = "drugs"',
+            'type = "drug"',
+            "line 7: type = 'drug': expected drugs, diseases or a list of UMLS type identifiers "
+            "such as T047; got 'drug'; did you mean 'drugs'?",
         ),
         ("[0, 1]", "[0, 1, 0]", "line 3: seeds = [0, 1, 0]: value error, seeds repeat"),
         ("[0, 1]", '[0, "1"]', "line 3: seeds = '1': input should be a valid integer"),

@@ -312,7 +312,7 @@ def test_the_tex_file_holds_a_closed_table_a_place(marked):
         for each in make_all(marked.summary, marked.trials, marked.manifest, marked.items, ["svg"])
     }
     tex = made["claims"].files["claims.tex"].decode()
-    for part in ("table", "tabular", "minipage"):
+    for part in ("table", "adjustbox", "tabular", "minipage"):
         assert tex.count(rf"\begin{{{part}}}") == tex.count(rf"\end{{{part}}}") == 4
     labels = [line for line in tex.splitlines() if line.startswith(r"\label")]
     assert len(set(labels)) == 4

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from medstress.report.paper import changes, curves, regimes, sizes
+from medstress.report.paper import changes, curves, plot_sizes, regimes, sizes
 from medstress.report.paper.arms import arms_of
 from medstress.report.paper.canvas import FORMATS
 from medstress.report.paper.collection import Made, Skipped, index, make_all
@@ -106,6 +106,17 @@ def test_only_the_formats_asked_for_are_drawn(scaling):
     assert set(found["figure4"].files) == {"figure4.svg", "figure4.csv"}
 
 
+def test_a_long_title_is_broken_after_a_dot_and_ends_in_the_figure(made_up):
+    attacks = {
+        f"{n} {rule}": made_up.substitution("pdws", n, choices=rule)
+        for n in (-5.0, 5.0, 20.0)
+        for rule in ("default", "as_published")
+    }
+    run = made_up.MadeUp(attacks, lambda i, spec: 1)
+    said = texts(made(make(run, ["svg"]))["figure2"].files["figure2.svg"])
+    assert {"(a) mine · sample · ngram ·", "choices = as_published", "choices = default"} <= {*said}
+
+
 # -- figure 2 -------------------------------------------------------------------------------------
 
 
@@ -178,6 +189,15 @@ def test_figure_3_orders_generalists_then_specialists_by_size(made_up):
     assert any(note.endswith("is not given: unknown.") for note in figure.notes)
 
 
+def test_a_method_that_was_not_run_leaves_no_gap_among_the_bars(made_up):
+    attacks = {"near": made_up.substitution("pdws", -5.0), "far": made_up.substitution("pdws", 5.0)}
+    run = made_up.MadeUp(attacks, lambda i, spec: 1)
+    (panel,) = sizes.panels_of(rates_of(arms(run), 1))
+    offsets = plot_sizes._offsets(panel)
+    assert list(offsets) == ["near", "far"]
+    assert sum(offsets.values()) == 0
+
+
 # -- figure 4 -------------------------------------------------------------------------------------
 
 
@@ -207,12 +227,14 @@ def test_inflections_are_marked_where_the_summary_has_them(scaling, of_scaling):
         "dataset": "sample", "group": "a", "victim": "mine", "attack": "near",
         "inflection": {"value": 6.0, "n": 9, "low": 4.0, "high": 8.0, "method": "bootstrap"},
     }  # fmt: skip
-    summary = {**scaling.summary, "analysis": {"curves": [row], "words": []}}
+    rows = [row, {**row, "attack": "zoo 3"}]
+    summary = {**scaling.summary, "analysis": {"curves": rows, "words": []}}
     found = made(make(scaling, ["svg"], summary))
-    assert any(note.startswith("Circles:") for note in found["figure4"].notes)
+    for name in ("figure4", "appendix-m"):
+        assert any(note.startswith("Circles:") for note in found[name].notes)
     assert not any(n.startswith("Circles:") for n in made(of_scaling)["figure4"].notes)
     assert set(found["analysis"].files) == {"analysis-curves.csv"}
-    (line,) = csv.DictReader(io.StringIO(found["analysis"].files["analysis-curves.csv"].decode()))
+    line, _ = csv.DictReader(io.StringIO(found["analysis"].files["analysis-curves.csv"].decode()))
     assert (line["inflection"], line["inflection_low"]) == ("6.0", "4.0")
 
 
@@ -233,6 +255,26 @@ def test_the_change_of_embedding_is_paired_by_items(made_up):
     assert 0 < difference.low < 2 / 5 < difference.high < 1
     assert [e.value for e in change.plateau] == [1, 1, 0]
     assert change.plateau[2].low < 0 < change.plateau[2].high
+
+
+def test_the_variants_of_discrete_zoo_share_a_panel_with_random_sampling(made_up):
+    zoo = {"name": "discrete_zoo", "budget": 8, "candidates": 3, "sampler": None}
+    attacks = {
+        f"zoo {threshold} {order}": {
+            **zoo,
+            "similarity_threshold": threshold,
+            "word_ranking": order,
+        }
+        for threshold in ("off", 0.9)
+        for order in ("random", "importance")
+    }
+    attacks["random"] = made_up.substitution("random", budget=8)
+    run = made_up.MadeUp(attacks, lambda i, spec: i % 8 + 1)
+    (panel,) = curves.panels_of(arms(run), curves.SEARCH)
+    assert panel.label == "mine · sample · drugs"
+    assert [curve.label for curve in panel.curves] == [
+        "RandS", "zoo 0.9 importance", "zoo 0.9 random", "zoo off importance", "zoo off random",
+    ]  # fmt: skip
 
 
 # -- growth with M --------------------------------------------------------------------------------

@@ -42,6 +42,8 @@ SMALL, NORMAL = 7.5, 8.5
 _DPI = 200
 _CHARACTERS_PER_INCH = 21
 _LINE_INCHES = 0.125
+_TITLE_CHARACTERS_PER_INCH = 15
+_TITLE_LINES = 3
 
 Point: TypeAlias = tuple[float, Estimate]
 """A place on the horizontal axis and what was estimated there."""
@@ -68,8 +70,9 @@ def draw(
         The files by format.
     """
     lines = textwrap.wrap(
-        " ".join(clean(note) for note in notes), int((width - 0.2) * _CHARACTERS_PER_INCH)
-    )
+        " ".join(clean(note) for note in notes), int((width - 0.2) * _CHARACTERS_PER_INCH),
+        break_on_hyphens=False,
+    )  # fmt: skip
     below = _LINE_INCHES * len(lines) + 0.1
     with _fixed_style():
         from matplotlib.figure import Figure
@@ -120,12 +123,26 @@ def calm(axes: Axes, grid: Literal["x", "y"] = "y") -> None:
         axis.label.set_fontsize(NORMAL)
 
 
-def title(axes: Axes, text: str, letter: int | None = None, limit: int = 60) -> None:
-    """A panel's title, with its letter."""
+def title(axes: Axes, text: str, inches: float, letter: int | None = None) -> None:
+    """A panel's title, with its letter, over as many lines as it needs.
+
+    Args:
+        axes: where.
+        text: parts are separated by " · ", and lines begin with one where possible.
+        inches: how wide the axes are.
+        letter: the panel's number, from 0.
+    """
     head = "" if letter is None else f"({chr(ord('a') + letter % 26)}) "
+    # A dot stays on the line of the part before it, and `key = value` on one line.
+    glued = (head + shorten(text, 200)).replace(" ·", "\xa0·").replace(" = ", "\xa0=\xa0")
+    lines = textwrap.wrap(
+        glued, int(inches * _TITLE_CHARACTERS_PER_INCH), break_on_hyphens=False,
+        max_lines=_TITLE_LINES, placeholder="…",
+    )  # fmt: skip
     axes.set_title(
-        head + shorten(text, limit), fontsize=NORMAL, loc="left", color=INK, parse_math=False
-    )
+        "\n".join(lines).replace("\xa0", " "),
+        fontsize=NORMAL, loc="left", color=INK, parse_math=False,
+    )  # fmt: skip
 
 
 def legend(figure: Figure, handles: Sequence[Any], labels: Sequence[str], n_columns: int) -> None:

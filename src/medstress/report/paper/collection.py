@@ -207,8 +207,7 @@ def _figure_4(run: _Run, name: str, title: str) -> Iterator[Made]:
     said = notes.of_arms(used, run.summary)
     if any(panel.without for panel in panels):
         said.append(notes.TUNED.replace("the whole line is", "all curves are"))
-    if any(curve.inflection is not None for panel in panels for curve in panel.curves):
-        said.append("Circles: where the slope changes most (intervals: analysis-curves.csv).")
+    said += curves.sentences(panels)
     files = plot_curves([band for band in bands if band], said, run.formats)
     yield _figure(name, title, files, said, as_csv(curves.csv_rows(panels)))
 
@@ -240,6 +239,7 @@ def _appendix_m(run: _Run, name: str, title: str) -> Iterator[Made]:
     if not panels:
         raise _Lacks("needs DiscreteZOO with two numbers of candidates or more")
     said = notes.of_arms([c.arm for panel in panels for c in panel.curves], run.summary)
+    said += curves.sentences(panels)
     files = plot_curves([panels], said, run.formats)
     yield _figure(name, title, files, said, as_csv(curves.csv_rows(panels)))
 

@@ -18,6 +18,9 @@ SMALLEST_BUDGET = 3
 SEARCH = ("random", "near", "far", "discrete_zoo")
 DETERMINISTIC = ("nearest", "farthest", "near", "far")
 
+_OF_ONE_METHOD = ("similarity_threshold", "word_ranking")
+"""Rules of DiscreteZOO alone: its variants stand in one panel, where they can be compared."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
@@ -62,7 +65,7 @@ def panels_of(arms: Sequence[Arm], methods: Sequence[str]) -> list[CurvePanel]:
     """
     chosen = [arm for arm in arms if arm.method in methods and arm.budget >= SMALLEST_BUDGET]
     wanted = [arm for arm in chosen if arm.method not in ("near", "far")]
-    several = len({arm.place.rule for arm in chosen}) > 1
+    several = len({_shared_rule(arm.place) for arm in chosen}) > 1
     panels: dict[str, list[Arm]] = defaultdict(list)
     for arm in chosen:
         panels[_label(arm.place, several)].append(arm)
@@ -76,7 +79,7 @@ def panels_of(arms: Sequence[Arm], methods: Sequence[str]) -> list[CurvePanel]:
 
 def growth_panels(arms: Sequence[Arm]) -> list[CurvePanel]:
     """Panels with DiscreteZOO at two numbers of candidates or more, and random sampling."""
-    several = len({arm.place.rule for arm in arms}) > 1
+    several = len({_shared_rule(arm.place) for arm in arms}) > 1
     panels: dict[str, list[Arm]] = defaultdict(list)
     for arm in arms:
         if arm.method in ("discrete_zoo", "random") and arm.budget >= SMALLEST_BUDGET:
@@ -91,7 +94,7 @@ def growth_panels(arms: Sequence[Arm]) -> list[CurvePanel]:
         found.append(
             CurvePanel(
                 label=label,
-                curves=tuple(_curve(arm, _growth_label(arm), NONE_OUT) for arm in ordered),
+                curves=tuple(_curve(arm, _growth_label(arm, ordered), NONE_OUT) for arm in ordered),
                 without=NONE_OUT,
             )
         )
@@ -115,6 +118,13 @@ def with_inflections(
         )
         for panel in panels
     ]
+
+
+def sentences(panels: Iterable[CurvePanel]) -> list[str]:
+    """What the caption says of marks in the panels."""
+    if any(curve.inflection is not None for panel in panels for curve in panel.curves):
+        return ["Circles: where the slope changes most (intervals: analysis-curves.csv)."]
+    return []
 
 
 def _key(arm: Arm) -> tuple[str, ...]:
@@ -183,20 +193,28 @@ def _curve(arm: Arm, label: str, without: frozenset[str]) -> Curve:
 
 
 def _label(place: Place, with_rule: bool) -> str:
-    parts = [place.victim.label, place.dataset, place.entity, place.rule if with_rule else ""]
-    return " · ".join(filter(None, parts))
+    rule = _shared_rule(place) if with_rule else ""
+    return " · ".join(filter(None, [place.victim.label, place.dataset, place.entity, rule]))
+
+
+def _shared_rule(place: Place) -> str:
+    """The rules that set a place's panel apart from others."""
+    parts = place.rule.split(", ")
+    return ", ".join(part for part in parts if part.partition(" = ")[0] not in _OF_ONE_METHOD)
 
 
 def _method_label(arm: Arm, arms: Sequence[Arm]) -> str:
     name = METHODS.get(arm.method, arm.method)
     if arm.n is not None:
         name = f"PDWS n = {arm.n:g}".replace("-", "−")
-    same = [a for a in arms if a.place == arm.place and a.method == arm.method and a.n == arm.n]
-    if len(same) > 1:
+    kind = (arm.place.embedding, arm.method, arm.n)
+    if sum((a.place.embedding, a.method, a.n) == kind for a in arms) > 1:
         name = arm.attack
     several = len({a.place.embedding for a in arms}) > 1
     return f"{name}, {arm.place.embedding}" if several else name
 
 
-def _growth_label(arm: Arm) -> str:
+def _growth_label(arm: Arm, arms: Sequence[Arm]) -> str:
+    if sum(a.candidates == arm.candidates for a in arms) > 1:
+        return arm.attack
     return "RandS" if arm.candidates is None else f"M = {arm.candidates}"

@@ -7,7 +7,7 @@ import re
 from medstress.report.formats import clean
 from medstress.report.paper.layout import Cell, Line, PaperTable
 
-PACKAGES = "% needs \\usepackage[utf8]{inputenc} (older LaTeX) and \\usepackage{booktabs}"
+PACKAGES = "% needs \\usepackage[utf8]{inputenc} (older LaTeX) and \\usepackage"
 
 _SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -53,13 +53,15 @@ def latex_table(table: PaperTable) -> str:
     columns = "l" * table.n_labels + "r" * (table.n_columns - table.n_labels)
     lines = [
         f"% medstress figures: {table.name}",
-        PACKAGES,
+        PACKAGES + "{adjustbox,booktabs}",
         r"\begin{table}",
         r"\centering",
         rf"\caption{{{escape(table.caption)}}}",
         rf"\label{{tab:medstress-{table.name}}}",
         r"\footnotesize",
         r"\setlength{\tabcolsep}{4pt}",
+        # Only a table that is wider than the text is made smaller.
+        r"\begin{adjustbox}{max width=\linewidth}",
         rf"\begin{{tabular}}{{{columns}}}",
         r"\toprule",
         *_heads(table),
@@ -67,6 +69,7 @@ def latex_table(table: PaperTable) -> str:
         *(text for line in table.lines for text in _line(line, table.n_columns)),
         r"\bottomrule",
         r"\end{tabular}",
+        r"\end{adjustbox}",
         "",
         r"\par\smallskip",
         r"\begin{minipage}{\linewidth}\scriptsize",

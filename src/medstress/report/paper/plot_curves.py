@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLUMNS = 2
+WIDTH = 4.3
+"""Inches a panel."""
+_IN_HALF = 28
+"""Characters of a label that fit into half a panel."""
 _OTHERS = tuple(canvas.SERIES[i] for i in (1, 3, 7, 2, 4))
 
 
@@ -43,13 +47,13 @@ def plot_curves(
                     axes.set_visible(False)
                     continue
                 _panel(axes, row[j], embeddings)
-                canvas.title(axes, row[j].label, letter, limit=46)
+                canvas.title(axes, row[j].label, WIDTH - 0.4, letter)
                 letter += 1
                 if j == 0:
                     axes.set_ylabel("ASR (%)")
 
     return canvas.draw(
-        build, width=4.3 * n_columns, height=len(rows) * (2.5 + 0.14 * longest),
+        build, width=WIDTH * n_columns, height=len(rows) * (2.5 + 0.14 * longest),
         notes=notes, formats=formats,
     )  # fmt: skip
 
@@ -68,8 +72,9 @@ def _panel(axes: Axes, panel: CurvePanel, embeddings: Sequence[str]) -> None:
     axes.set_xlabel("budget (perturbed queries per item)")
     axes.set_ylim(bottom=0)
     canvas.calm(axes)
+    n_columns = 1 if max(len(curve.label) for curve in panel.curves) > _IN_HALF else 2
     made = axes.legend(
-        loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2, frameon=False,
+        loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=n_columns, frameon=False,
         fontsize=canvas.SMALL, handlelength=3.0, labelspacing=0.3, columnspacing=1.2,
     )  # fmt: skip
     for text in made.get_texts():

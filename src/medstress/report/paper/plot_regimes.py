@@ -36,6 +36,8 @@ def plot_regimes(
     n_columns = min(COLUMNS, len(panels))
     n_bands = -(-len(panels) // COLUMNS)
 
+    width = max(4.2, 2.5 * n_columns)
+
     def build(figure: Figure) -> None:
         grid = figure.subplots(n_bands * len(rows), n_columns, squeeze=False)
         handles: dict[str, Any] = {}
@@ -47,7 +49,7 @@ def plot_regimes(
                 if column == 0:
                     axes.set_ylabel(label)
                 if j == 0:
-                    canvas.title(axes, panel.label, i, limit=26 if n_columns > 2 else 46)
+                    canvas.title(axes, panel.label, width / n_columns - 0.4, i)
                 if j == len(rows) - 1:
                     axes.set_xlabel("n")
                 else:
@@ -57,7 +59,7 @@ def plot_regimes(
         canvas.legend(figure, list(handles.values()), list(handles), 6)
 
     return canvas.draw(
-        build, width=max(4.2, 2.5 * n_columns), height=n_bands * (0.5 + 1.45 * len(rows)),
+        build, width=width, height=n_bands * (0.5 + 1.45 * len(rows)),
         notes=notes, formats=formats,
     )  # fmt: skip
 

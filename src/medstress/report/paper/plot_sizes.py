@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from medstress.report.formats import shorten
@@ -34,6 +34,8 @@ def plot_sizes(
     n_rows = -(-len(panels) // COLUMNS)
     n_bars = max(len(panel.bars) for panel in panels)
 
+    width = n_columns * max(3.2, 0.9 + 0.62 * n_bars)
+
     def build(figure: Figure) -> None:
         grid = figure.subplots(n_rows, n_columns, squeeze=False, sharey=True)
         handles: dict[str, Any] = {}
@@ -42,7 +44,7 @@ def plot_sizes(
                 axes.set_visible(False)
                 continue
             _panel(axes, panels[i], handles)
-            canvas.title(axes, panels[i].label, i, limit=44)
+            canvas.title(axes, panels[i].label, width / n_columns - 0.4, i)
             if i % n_columns == 0:
                 axes.set_ylabel("ASR@1 (%)")
         # All panels share it; only now does it know all bars. Room for the names of the groups.
@@ -50,23 +52,21 @@ def plot_sizes(
         grid[0][0].set_ylim(bottom=0)
         canvas.legend(figure, list(handles.values()), list(handles), 4)
 
-    return canvas.draw(
-        build, width=n_columns * max(3.2, 0.9 + 0.62 * n_bars), height=0.5 + 2.9 * n_rows,
-        notes=notes, formats=formats,
-    )  # fmt: skip
+    return canvas.draw(build, width=width, height=0.5 + 2.9 * n_rows, notes=notes, formats=formats)
 
 
 def _panel(axes: Axes, panel: SizePanel, handles: dict[str, Any]) -> None:
     places = _places(panel)
-    for k, method in enumerate(_METHODS):
-        xs = [x + (k - 1) * _WIDTH for x in places]
+    offsets = _offsets(panel)
+    for method, offset in offsets.items():
+        xs = [x + offset for x in places]
         shown = [
             (x, e)
             for x, bar in zip(xs, panel.bars, strict=True)
             if (e := bar.asr.get(method)) and e.value is not None
         ]
         if not shown:
-            continue
+            continue  # only published
         values = [100 * (e.value or 0.0) for _, e in shown]
         errors = [
             [100 * ((e.value or 0.0) - (e.low or 0.0)) for _, e in shown],
@@ -78,7 +78,7 @@ def _panel(axes: Axes, panel: SizePanel, handles: dict[str, Any]) -> None:
             error_kw={"elinewidth": 0.8, "capsize": 1.8, "ecolor": canvas.INK},
         )  # fmt: skip
         handles.setdefault(METHODS[method], bars)
-    _theirs(axes, panel, places, handles)
+    _theirs(axes, panel, places, offsets, handles)
     labels = [
         f"{shorten(bar.place.victim.label, 18)}{_mark(bar)}\n{_size(bar)}" for bar in panel.bars
     ]
@@ -88,13 +88,30 @@ def _panel(axes: Axes, panel: SizePanel, handles: dict[str, Any]) -> None:
     canvas.calm(axes)
 
 
-def _theirs(axes: Axes, panel: SizePanel, places: Sequence[float], handles: dict[str, Any]) -> None:
+def _offsets(panel: SizePanel) -> dict[str, float]:
+    """Where the bar of each method that occurs stands, from the middle of its victim's."""
+    printed = any(line is not None for line in panel.published)
+    methods = [
+        method
+        for method in _METHODS
+        if printed or any(e.value is not None for bar in panel.bars if (e := bar.asr.get(method)))
+    ]
+    return {m: (k - (len(methods) - 1) / 2) * _WIDTH for k, m in enumerate(methods)}
+
+
+def _theirs(
+    axes: Axes,
+    panel: SizePanel,
+    places: Sequence[float],
+    offsets: Mapping[str, float],
+    handles: dict[str, Any],
+) -> None:
     """Published values as open diamonds on the bars; they have no intervals."""
     points = [
-        (x + (k - 1) * _WIDTH, 100 * line.asr[method])
+        (x + offset, 100 * line.asr[method])
         for x, line in zip(places, panel.published, strict=True)
         if line is not None
-        for k, method in enumerate(_METHODS)
+        for method, offset in offsets.items()
     ]
     if points:
         xs, ys = zip(*points, strict=True)

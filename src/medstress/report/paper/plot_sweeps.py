@@ -28,6 +28,8 @@ def plot_sweeps(
     n_columns = min(COLUMNS, len(panels))
     n_rows = -(-len(panels) // COLUMNS)
 
+    width = max(4.6, 3.6 * n_columns)
+
     def build(figure: Figure) -> None:
         grid = figure.subplots(n_rows, n_columns, squeeze=False)
         handles: dict[str, Any] = {}
@@ -42,14 +44,12 @@ def plot_sweeps(
             axes.set_xlabel(BY_DISTANCE if panels[i].by_distance else BY_ORDER)
             if i % n_columns == 0:
                 axes.set_ylabel("names on which it errs (%)")
-            canvas.title(axes, panels[i].label, i if len(panels) > 1 else None, limit=46)
+            letter = i if len(panels) > 1 else None
+            canvas.title(axes, panels[i].label, width / n_columns - 0.4, letter)
             canvas.calm(axes)
         canvas.legend(figure, list(handles.values()), list(handles), 6)
 
-    return canvas.draw(
-        build, width=max(4.6, 3.6 * n_columns), height=0.5 + 2.6 * n_rows,
-        notes=notes, formats=formats,
-    )  # fmt: skip
+    return canvas.draw(build, width=width, height=0.5 + 2.6 * n_rows, notes=notes, formats=formats)
 
 
 def _sweep(axes: Axes, sweep: Sweep, by_distance: bool, k: int) -> None:

@@ -32,6 +32,8 @@ def plot_words(
     n_columns = min(COLUMNS, len(shown))
     n_rows = -(-len(shown) // COLUMNS)
 
+    width = max(4.2, n_columns * (0.9 + 0.42 * size[1]))
+
     def build(figure: Figure) -> None:
         grid = figure.subplots(n_rows, n_columns, squeeze=False)
         for i, axes in enumerate(grid.flat):
@@ -39,17 +41,15 @@ def plot_words(
                 axes.set_visible(False)
                 continue
             _panel(axes, shown[i], size)
-            canvas.title(
-                axes, shown[i].label, i if len(shown) > 1 else None, limit=int(5 + 6 * size[1])
-            )
+            letter = i if len(shown) > 1 else None
+            canvas.title(axes, shown[i].label, width / n_columns - 0.4, letter)
             axes.set_xlabel("words inserted")
             if i % n_columns == 0:
                 axes.set_ylabel("words replaced")
 
     return canvas.draw(
-        build, width=max(4.2, n_columns * (0.9 + 0.42 * size[1])),
-        height=n_rows * (0.8 + 0.34 * size[0]), notes=notes, formats=formats,
-    )  # fmt: skip
+        build, width=width, height=n_rows * (0.8 + 0.34 * size[0]), notes=notes, formats=formats
+    )
 
 
 def _panel(axes: Axes, panel: WordPanel, size: tuple[int, int]) -> None:
