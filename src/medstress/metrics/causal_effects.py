@@ -149,9 +149,12 @@ def _sums(clauses: Sequence[Clause], items: Sequence[str]) -> Sums:
 def _spread(sums: Sums) -> tuple[Sums, Sums, Sums]:
     """Sums of squares and products about the means, each of shape (n_resamples,)."""
     n, x, y, xx, yy, xy = sums.T
-    found = (xx - x * x / n, yy - y * y / n, xy - x * y / n)
-    # What is left of equal values by rounding is no spread.
-    return tuple(np.where(np.abs(one) < 1e-12, 0.0, one) for one in found)  # type: ignore[return-value]
+    return _settled(xx - x * x / n), _settled(yy - y * y / n), _settled(xy - x * y / n)
+
+
+def _settled(values: Sums) -> Sums:
+    """What is left of equal values by rounding is no spread."""
+    return np.where(np.abs(values) < 1e-12, 0.0, values)
 
 
 def _estimate(value: float, n: int, drawn: Sums, method: str) -> Estimate:
