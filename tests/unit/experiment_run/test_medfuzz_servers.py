@@ -184,8 +184,8 @@ def recipe_run(experiment, tmp_path, monkeypatch):
             roles = {"attacker": attacker}
             roles |= {"judge": judge} if name == "medfuzz-figure3" else {}
             changes = [
-                'dataset.sample.name="jsonl"',
                 'dataset.sample.path="items.jsonl"',
+                'dataset.sample.name="jsonl"',
                 "victim.smollm2.use=false",
                 "victim.target.use=true",
                 f'victim.target.base_url="{target.url}"',
