@@ -33,7 +33,7 @@ from medstress.testing import rule_target, scripted_attacker, tiny_questions
 ITEMS = tiny_questions(3)
 SPEAKERS = {
     "target": rule_target(ITEMS, {"tiny-0": "lighthouse", "tiny-2": "lighthouse"}),
-    "attacker": scripted_attacker(ITEMS, ["He lives alone and keeps an old lighthouse by the sea."]),
+    "attacker": scripted_attacker(ITEMS, ["He lives and keeps an old lighthouse by the sea."]),
 }
 
 
