@@ -1,0 +1,17 @@
+"""What every table of the experiment file has in common."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+NonEmpty = Annotated[str, Field(min_length=1)]
+Count = Annotated[int, Field(ge=1)]
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
+
+
+class Table(BaseModel):
+    """Base of all tables."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
