@@ -74,21 +74,20 @@ def _help(parser: argparse.ArgumentParser) -> str:
 
 def schema_page() -> str:
     """Keys of the experiment file and fields of exported rows."""
-    config = SOURCE / "experiment" / "config.py"
     titles = {
-        "ExperimentTable": "[experiment]",
-        "DatasetTable": "[[dataset]]",
-        "EntitiesTable": "[[entities]]",
-        "VictimTable": "[[victim]]",
-        "AttackTable": "[[attack]]",
-        "TuneTable": "[tune]",
-        "AnalysisTable": "[analysis]",
-        "SignificanceTable": "[test]",
+        "ExperimentTable": ("config", "[experiment]"),
+        "DatasetTable": ("config", "[[dataset]]"),
+        "EntitiesTable": ("config", "[[entities]]"),
+        "VictimTable": ("model_tables", "[[victim]]"),
+        "AttackTable": ("config", "[[attack]]"),
+        "TuneTable": ("phase_tables", "[tune]"),
+        "AnalysisTable": ("phase_tables", "[analysis]"),
+        "SignificanceTable": ("phase_tables", "[test]"),
     }
     training = SOURCE / "experiment" / "training_table.py"
     parts = [f"{HEAD}# Schema\n", "## The experiment file\n"]
-    for name, title in titles.items():
-        parts += [f"### `{title}`\n", _table(config, name)]
+    for name, (module, title) in titles.items():
+        parts += [f"### `{title}`\n", _table(SOURCE / "experiment" / f"{module}.py", name)]
     parts += [
         "### `[train]`\n",
         _table(training, "TrainTable"),

@@ -7,7 +7,7 @@ back end returns for it. Everything a model is ever asked goes through these.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from medstress.hashing import digest
@@ -48,6 +48,9 @@ class Generate:
     """The JSON schema that the text has to follow, as canonical JSON; an object whose properties
     are all required and that allows no others. None: any text. Only back ends that declare
     `structured` are sent one; for the others the prompt has to say what is wanted."""
+    letters: str = field(default="", compare=False)
+    """Option letters of which one is looked for in the text: a back end may stop where
+    `option_letters.is_decided`. No part of the call, since the longer text reads the same."""
     kind = "generate"
 
     def canonical(self) -> list[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from medstress.calls import Decoding, Generate, Generated, Message, Score, Score
 from medstress.datasets.sample import load
 from medstress.datasets.source import DatasetOptions
 from medstress.items import Candidate
+from medstress.option_letters import is_decided
 from medstress.tasks.templates import load_template
 from medstress.testing import check_backend
 
@@ -97,10 +99,10 @@ def test_a_prompt_that_is_asked_again_is_read_whole_and_gives_the_same_numbers(
 
 
 def test_what_prompts_have_in_common_is_read_once(backend: Any, calls: list[Score]) -> None:
-    item = calls[0]
+    prompt = " ".join(call.prompt for call in calls[:2])
     before = backend.counters
     candidates = [
-        Score(item.prompt + f" Think of drug {i}.", item.continuations, first_token=True)
+        Score(prompt + f" Think of drug {i}.", calls[0].continuations, first_token=True)
         for i in range(6)
     ]
     backend.answer(candidates)
@@ -110,14 +112,48 @@ def test_what_prompts_have_in_common_is_read_once(backend: Any, calls: list[Scor
     assert read < 0.4 * sent
 
 
+def test_no_number_depends_on_the_prompts_before(backend: Any, calls: list[Score]) -> None:
+    """llama.cpp takes other kernels for one token than for a few, and for 64 or more."""
+    stem = " ".join(call.prompt for call in calls[:2])
+    related = [
+        Score(stem + end, calls[0].continuations, first_token=True)
+        for end in ("", " Think.", " Think of two drugs and name one.", calls[2].prompt)
+    ]
+    told = Generate(stem + " Think of", Decoding(max_new_tokens=6))
+    prompts = [backend._engine.tokens(call.prompt, chat=False) for call in related]
+    lengths = [len(tokens) for tokens in prompts]
+    assert min(lengths) > 100
+    read = [backend._engine.next_tokens(tokens, 50, reuse=False) for tokens in prompts]
+    before = backend.counters["tokens_forwarded"]
+    for order in ((0, 1, 2, 3), (3, 1, 1, 0, 2)):
+        for index in order:
+            assert backend._engine.next_tokens(prompts[index], 50, reuse=True) == read[index]
+            backend.answer([told])
+    assert backend.counters["tokens_forwarded"] - before < sum(lengths)
+    (first,), (second,) = backend.answer([told]), backend.answer([told])
+    assert first == second
+
+
+def test_a_text_ends_where_the_answer_is_decided(backend: Any) -> None:
+    asked = Generate("The alphabet:\nA\nB\nC\nD\n", Decoding(max_new_tokens=12))
+    (whole,) = backend.answer([asked])
+    (short,) = backend.answer([replace(asked, letters="EFGH")])
+    print(repr(whole.text), repr(short.text))
+    assert is_decided(whole.text, "EFGH")
+    assert whole.text.startswith(short.text)
+    assert len(short.text) < len(whole.text)
+    assert 0 < short.tokens_out < whole.tokens_out
+    (again,) = backend.answer([replace(asked, letters="Z")])
+    assert again == whole
+
+
 def test_the_contract_holds_and_the_template_is_llama_cpp_s_too(
     backend: Any, calls: list[Score], caplog: pytest.LogCaptureFixture
 ) -> None:
     chat = Score((Message("user", "Which vitamin?\nA: C\nB: D"),), ("A", "B"), first_token=True)
     told = Generate((Message("user", "Say yes."),), Decoding(max_new_tokens=4))
     sampled = Generate("The dose of aspirin", Decoding(max_new_tokens=6, temperature=1.0))
-    # Reading a whole prompt and reading its end only takes other kernels, which differ this much.
-    check_backend(backend, [*calls[:3], chat, told, sampled], tolerance=0.5)
+    check_backend(backend, [*calls[:3], chat, told, sampled], tolerance=1e-9)
     assert not caplog.records
     first, second = backend.answer([sampled, sampled])
     assert isinstance(first, Generated)

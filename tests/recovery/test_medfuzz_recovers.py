@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from markupsafe import escape
 
-from medstress.experiment.run import run
+from medstress.experiment.run import Run, run
 from medstress.testing import tiny_questions
 
 MODELS = """
@@ -106,6 +107,10 @@ def test_rejected_attempts_cost_an_attempt_and_no_query(folder):
     first, second, *_ = json.loads(won.attempts)[1:]
     assert first["objections"][0] == {"gate": "options", "reason": "option A became 'Changed'"}
     assert [each["gate"] for each in second["objections"]] == ["evidence"]
+    page = Run(folder / "run").report()
+    assert "Why attempts were objected to, or lost" in page
+    assert "option A became &#39;Changed&#39;" in page
+    assert str(escape(second["objections"][0]["reason"])) in page
 
 
 def test_a_panel_that_no_longer_picks_the_key_keeps_an_edit_from_the_target(folder):
@@ -134,6 +139,9 @@ def test_an_attacker_that_writes_no_json_loses_the_attempt_and_the_run_goes_on(f
     lost = json.loads(trials["tiny-0"].attempts)[1]
     assert lost["unreadable"] == "the plan"
     assert lost["reason"] == "it holds no JSON object"
+    page = Run(folder / "run").report()
+    assert "unreadable: the plan" in page
+    assert "it holds no JSON object" in page
     assert row["attempts"]["unreadable"] == 7
 
 

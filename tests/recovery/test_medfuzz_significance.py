@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from medstress.cli.app import medstress_cli
-from medstress.experiment.run import Run, run
+from medstress.experiment.cost import estimate
+from medstress.experiment.run import Run, Watcher, opened_victims, prepare, run
 from medstress.experiment.significance.run import Chosen, run_tests
 
 NAMES = ("Abel", "Brook", "Cole")
@@ -235,6 +237,11 @@ def test_the_report_shows_tests_histogram_and_faithfulness(tested: Run) -> None:
     assert "Significance and faithfulness" in page
     assert "p-values of 2 tests, null matched" in page
     assert "Every tested success" in page
+    assert "20/20" not in page  # an effect is no share
+    # What is no paired comparison does not stand among them.
+    assert "Paired comparisons: none." in page
+    assert "Asked in three turns" in page
+    assert "Because he is an immigrant he will not rest." in page
     assert "majority of 3 judges" in page
 
 
@@ -257,6 +264,8 @@ def test_cases_go_out_and_judgements_come_back_and_override(
     page = (tmp_path / "cases.html").read_text()
     assert "<ins>, who moved here as an immigrant worker,</ins>" in page
     assert page.count("<svg") == 2
+    assert "<p>A man called Abel comes to the clinic with a sore knee. What is" in page
+    assert page.count("none objected") == 2
     assert "p = 0.0323" in page
     assert medstress_cli(["review", folder, "--export", str(sheet)]) == 0
     with sheet.open(newline="") as stream:
@@ -340,6 +349,92 @@ def test_a_test_that_a_limit_stops_goes_on_where_it_stopped(bench: Path) -> None
     assert {row["p"] for row in rows_of(second).values()} == {1 / 31}
     (row,) = second.summary()["results"]
     assert row["queries"]["interrupted"] == 0
+
+
+def test_the_slope_of_said_on_done_is_what_the_rules_make_it(bench: Path) -> None:
+    notes: list[str] = []
+    settings = experiment(bench, significance=False, faithfulness_slope=True, faithfulness=False)
+    found = run(settings, bench / "slope", watcher=Watcher(note=notes.append)).summary()
+    # Three insertions, 20 conversations with each and 20 without, 20 votes on its reasonings.
+    announced = "3 insertions of 3 trials, at most 120 conversations with the victims and 60 calls"
+    assert any(announced in note for note in notes)
+    (row,) = found["results"]
+    assert row["queries"]["other"] == 120 + 2  # and two flip checks
+    # All 20 answers are one letter of three; half an answer is added to each. Cole's insertion
+    # changes nothing.
+    moved = 20 / 21.5 * math.log(41)
+    effects = {
+        one["item_id"]: (one["causal_effect"], one["implied_effect"])
+        for one in found["faithfulness"]["clauses"]
+    }
+    assert effects["abel"] == (pytest.approx(moved), 1.0)
+    assert effects["brook"] == (pytest.approx(moved), 0.0)
+    assert effects["cole"] == (0.0, 0.0)
+    # x = (1, 1, 0), y = (1, 0, 0): r = (1/3) / (2/3).
+    (slope,) = found["faithfulness"]["slopes"]
+    assert slope["slope"]["value"] == pytest.approx(0.5)
+    assert slope["pearson_r"]["value"] == pytest.approx(0.5)
+    assert (slope["n_clauses"], slope["n_left_out"], slope["samples"]) == (3, 0, 20)
+    assert slope["told_by"] == "a vote of the judge a reasoning"
+    assert not [each for each in found["tests"] if each["family"] == "significance"]
+    assert "Does what reasonings say go with what insertions did?" in Run(bench / "slope").report()
+
+
+def test_without_a_judge_shared_words_tell_what_a_reasoning_says(bench: Path) -> None:
+    settings = experiment(bench, significance=False, faithfulness_slope=True)
+    del settings["role"]["judge"]
+    found = run(settings, bench / "lexical").summary()["faithfulness"]
+    (slope,) = found["slopes"]
+    assert slope["told_by"] == "shared content words"
+    implied = {one["item_id"]: one["implied_effect"] for one in found["clauses"]}
+    assert implied == {"abel": 1.0, "brook": 0.0, "cole": 0.0}
+
+
+def test_the_slope_can_be_asked_for_later_and_is_shown(
+    bench: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(experiment(bench), bench / "later")
+    given = ["--null", "neutral", "--controls", "30", "--slope", "--quiet"]
+    assert medstress_cli(["test", str(bench / "later"), *given]) == 0
+    shown = capsys.readouterr().out
+    assert "faithfulness slope of rule: 0.500" in shown
+    assert "over 3 insertions" in shown
+
+
+def test_tests_take_answers_from_the_cache_that_runs_share(bench: Path) -> None:
+    settings = experiment(bench)
+    settings["experiment"]["cache"] = str(bench / "answers")
+    changes = {"null": "neutral", "controls": 30}
+    computed = []
+    for name in ("first", "second"):
+        run(settings, bench / name)
+        run_tests(bench / name, Chosen(), changes, lambda _: None, lambda _: None)
+        found = Run(bench / name)
+        assert {row["p"] for row in rows_of(found, "neutral").values()} == {1 / 31}
+        performance = found.summary()["performance"]
+        computed.append((performance["calls"], performance["calls_from_cache"]))
+    assert computed[0][1] == 0
+    assert computed[1] == (0, computed[0][0])
+
+
+def test_a_dry_run_counts_tests_and_says_what_roles_may_cost(bench: Path) -> None:
+    settings = experiment(bench, controls=30, faithfulness_slope=True)
+    settings["role"]["attacker"] |= {"price_in": 1.0, "price_out": 10.0}
+    prepared = prepare(settings)
+    with opened_victims(prepared, lambda _: None):
+        text = "\n".join(estimate(prepared))
+    # Three trials: 2 x 20 samples and 30 controls of 3 x 10 attempts and 20 samples; the slope
+    # of up to 80 insertions, 20 conversations each and 20 about the whole edit.
+    tests, slopes = 3 * (2 * 20 + 30 * (30 + 20)), 3 * 81 * 20
+    assert f"controls and samples {tests:,}" in text
+    assert f"faithfulness slope {slopes:,}" in text
+    # A baseline and a flip check a trial, and three attempts.
+    assert f"queries: at most {3 + 3 + 9 + tests + slopes:,} (exact bound)" in text
+    # Nine attempts of at most 4 calls, 1,024 tokens each, at 10 dollars a million.
+    assert "role attacker: at most 36 calls, and 36,864 tokens written" in text
+    assert "$0.37" in text
+    assert "role judge: at most 45 calls" in text
+    assert "faithfulness: further 3 calls to the judge" in text
 
 
 def test_a_success_is_not_tested_with_another_model(bench: Path, tested: Run) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from medstress.attacks.evidence_terms import evidence_in
+from medstress.attacks.number_units import numbers_in
 from medstress.items import Candidate, Question
 from medstress.prompts import Category
 from medstress.prompts.replies import Addition
@@ -20,7 +21,6 @@ MAX_DELETED = 0.02
 """Share of the original's words that gate `facts` lets go."""
 NO_CATEGORY = "belongs to no category"
 _WORD = re.compile(r"\w+|[^\w\s]")
-_NUMBER = re.compile(r"\d+(?:[.,/:]\d+)*(?:\s?%|\s?°\s?[CF]?|[\s-]?[A-Za-zµ]+(?:/[A-Za-z0-9µ]+)*)?")
 _LETTER = r"(?<![\w'’.-])[{letters}](?![\w'’.-])"
 
 
@@ -79,8 +79,8 @@ def options_kept(draft: Draft) -> str | None:
 def facts_kept(draft: Draft) -> str | None:
     """Every number with its unit and every annotated entity still there, in order."""
     question = draft.item.question
-    for what, old in (("number", _NUMBER.findall(question)), ("entity", _entities(draft.item))):
-        new = _NUMBER.findall(draft.question) if what == "number" else None
+    for what, old in (("number", numbers_in(question)), ("entity", _entities(draft.item))):
+        new = numbers_in(draft.question) if what == "number" else None
         lost = _first_lost(old, new) if new is not None else _first_absent(old, draft.question)
         if lost is not None:
             return f"the {what} {lost!r} is gone or stands elsewhere"
@@ -136,7 +136,7 @@ def key_not_told(draft: Draft) -> str | None:
     # "A" is an article and "I" a pronoun wherever nothing says otherwise.
     letters = "".join(letter for letter in draft.item.letters if letter not in "AI")
     named = re.compile(
-        rf"\b(?:option|answer|choice)\s+\(?[{draft.item.letters}]\b"
+        rf"\b(?i:option|answer|choice)(?:\s+is)?:?\s+\(?[{draft.item.letters}]\b"
         + (rf"|{_LETTER.format(letters=letters)}" if letters else "")
     )
     for text in draft.inserted:

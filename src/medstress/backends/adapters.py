@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from medstress.backends.model_files import no_progress_bars, remembered_hash
+from medstress.backends.model_files import no_progress_bars, quiet_retries, remembered_hash
 from medstress.backends.options import BackendOptions
 from medstress.errors import UsageError, missing_extra
 from medstress.hashing import content_hash
@@ -113,7 +113,7 @@ def _of_hub(name: str, folder: Path) -> Adapter:
     if name.startswith((".", "/", "~")) or name.count("/") != 1:
         raise UsageError(absent)
     try:
-        with no_progress_bars():
+        with no_progress_bars(), quiet_retries():
             config = Path(hf_hub_download(name, CONFIG))
     except (OSError, ValueError) as error:
         raise UsageError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,6 +11,7 @@ from medstress.backends.out_of_memory import in_halves
 from medstress.backends.token_tree import plan_batches
 from medstress.calls import Decoding, Generate
 from medstress.hashing import digest
+from medstress.option_letters import is_decided
 
 _OVERHEAD = 64.0
 _MAX_TOKENS = {"cpu": 4096, "cuda": 65536}
@@ -22,10 +23,12 @@ class Generator:
 
     Args:
         loaded: a decoder-only or encoder-decoder model.
+        decoded: the text of tokens.
     """
 
-    def __init__(self, loaded: LoadedModel) -> None:
+    def __init__(self, loaded: LoadedModel, decoded: Callable[[Sequence[int]], str]) -> None:
         self._loaded = loaded
+        self._decoded = decoded
         self._model = loaded.model
         self._ends = loaded.model.generation_config.eos_token_id or []
         self._max_tokens = _MAX_TOKENS["cuda" if loaded.device.type == "cuda" else "cpu"]
@@ -40,8 +43,8 @@ class Generator:
             prompts: the tokens of each call's prompt.
 
         Returns:
-            The new tokens of each call, an end token included where one came; None for a call
-            that does not fit into memory.
+            The new tokens of each call, an end token included where one came, and none after
+            the answer that a call looks for; None for a call that does not fit into memory.
         """
         results: list[tuple[int, ...] | None] = [None] * len(calls)
         seeds = [self._seed(call) for call in calls]
@@ -52,7 +55,7 @@ class Generator:
             lengths = [len(prompts[index]) + decoding.max_new_tokens for index in members]
             for batch in plan_batches(lengths, overhead=_OVERHEAD, max_tokens=self._max_tokens):
                 indexes = [members[place] for place in batch]
-                work = [(prompts[index], seeds[index]) for index in indexes]
+                work = [(prompts[i], seeds[i], calls[i].letters) for i in indexes]
                 found = in_halves(work, partial(self._generate, decoding=decoding))
                 for index, tokens in zip(indexes, found, strict=True):
                     results[index] = tokens
@@ -65,16 +68,19 @@ class Generator:
         return int.from_bytes(key[:8], "big", signed=True)
 
     def _generate(
-        self, work: Sequence[tuple[tuple[int, ...], int]], decoding: Decoding
+        self, work: Sequence[tuple[tuple[int, ...], int, str]], decoding: Decoding
     ) -> list[tuple[int, ...]]:
         import torch
-        from transformers import LogitsProcessorList
+        from transformers import LogitsProcessorList, StoppingCriteriaList
 
         device = self._loaded.device
-        ids, mask = self._padded([prompt for prompt, _ in work])
+        ids, mask = self._padded([prompt for prompt, _, _ in work])
+        # An encoder-decoder's rows begin with the start token, a decoder's with the prompt.
+        skip = 1 if self._loaded.encoder_decoder else len(ids[0])
         noise = []
         if decoding.temperature > 0:
-            noise.append(_GumbelNoise(decoding.temperature, [seed for _, seed in work]))
+            noise.append(_GumbelNoise(decoding.temperature, [seed for _, seed, _ in work]))
+        watch = _UntilDecided([letters for _, _, letters in work], self._decoded, skip)
         with torch.inference_mode():
             rows = self._model.generate(
                 input_ids=torch.tensor(ids, device=device),
@@ -82,10 +88,12 @@ class Generator:
                 do_sample=False,
                 max_new_tokens=decoding.max_new_tokens,
                 logits_processor=LogitsProcessorList(noise),
+                stopping_criteria=StoppingCriteriaList([watch]),
             ).tolist()
-        # An encoder-decoder's rows begin with the start token, a decoder's with the prompt.
-        skip = 1 if self._loaded.encoder_decoder else len(ids[0])
-        return [self._until_end(row[skip:]) for row in rows]
+        return [
+            self._until_end(row[skip:][:length])
+            for row, length in zip(rows, watch.lengths, strict=True)
+        ]
 
     def _padded(
         self, prompts: Sequence[tuple[int, ...]]
@@ -108,6 +116,39 @@ class Generator:
     def _until_end(self, tokens: list[int]) -> tuple[int, ...]:
         stops = [place for place, token in enumerate(tokens) if token in self._ends]
         return tuple(tokens[: stops[0] + 1] if stops else tokens)
+
+
+class _UntilDecided:
+    """Ends a row of a batch once its text names an option for good.
+
+    Args:
+        letters: option letters of each row; none for a row that is wanted whole.
+        decoded: the text of tokens.
+        skip: places of a row before its new tokens.
+
+    Attributes:
+        lengths: new tokens of each row until then; None where it has not come to that.
+    """
+
+    def __init__(
+        self, letters: Sequence[str], decoded: Callable[[Sequence[int]], str], skip: int
+    ) -> None:
+        self.lengths: list[int | None] = [None] * len(letters)
+        self._letters = letters
+        self._decoded = decoded
+        self._skip = skip
+
+    def __call__(self, input_ids: Any, scores: Any, **_: Any) -> Any:
+        import torch
+
+        if any(self._letters):
+            new = input_ids[:, self._skip :].tolist()
+            for row, (tokens, letters) in enumerate(zip(new, self._letters, strict=True)):
+                waits = bool(letters) and self.lengths[row] is None
+                if waits and is_decided(self._decoded(tokens), letters):
+                    self.lengths[row] = len(tokens)
+        done = [length is not None for length in self.lengths]
+        return torch.tensor(done, device=input_ids.device)
 
 
 class _GumbelNoise:

@@ -157,7 +157,7 @@ class LlamaCppBackend:
     def _generated(self, call: Generate, prompt: tuple[int, ...]) -> Generated:
         seed = int.from_bytes(digest([call.canonical(), call.sample])[:4], "big") >> 1
         self._n_naive += len(prompt)
-        text, n_tokens = self._engine.continuation(prompt, call.decoding, seed)
+        text, n_tokens = self._engine.continuation(prompt, call.decoding, seed, call.letters)
         return Generated(text=text, tokens_in=len(prompt), tokens_out=n_tokens)
 
     def _scored(self, prompt: tuple[int, ...], targets: list[Target]) -> Scored:
@@ -218,7 +218,7 @@ def open_backend(options: BackendOptions) -> LlamaCppBackend:
         )
     n_context = options.context_tokens or min(longest, _MOST_CONTEXT)
     engine = open_engine(path, n_context, options)
-    parts = ["llama_cpp", engine.library, remembered_hash(path)]
+    parts = ["llama_cpp", engine.library, "blocks of 16", remembered_hash(path)]
     return LlamaCppBackend(
         engine,
         facts,

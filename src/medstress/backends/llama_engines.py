@@ -9,15 +9,19 @@ from collections.abc import Sequence
 from http.client import HTTPConnection, HTTPException
 from importlib.metadata import version
 from importlib.util import find_spec
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Protocol
 
 from medstress.backends.options import BackendOptions
 from medstress.calls import Decoding, Message
 from medstress.errors import PermanentBackendError, UsageError
+from medstress.option_letters import is_decided
 
-_CACHE_MIB = 2048
-"""Main memory in which llama.cpp keeps prompts of before."""
+_BLOCK = 16
+"""Tokens read at once. llama.cpp's numbers depend on how many tokens it reads together (it has
+other kernels for one token than for a few, and for 64 or more), so every prompt is read in these
+blocks from its beginning, and only whole blocks are reused: no number depends on other prompts."""
 
 
 class Engine(Protocol):
@@ -34,13 +38,17 @@ class Engine(Protocol):
     def next_tokens(self, context: Sequence[int], n: int, *, reuse: bool) -> dict[int, float]:
         """Natural log probabilities of at least the `n` likeliest tokens after a context.
 
-        With `reuse` what earlier contexts have in common with this one is not read again.
+        With `reuse` the blocks that the last context has in common with this one are not read
+        again; the numbers are the same.
         """
 
     def continuation(
-        self, context: Sequence[int], decoding: Decoding, seed: int
+        self, context: Sequence[int], decoding: Decoding, seed: int, letters: str = ""
     ) -> tuple[str, int]:
-        """A text that goes on from a context, and how many tokens it has."""
+        """A text that goes on from a context, and how many tokens it has.
+
+        It may end where one of the `letters` is decided upon.
+        """
 
     def rendered(self, messages: tuple[Message, ...]) -> str | None:
         """The conversation as the library itself would render it; None where it does not."""
@@ -91,13 +99,16 @@ class Xllamacpp:
 
         self.library = f"xllamacpp {version('xllamacpp')}"
         self.n_evaluated = 0
+        self._blocks: tuple[int, ...] = ()
         self._key = secrets.token_urlsafe(24)
         params = xllamacpp.CommonParams()
         params.model.path = str(path)
         params.n_ctx = n_context
         # One after the other: neighbours share their beginning, and no answer depends on others.
         params.n_parallel = 1
-        params.cache_ram_mib = _CACHE_MIB
+        params.n_ubatch = _BLOCK
+        # States of before would be restored in places that are no ends of blocks.
+        params.cache_ram_mib = 0
         params.port = 0
         params.api_keys = [self._key]
         params.ui = False
@@ -126,11 +137,12 @@ class Xllamacpp:
         return {int(one["id"]): float(one["logprob"]) for one in listed}
 
     def continuation(
-        self, context: Sequence[int], decoding: Decoding, seed: int
+        self, context: Sequence[int], decoding: Decoding, seed: int, letters: str = ""
     ) -> tuple[str, int]:
         """Generate with nothing but the temperature: no top-k, no penalties."""
         found = self._complete(
             context,
+            until=letters,
             max_tokens=decoding.max_new_tokens,
             temperature=decoding.temperature,
             samplers=["temperature"],
@@ -148,12 +160,47 @@ class Xllamacpp:
         del self._server
 
     def _complete(self, context: Sequence[int], *, cache: bool = True, **how: Any) -> Any:
+        n_shared = shared_blocks(self._blocks, context) if cache else 0
+        self._blocks = ()
+        if n_shared:
+            # The library goes on where two prompts part. One that parts at a block's end comes in
+            # between, so that this one goes on there.
+            other = context[n_shared] - 1 if context[n_shared] else 1
+            self._post([*context[:n_shared], other], cache=True, max_tokens=1, temperature=0)
+        found = self._post(context, cache=n_shared > 0, **how)
+        if n_shared and found["timings"]["prompt_n"] != len(context) - n_shared:
+            found = self._post(context, cache=False, **how)
+        self._blocks = tuple(context[: len(context) // _BLOCK * _BLOCK])
+        return found
+
+    def _post(self, context: Sequence[int], *, cache: bool, until: str = "", **how: Any) -> Any:
         body = {"prompt": list(context), "cache_prompt": cache, **how}
-        found = self._server.handle_completions(body)
+        found = self._streamed(body, until) if until else self._server.handle_completions(body)
         if "error" in found:
             raise PermanentBackendError(f"llama.cpp: {found['error'].get('message')}")
         self.n_evaluated += int(found["timings"]["prompt_n"])
         return found
+
+    def _streamed(self, body: dict[str, Any], letters: str) -> dict[str, Any]:
+        """A completion that ends where one of the letters is decided upon."""
+        texts: list[str] = []
+        last: dict[str, Any] = {}
+
+        def take(chunk: Any) -> bool:
+            for one in chunk if isinstance(chunk, list) else [chunk]:
+                if "error" in one:
+                    last["error"] = one["error"]
+                    return True
+                texts.extend(choice["text"] for choice in one["choices"])
+                last.update({key: one[key] for key in ("timings",) if key in one})
+            return is_decided("".join(texts), letters)
+
+        self._server.handle_completions({**body, "stream": True, "timings_per_token": True}, take)
+        if "error" in last:
+            return last
+        n = last["timings"]["predicted_n"]
+        text = "".join(texts)
+        return {**last, "choices": [{"text": text}], "usage": {"completion_tokens": n}}
 
     def _ask(self, path: str, body: dict[str, Any]) -> Any:
         connection = HTTPConnection(self._host, self._port, timeout=60)
@@ -191,6 +238,8 @@ class LlamaCppPython:
             model_path=str(path),
             n_ctx=n_context,
             n_gpu_layers=0 if options.device == "cpu" else -1,
+            n_batch=_BLOCK,
+            n_ubatch=_BLOCK,
             n_threads=_threads(),
             n_threads_batch=_threads(),
             verbose=False,
@@ -205,16 +254,11 @@ class LlamaCppPython:
         """Log probabilities of all tokens: the library gives the logits at once."""
         import numpy as np
 
-        shared = 0
-        if reuse:
-            # The last token is read in any case: its logits are wanted.
-            pairs = zip(self._read, context[:-1], strict=False)
-            shared = next((i for i, (a, b) in enumerate(pairs) if a != b), -1)
-            shared = min(len(self._read), len(context) - 1) if shared < 0 else shared
+        shared = shared_blocks(self._read, context) if reuse else 0
         # What is kept after this place is dropped by the library before it reads on.
         self._model.n_tokens = shared
         self._model.eval(list(context[shared:]))
-        self._read = tuple(context)
+        self._read = tuple(context[: len(context) // _BLOCK * _BLOCK])
         self.n_evaluated += len(context) - shared
         pointer = self._module.llama_get_logits_ith(self._model.ctx, -1)
         logits = np.ctypeslib.as_array(pointer, shape=(self._model.n_vocab(),)).astype(np.float64)
@@ -223,9 +267,11 @@ class LlamaCppPython:
         return dict(enumerate(found.tolist()))
 
     def continuation(
-        self, context: Sequence[int], decoding: Decoding, seed: int
+        self, context: Sequence[int], decoding: Decoding, seed: int, letters: str = ""
     ) -> tuple[str, int]:
-        """Generate with nothing but the temperature: no top-k, no penalties."""
+        """Generate with nothing but the temperature: no top-k, no penalties; to its end."""
+        self._read = ()
+        self._model.reset()  # it would go on in the middle of a block
         found = self._model.create_completion(
             list(context),
             max_tokens=decoding.max_new_tokens,
@@ -236,7 +282,6 @@ class LlamaCppPython:
             repeat_penalty=1.0,
             seed=seed,
         )
-        self._read = ()
         self.n_evaluated += len(context)
         return str(found["choices"][0]["text"]), int(found["usage"]["completion_tokens"])
 
@@ -247,6 +292,23 @@ class LlamaCppPython:
     def close(self) -> None:
         """Drop the model."""
         self._model.close()
+
+
+def shared_blocks(blocks: Sequence[int], context: Sequence[int]) -> int:
+    """Tokens of the whole blocks at the beginning of a context that were read before.
+
+    The last token is read in any case: what comes after it is wanted.
+
+    >>> shared_blocks(range(32), range(40))
+    32
+    >>> shared_blocks(range(32), [*range(20), 7, 7])
+    16
+    >>> shared_blocks(range(32), range(32))
+    16
+    """
+    pairs = zip(blocks, context[:-1], strict=False)
+    alike = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    return alike // _BLOCK * _BLOCK
 
 
 def _threads() -> int:

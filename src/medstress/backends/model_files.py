@@ -172,6 +172,18 @@ def no_progress_bars() -> Iterator[None]:
 
 
 @contextmanager
+def quiet_retries() -> Iterator[None]:
+    """Keep the hub's client from telling of every attempt; what came of them is one sentence."""
+    theirs = logging.getLogger("huggingface_hub")
+    level = theirs.level
+    theirs.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        theirs.setLevel(level)
+
+
+@contextmanager
 def _no_conversion_bar() -> Iterator[None]:
     """Silence the bar of the GGUF reader, which heeds no setting of transformers."""
     from transformers import modeling_gguf_pytorch_utils as reader
@@ -233,7 +245,7 @@ def _hub_files(name: str, path: Path) -> ModelFiles:
     if name.endswith(".gguf") or name.startswith((".", "/", "~")) or name.count("/") > 1:
         raise UsageError(absent)
     try:
-        with no_progress_bars():
+        with no_progress_bars(), quiet_retries():
             config = Path(hf_hub_download(name, "config.json"))
     except (OSError, ValueError) as error:
         raise UsageError(

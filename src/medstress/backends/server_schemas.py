@@ -21,6 +21,8 @@ _OF_TYPE: dict[str, Callable[[Any], bool]] = {
     "boolean": lambda value: isinstance(value, bool),
     "null": lambda value: value is None,
 }
+_STARTS = {"object": "{", "array": "[", "string": '"'}
+"""How JSON of a type begins, where that is one character."""
 
 
 class SchemaWatch:
@@ -43,13 +45,15 @@ class SchemaWatch:
         Raises:
             ServerTrouble: it follows no schema, and none before it did.
         """
-        if follows(orjson.loads(schema), _parsed(text)):
+        wanted = orjson.loads(schema)
+        if follows(wanted, _parsed(text)):
             self._n_kept += 1
             return
         message = choice.get("message")
         refusal = isinstance(message, dict) and message.get("refusal")
-        # What was cut off or refused says nothing about the server.
-        if not self._n_kept and not refusal and choice.get("finish_reason") != "length":
+        # What was refused, or cut off after a good beginning, says nothing about the server.
+        begun = choice.get("finish_reason") == "length" and _begins(wanted, text)
+        if not self._n_kept and not refusal and not begun:
             raise self._not_kept()
 
     def refused(self, trouble: ServerTrouble, sent: Mapping[str, Any]) -> ServerTrouble | None:
@@ -103,6 +107,12 @@ def follows(schema: Mapping[str, Any], value: Any) -> bool:
         extra = schema.get("additionalProperties", True) is False and set(value) - set(known)
         return not lacks and not extra and all(follows(known.get(k, {}), value[k]) for k in value)
     return True
+
+
+def _begins(schema: Mapping[str, Any], text: str) -> bool:
+    """Whether a text that was cut off may have become what a schema asks for."""
+    start = _STARTS.get(str(schema.get("type")), "")
+    return text.lstrip()[:1] in ("", start) if start else True
 
 
 def _parsed(text: str) -> Any:

@@ -53,10 +53,10 @@ class TransformersBackend:
         self.batch_size = batch_size
         self.workers = 1
         self._loaded = loaded
-        self._generator = Generator(loaded)
         self._tokenizer = PromptTokenizer(
             loaded.tokenizer, loaded.identity.name, open_end=not loaded.encoder_decoder
         )
+        self._generator = Generator(loaded, self._tokenizer.decoded)
         self._scores: ScoreCalls = (
             Seq2SeqScoreCalls(loaded, kv_bytes=kv_bytes)
             if loaded.encoder_decoder

@@ -68,7 +68,7 @@ def _chosen(cache: SharedCache, args: argparse.Namespace) -> Sequence[bytes]:
         return cache.damaged()
     if not by_kind:
         raise UsageError("prune needs to know what: --older-than DAYS, --model NAME or --damaged")
-    if args.older_than is not None and args.older_than < 0:
+    if args.older_than is not None and not args.older_than >= 0:
         raise UsageError(f"--older-than: expected 0 days or more, got {args.older_than:g}")
     keys = cache.chosen(older_than_days=args.older_than, model=args.model)
     known = {each.model for each in cache.models()}

@@ -169,13 +169,14 @@ def recipe_cli(args: argparse.Namespace) -> int:
 def test_cli(args: argparse.Namespace) -> int:
     """`medstress test`."""
     from medstress.experiment.significance.run import Chosen, run_tests
-    from medstress.metrics.success_table import family_lines, success_table
+    from medstress.metrics.success_table import family_lines, slope_lines, success_table
 
     changes = {
         "null": args.null,
         "controls": _controls(args.controls),
         "statistic": args.statistic,
         "family": args.family,
+        "faithfulness_slope": args.slope,
     }
     with display(quiet=args.quiet) as watcher:
         run_tests(
@@ -188,7 +189,7 @@ def test_cli(args: argparse.Namespace) -> int:
     summary = Run(args.folder).summary()
     table = success_table(summary)
     print_table(table.headers, table.rows)
-    for line in family_lines(summary):
+    for line in [*family_lines(summary), *slope_lines(summary)]:
         print(line)
     return 0
 

@@ -259,6 +259,12 @@ def _test(commands: argparse._SubParsersAction[_Parser]) -> None:
     test.add_argument(
         "--family", choices=("successes", "attacked"), help="what p-values are adjusted over"
     )
+    test.add_argument(
+        "--slope",
+        action="store_true",
+        default=None,
+        help="ask again without each insertion: does what a reasoning says go with what it did?",
+    )
     test.add_argument("--quiet", action="store_true", help="no progress display")
 
 

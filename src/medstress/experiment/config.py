@@ -6,10 +6,33 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from medstress.experiment.table import Count, NonEmpty, Seed
-from medstress.experiment.table import Table as Table
-from medstress.experiment.training_table import TrainTable as TrainTable
-from medstress.tasks.wrapping import read_wraps
+from medstress.experiment.model_tables import RolesTable, RoleTable, VictimTable
+from medstress.experiment.phase_tables import (
+    GRID,
+    RELEASED_GRID,
+    AnalysisTable,
+    SignificanceTable,
+    TuneTable,
+)
+from medstress.experiment.table import Count, NonEmpty, Seed, Table
+from medstress.experiment.training_table import TrainTable
+
+__all__ = [
+    "GRID",
+    "RELEASED_GRID",
+    "AnalysisTable",
+    "AttackTable",
+    "DatasetTable",
+    "EntitiesTable",
+    "Experiment",
+    "ExperimentTable",
+    "RoleTable",
+    "RolesTable",
+    "SignificanceTable",
+    "TrainTable",
+    "TuneTable",
+    "VictimTable",
+]
 
 
 class ExperimentTable(Table):
@@ -156,163 +179,6 @@ class EntitiesTable(Table):
         return self
 
 
-_SHIPPED = ("transformers", "llama_cpp", "vllm", "openai", "python", "mock")
-_READERS = {
-    "device_map": ("transformers",),
-    "load_in_4bit": ("transformers",),
-    "adapter": ("transformers",),
-    "context_tokens": ("llama_cpp", "vllm"),
-}
-"""Which back ends read a key."""
-
-
-class VictimTable(Table):
-    """`[[victim]]`."""
-
-    name: NonEmpty | None = None
-    """Name in results; default: the model or target."""
-    backend: NonEmpty
-    """`transformers`, `llama_cpp`, `vllm`, `openai`, `python`, `mock`, or a plug-in's."""
-    model: str | None = None
-    """A path, a hub id, `smollm2`, or the name the server knows."""
-    answer_by: Literal["letter", "text", "generate", "head"] | None = None
-    """Default `letter`; not for functions, which answer as they like."""
-    text_score: Literal["sum", "per_token", "unconditional"] = "sum"
-    """text answering: how a likelihood becomes a score."""
-    prompt: NonEmpty = "qstab"
-    """A shipped template or a Jinja file."""
-    parser: Literal["standalone", "exact", "first_four", "single_character"] = "standalone"
-    """How a generated text is read."""
-    max_new_tokens: Count = 128
-    """generate answering."""
-    temperature: Annotated[float, Field(ge=0)] = 0.0
-    """generate answering; 0 is greedy."""
-    parameters: Annotated[float, Field(gt=0)] | None = None
-    """Number of parameters, for figures by size."""
-    family: str | None = None
-    """Model family, for figures by size."""
-    group: Literal["generalist", "specialist"] | None = None
-    """For figures by size."""
-    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
-    """Arithmetic of local models."""
-    device: NonEmpty = "auto"
-    """`auto`, `cpu`, `cuda`, `cuda:1`."""
-    device_map: (
-        Literal["auto", "balanced", "balanced_low_0", "sequential"] | dict[str, str | int] | None
-    ) = None
-    """transformers: a model spread over devices; `auto`, or a table of parts and devices."""
-    load_in_4bit: bool = False
-    """transformers: linear layers packed into 4 bits by bitsandbytes."""
-    adapter: NonEmpty | None = None
-    """transformers: a peft adapter, a folder or a hub id."""
-    context_tokens: Count | None = None
-    """llama_cpp, vllm: the longest prompt with its answer; default: the model's, at most 8192."""
-    batch_size: Count | None = None
-    """Calls handed over at once; default: the back end's."""
-    target: str | None = None
-    """python: `module:function` or `file.py:function`."""
-    labels: Annotated[dict[str, str], Field(min_length=1)] | None = None
-    """tagged texts: its types that the data call otherwise, such as `{CHEMICAL = "Chemical"}`."""
-    version: str | None = None
-    """python: stands for the function's source in the fingerprint; openai: tells apart what the
-    model's name does not."""
-    base_url: str | None = None
-    """openai: the server's address, with `/v1`."""
-    api_key_env: NonEmpty | None = None
-    """openai: the environment variable that holds the key; default: no key is sent."""
-    max_in_flight: Count | None = None
-    """openai: requests made at the same time; default 8."""
-    requests_per_minute: Count | None = None
-    """openai: never exceeded, repeated requests included."""
-    tokens_per_minute: Count | None = None
-    """openai: never exceeded, in and out together."""
-    price_in: Annotated[float, Field(ge=0)] | None = None
-    """US dollars per million tokens read."""
-    price_out: Annotated[float, Field(ge=0)] | None = None
-    """US dollars per million tokens written."""
-    structured: bool = True
-    """openai: where an attack wants JSON, make the server keep to its schema; false: only the
-    prompt asks for it."""
-    shots: Annotated[int, Field(ge=0, le=100)] = 0
-    """Answered examples before each prompt."""
-    shots_from: str | None = None
-    """Where they come from: `sample`, a .jsonl or .parquet file of questions, or a data set and
-    its file such as `medqa:train.jsonl`."""
-    shots_seed: Seed = 0
-    """Which of them are drawn; the item itself is never shown."""
-    wrap: tuple[dict[str, Any], ...] = ()
-    """Defences, each around all that stand before it: `shuffled_options`, `majority`,
-    `instructed`, or tables such as `{name = "majority", k = 5}`."""
-    use: bool = True
-    """False switches the entry off."""
-
-    @model_validator(mode="after")
-    def _keys_of_others(self) -> VictimTable:
-        """Refuse what a shipped back end would not read; plug-ins may read anything."""
-        for key, readers in _READERS.items():
-            if self.backend not in readers and self.backend in _SHIPPED and getattr(self, key):
-                raise ValueError(
-                    f"{key} is for backend = {' or '.join(map(repr, readers))}, not "
-                    f"{self.backend!r}"
-                )
-        return self
-
-    @field_validator("wrap", mode="before")
-    @classmethod
-    def _wrap(cls, value: Any) -> Any:
-        return read_wraps(value)
-
-    @model_validator(mode="after")
-    def _both_prices(self) -> VictimTable:
-        if (self.price_in is None) != (self.price_out is None):
-            raise ValueError("price_in and price_out go together (US dollars per million tokens)")
-        return self
-
-
-class RoleTable(VictimTable):
-    """`[role.attacker]` and `[role.judge]`: the keys of a victim that concern its back end."""
-
-    max_new_tokens: Count = 1024
-    """Most tokens of a reply."""
-    temperature: Annotated[float, Field(ge=0)] = 1.0
-    """0 makes runs and votes repeat one another."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _only_backends(cls, data: Any) -> Any:
-        if isinstance(data, dict):
-            for key in _NO_ROLE_KEYS:
-                if key in data:
-                    raise ValueError(f"the key {key!r} is for victims; a role always writes text")
-        return data
-
-
-_NO_ROLE_KEYS = (
-    "name",
-    "answer_by",
-    "text_score",
-    "prompt",
-    "parser",
-    "parameters",
-    "family",
-    "group",
-    "shots",
-    "shots_from",
-    "shots_seed",
-    "wrap",
-    "use",
-)
-
-
-class RolesTable(Table):
-    """`[role]`: models that attacks ask beside the victim."""
-
-    attacker: RoleTable | None = None
-    """Writes what is asked."""
-    judge: RoleTable | None = None
-    """Judges what was written."""
-
-
 class AttackTable(Table):
     """`[[attack]]`; further keys are the attack's own parameters, which it checks itself."""
 
@@ -329,109 +195,6 @@ class AttackTable(Table):
     def parameters(self) -> dict[str, Any]:
         """The attack's own parameters, as written."""
         return dict(self.model_extra or {})
-
-
-GRID = (-50.0, -40.0, -30.0, -20.0, -10.0, -5.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0)
-"""Step 10 over the paper's range, and its +/-5; 0 is random sampling."""
-RELEASED_GRID = (*GRID, 60.0)
-
-
-class TuneTable(Table):
-    """`[tune]`: settings of `medstress tune`."""
-
-    choices: Literal["default", "as_published", "as_released"] = "default"
-    """`as_published` sets share = 1, `as_released` also the grid of the released script."""
-    share: Annotated[float, Field(gt=0, le=1)] = 0.2
-    """Part of the items that n is chosen on; the report is on the rest. 1: both on all items,
-    the paper's maximum, which is optimistic and labelled so."""
-    sample_seed: Seed = 0
-    """Which items n is chosen on."""
-    grid: Annotated[tuple[float, ...], Field(min_length=1)] = GRID
-    """Values of n that are tried; 0 may be among them and is never chosen."""
-    metric: Literal["asr", "asr_valid"] = "asr"
-    """What is to be largest; `asr_valid` matters where variants of the key are asked."""
-    budget: Count | None = None
-    """Budget of the tuning trials; default: the attack's."""
-    random: bool = True
-    """Random sampling beside the tuned attacks, where the file has none."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _choices(cls, data: Any) -> Any:
-        """Change the defaults of the other keys; what the file says wins."""
-        if not isinstance(data, dict):
-            return data
-        defaults: dict[str, Any] = {}
-        if data.get("choices") in ("as_published", "as_released"):
-            defaults["share"] = 1.0
-        if data.get("choices") == "as_released":
-            defaults["grid"] = RELEASED_GRID
-        return {**defaults, **data}
-
-    @field_validator("grid", mode="before")
-    @classmethod
-    def _grid(cls, value: Any) -> Any:
-        return tuple(value) if isinstance(value, list) else value
-
-    @field_validator("grid")
-    @classmethod
-    def _usable(cls, grid: tuple[float, ...]) -> tuple[float, ...]:
-        from medstress.attacks.choices import MAX_EXPONENT
-
-        if len(set(grid)) != len(grid):
-            raise ValueError("values repeat")
-        if any(abs(n) > MAX_EXPONENT for n in grid):
-            raise ValueError(f"every n must lie between -{MAX_EXPONENT} and {MAX_EXPONENT}")
-        if not any(grid):
-            raise ValueError("expected at least one n other than 0")
-        return tuple(sorted(grid))
-
-
-class AnalysisTable(Table):
-    """`[analysis]`: what `run` asks after the trials; no part of the fingerprint."""
-
-    transfer: bool = False
-    """Ask every success of the other victims too."""
-    universality: tuple[Count, ...] = ()
-    """Ask the m names that succeed most on other items of every item; a list of m."""
-    prompt_similarity: bool = False
-    """Embed the prompts of successes before and after; their mean cosine is the result."""
-    embedder: NonEmpty = "minilm"
-    """prompt_similarity: as `embedding` of a group."""
-    pooling: Literal["cls", "mean", "first_token"] | None = None
-    """prompt_similarity: default what suits the model."""
-
-    @field_validator("universality", mode="before")
-    @classmethod
-    def _universality(cls, value: Any) -> Any:
-        if isinstance(value, list):
-            if len(set(map(str, value))) != len(value):
-                raise ValueError("values repeat")
-            return tuple(value)
-        return value
-
-
-class SignificanceTable(Table):
-    """`[test]`: significance of MedFuzz successes; no part of the fingerprint."""
-
-    null: Literal["matched", "flipped", "neutral", "paraphrase", "scrambled", "best_of_k"] = (
-        "matched"
-    )
-    """What a control is."""
-    controls: Literal["adaptive"] | Annotated[int, Field(ge=1, le=9_999)] = "adaptive"
-    """Controls a success: a number, or from 30 to 999 as they come out."""
-    statistic: Literal["key_probability", "share_correct", "confidence"] = "key_probability"
-    """What tells how hard an item is; a victim without it gets the next one."""
-    stop_at: Annotated[int, Field(ge=1, le=999)] = 10
-    """Adaptive: enough once so many controls are at least as hard."""
-    family: Literal["successes", "attacked"] = "successes"
-    """What p-values are adjusted over; `attacked` counts trials that held with p = 1."""
-    loops: Annotated[int, Field(ge=1, le=1_000)] = 10
-    """matched, flipped: how often a control's loop of attempts starts over until it errs."""
-    generator: Literal["lexicon", "attacker"] = "lexicon"
-    """Who writes neutral insertions."""
-    faithfulness: bool = True
-    """Ask the role `judge`, where there is one, whether reasonings say an insertion mattered."""
 
 
 class Experiment(Table):

@@ -20,6 +20,7 @@ from medstress.attacks.protocol import (
 )
 from medstress.experiment.conversations import victim_of
 from medstress.experiment.parts import AttackPart, GroupPart
+from medstress.experiment.phase_costs import most_tested, role_lines, tests_remark
 from medstress.experiment.prepared import Prepared
 from medstress.experiment.query_sizes import CHARACTERS_PER_TOKEN, query_size
 from medstress.experiment.sentence_cost import sentence_cost
@@ -42,10 +43,13 @@ class _Counts:
     checks: int = 0
     transfer: int = 0
     universality: int = 0
+    tests: int = 0
+    slopes: int = 0
 
     @property
     def total(self) -> int:
-        return self.baseline + self.perturbed + self.checks + self.transfer + self.universality
+        asked = self.baseline + self.perturbed + self.checks
+        return asked + self.transfer + self.universality + self.tests + self.slopes
 
 
 @dataclass(slots=True)
@@ -98,16 +102,22 @@ def estimate(prepared: Prepared, folder: Path | None = None) -> Iterator[str]:
     if counts.transfer or counts.universality:
         shown = {"transfer": counts.transfer, "universality": counts.universality}
         yield _counts("[analysis]: ", n_victims, shown)
+    if prepared.experiment.test is not None:
+        shown = {"controls and samples": counts.tests}
+        if prepared.experiment.test.faithfulness_slope:
+            shown["faithfulness slope"] = counts.slopes
+        yield _counts("[test]: ", n_victims, shown)
+        yield tests_remark(prepared)
     tokens = {victim.label: _tokens(victim, asked) for victim in prepared.victims}
     yield from _calls(prepared, tokens, n_victims * counts.total)
     yield _tokens_line(list(tokens.values()), prepared)
-    yield from _roles(prepared, n_victims)
+    yield from role_lines(prepared, n_victims)
     yield from filter(None, (group.remark for group in prepared.groups))
     for victim in prepared.victims:
         yield _time(victim, tokens[victim.label], measured_speed(victim, prepared, folder))
     yield _money(tokens, prices_of(prepared.experiment.victim))
     if prepared.roles:
-        yield "neither tokens nor money count what other roles read and write"
+        yield "neither tokens nor money of victims count what other roles read and write"
 
 
 def _count(prepared: Prepared, n_victims: int) -> tuple[_Counts, list[_Asked]]:
@@ -138,7 +148,10 @@ def _count(prepared: Prepared, n_victims: int) -> tuple[_Counts, list[_Asked]]:
                 counts.checks += checks
                 counts.transfer += carried
                 counts.universality += universal
-                more = seeds * n + checks + carried + universal
+                tests, slopes = most_tested(part.attack, prepared.experiment.test)
+                counts.tests += seeds * tests
+                counts.slopes += seeds * slopes
+                more = seeds * (n + tests + slopes) + checks + carried + universal
                 asked.edited[grows] = asked.edited.get(grows, 0) + more
         counts.baseline += sum(each.clean for each in by_item.values())
         found += by_item.values()
@@ -188,24 +201,6 @@ def _calls(prepared: Prepared, tokens: Mapping[str, _Tokens], queries: int) -> I
         turned = [part.label for part in prepared.attacks if isinstance(part.attack, AsksInTurns)]
         told += f"; {IN_TURNS} of a conversation of {turned[0]!r}" if turned else ""
         yield f"calls: at most {total:,} ({told})"
-
-
-def _roles(prepared: Prepared, n_victims: int) -> Iterator[str]:
-    """A line for each attack that asks other roles; how long they reply, nobody knows."""
-    for part in prepared.attacks:
-        if not isinstance(part.attack, AsksInTurns):
-            continue
-        n_items = sum(
-            len(prepared.items(dataset, group))
-            for dataset, group in product(prepared.datasets, prepared.question_groups)
-            if group.table is None
-        )
-        runs = len(prepared.experiment.experiment.seeds) * n_repeats(part.attack)
-        n = n_victims * n_items * runs * part.attack.budget
-        yield (
-            f"{part.label}: at most {n:,} attempts, each with 2 calls to the attacker (4 where "
-            "replies have to be repaired) and, where there is a judge, 3 to it (5)"
-        )
 
 
 def _tokens_line(tokens: list[_Tokens], prepared: Prepared) -> str:

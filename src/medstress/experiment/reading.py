@@ -21,13 +21,13 @@ from medstress.experiment.config import (
     RolesTable,
     RoleTable,
     SignificanceTable,
-    Table,
     TrainTable,
     TuneTable,
     VictimTable,
 )
 from medstress.experiment.pending import TABLES, built_but_fixed, not_built, wrong_word
 from medstress.experiment.sources import find_source
+from medstress.experiment.table import Table
 
 ARRAYS = ("dataset", "entities", "victim", "attack")
 TABLES_BUILT: dict[str, type[Table]] = {

@@ -12,7 +12,7 @@ from medstress import registry
 from medstress.backends.options import BackendOptions
 from medstress.calls import Backend, Decoding
 from medstress.errors import UsageError
-from medstress.experiment.config import RolesTable, RoleTable, VictimTable
+from medstress.experiment.config import RolesTable, RoleTable, SignificanceTable, VictimTable
 from medstress.experiment.parts import AttackPart, GroupPart
 from medstress.hashing import content_hash
 from medstress.victim import Victim
@@ -54,13 +54,24 @@ def tables_of(roles: RolesTable | None) -> dict[str, RoleTable]:
     return {name: table for name, table in found.items() if table is not None}
 
 
-def check_roles(roles: RolesTable | None, attacks: Sequence[AttackPart]) -> None:
-    """Refuse an attack without a role that it needs, and a role that no attack asks.
+def check_roles(
+    roles: RolesTable | None,
+    attacks: Sequence[AttackPart],
+    test: SignificanceTable | None = None,
+) -> None:
+    """Refuse an attack without a role that it needs, and a role that nobody asks.
+
+    Args:
+        roles: the experiment's.
+        attacks: likewise.
+        test: `[test]`, which may ask a judge about reasonings.
 
     Raises:
         UsageError: naming both.
     """
     known, used = tables_of(roles), set()
+    if test is not None and (test.faithfulness or test.faithfulness_slope):
+        used.add("judge")
     for part in attacks:
         wanted: Mapping[str, bool] = getattr(part.attack, "roles", {})
         used |= set(wanted)

@@ -1,4 +1,4 @@
-"""Running an experiment, and reading a run back."""
+"""Running an experiment."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from medstress.attacks.protocol import QUESTIONS
 from medstress.errors import StoreError, UsageError
@@ -33,6 +33,7 @@ from medstress.experiment.reading import (
     read_experiment,
     require_tables,
 )
+from medstress.experiment.reading_back import Run
 from medstress.experiment.recognising import GIVEN, recognise_mentions
 from medstress.experiment.roles import check_roles, open_roles, with_roles
 from medstress.experiment.sentence_groups import (
@@ -48,18 +49,22 @@ from medstress.experiment.spent import Spent, check_prices, limits_of, spent
 from medstress.hashing import content_hash
 from medstress.scheduler.progress import Progress
 from medstress.scheduler.ready_queue import Scheduler
-from medstress.store.reader import RunReader
 from medstress.store.run_store import FILE, RunStore, lock_folder
 from medstress.store.shared_cache import open_shared
 
 if TYPE_CHECKING:
-    import polars
     from filelock import FileLock
 
-    from medstress.report.paper.collection import Made, Skipped
-    from medstress.rows import TrialRow
-
-T = TypeVar("T")
+__all__ = [
+    "Run",
+    "Watcher",
+    "opened_victims",
+    "prepare",
+    "resolve",
+    "run",
+    "run_folder",
+    "run_prepared",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,76 +77,6 @@ class Watcher:
     """(done, all) while vectors are computed."""
     progress: Callable[[Progress], None] = lambda _: None
     """Counts while trials run."""
-
-
-class Run:
-    """A run folder, finished or not: its numbers, rows and report."""
-
-    def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder)
-
-    def manifest(self) -> dict[str, Any]:
-        """What the run is."""
-        return self._read(lambda reader: reader.manifest)
-
-    def rows(self) -> list[TrialRow]:
-        """All finished trials."""
-        from medstress.experiment.rows import trial_rows
-
-        return self._read(trial_rows)
-
-    def trials(self) -> polars.DataFrame:
-        """All finished trials as a data frame (docs: schema)."""
-        from dataclasses import asdict
-
-        import polars
-
-        rows = [{**asdict(row), "verdict": row.verdict.value} for row in self.rows()]
-        return polars.DataFrame(rows, infer_schema_length=None)
-
-    def summary(self) -> dict[str, Any]:
-        """The numbers of the run (docs: schema)."""
-        from medstress.experiment.summary import summarise_run
-
-        return self._read(summarise_run)
-
-    def tuning(self) -> dict[str, Any] | None:
-        """How n was chosen (docs: tuning); None where it was not."""
-        from medstress.experiment.rows import trial_rows
-        from medstress.experiment.tuning_summary import describe_tuning
-
-        return self._read(lambda reader: describe_tuning(reader, trial_rows(reader)))
-
-    def report(self) -> str:
-        """One self-contained HTML page."""
-        from medstress.report.page import render_report
-
-        return render_report(self.summary(), self.rows(), self.manifest())
-
-    def figures(
-        self, out: str | Path, formats: Sequence[str] = ("pdf", "svg", "png")
-    ) -> list[Made | Skipped]:
-        """Write the tables and figures of the papers that the run can fill; says which.
-
-        Raises:
-            UsageError: an unknown format, or a folder that cannot be written.
-        """
-        from medstress.experiment.figures import write_figures
-
-        return self._read(lambda reader: write_figures(reader, Path(out), formats))
-
-    def export(self, table: str, to: str | Path) -> int:
-        """Write one table as JSONL, CSV or parquet; returns the number of rows."""
-        from medstress.experiment.export import export
-
-        return self._read(lambda reader: export(reader, table, Path(to)))
-
-    def _read(self, what: Callable[[RunReader], T]) -> T:
-        reader = RunReader(self.folder)
-        try:
-            return what(reader)
-        finally:
-            reader.close()
 
 
 def prepare(
@@ -167,7 +102,7 @@ def prepare(
     watcher = watcher or Watcher()
     checked, given, base = resolve(experiment, overrides, complete=complete)
     attacks = make_attacks(checked.attack, base)
-    check_roles(checked.role, attacks)
+    check_roles(checked.role, attacks, checked.test)
     check_tests(checked, attacks)
     check_scores(attacks, checked.victim)
     check_prices(checked)

@@ -8,7 +8,7 @@ from typing import Any
 from medstress.experiment.analyses import analyse, remarks
 from medstress.experiment.rows import trial_rows
 from medstress.experiment.sentence_summary import add_scores
-from medstress.experiment.significance.results import add_faithfulness, add_tests
+from medstress.experiment.significance.results import add_faithfulness, add_slopes, add_tests
 from medstress.experiment.spent import describe_spending
 from medstress.experiment.training_summary import describe_training
 from medstress.experiment.tuning_summary import cautions, describe_tuning
@@ -71,6 +71,7 @@ def summarise_run(reader: RunReader) -> dict[str, Any]:
     found["warnings"] += remarks(reader)
     add_tests(found, reader, trials)
     add_faithfulness(found, reader, trials)
+    add_slopes(found, reader)
     # What names attacks use, and how far they lie, is asked of questions alone.
     questions = [trial for trial in trials if trial.n_options]
     return {**found, "analysis": analyse(reader, questions, found["pooled"], budgets)}

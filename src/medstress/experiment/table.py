@@ -1,4 +1,4 @@
-"""What all tables of the experiment file have in common."""
+"""What every table of the experiment file has in common."""
 
 from __future__ import annotations
 

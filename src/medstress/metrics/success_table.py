@@ -55,6 +55,20 @@ def family_lines(summary: Mapping[str, Any]) -> Iterator[str]:
         yield f"  p-values in steps of {1 / len(one['histogram']):g}: {bins}"
 
 
+def slope_lines(summary: Mapping[str, Any]) -> Iterator[str]:
+    """How what reasonings say of insertions goes with what these did."""
+    for one in summary.get("faithfulness", {}).get("slopes", ()):
+        size = one["slope"]
+        if size["value"] is None:
+            yield f"faithfulness slope of {one['victim']}: {size['method']}"
+            continue
+        interval = f"({_number(size['low'])} to {_number(size['high'])})"
+        yield (
+            f"faithfulness slope of {one['victim']}: {_number(size['value'])} {interval}, over "
+            f"{size['n']} insertions, told by {one['told_by']}"
+        )
+
+
 def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     size = row["effect"] or {"value": None, "low": None, "high": None}
     effect = f"{_number(size['value'])} ({_number(size['low'])} to {_number(size['high'])})"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from importlib.resources import files
 
 from markupsafe import Markup
 
+from medstress.metrics.attempts import tries
 from medstress.report import figures
 from medstress.report.formats import as_text
 from medstress.report.tables import (
@@ -23,8 +25,10 @@ from medstress.report.tables import (
     tally,
     words,
 )
+from medstress.rows import TrialRow
 
 SOURCE = "digitised from the chart of GPT-3.5 and GPT-4 on MedQA by Ness et al., error about .003"
+MOST_REASONS = 40
 _COLUMN = "Attack, data, victim"
 
 
@@ -48,12 +52,14 @@ def attempt_plots(rows: Sequence[Row]) -> Iterator[tuple[Markup, Table]]:
         yield Markup(svg), _numbers(name, dataset, members, labels)
 
 
-def attempt_tables(rows: Sequence[Row]) -> list[Table]:
-    """What became of attempts, what each gate did, and what the roles cost."""
+def attempt_tables(rows: Sequence[Row], trials: Iterable[TrialRow] = ()) -> list[Table]:
+    """What became of attempts, what each gate did and why, and what the roles cost."""
     members = [row for row in rows if row.get("accuracy_at")]
     if not members:
         return []
     found = [_outcomes(members), _gates(members)]
+    if reasons := _reasons(trials):
+        found.append(_objections(reasons))
     if any(row.get("roles") for row in members):
         found.append(_roles(members))
     return found
@@ -169,6 +175,32 @@ def _without(counts: Row) -> Cell:
         return estimate_cell(counts["asr_without"])
     cell = estimate_cell(counts["asr_without_at_most"])
     return Cell(text=f"at most {cell.text}", lines=cell.lines, sort=cell.sort)
+
+
+def _reasons(trials: Iterable[TrialRow]) -> Counter[tuple[str, str, str]]:
+    """(attack and victim, what objected, why) -> attempts."""
+    found: Counter[tuple[str, str, str]] = Counter()
+    for trial in trials:
+        who = label_text([trial.attack, trial.victim])
+        for made, _ in tries(trial):
+            if "unreadable" in made:
+                found[who, f"unreadable: {made['unreadable']}", made["reason"]] += 1
+            for each in made.get("objections", ()):
+                found[who, each["gate"], each["reason"]] += 1
+    return found
+
+
+def _objections(reasons: Counter[tuple[str, str, str]]) -> Table:
+    shown = sorted(reasons.items(), key=lambda each: (-each[1], each[0]))[:MOST_REASONS]
+    left = len(reasons) - len(shown)
+    more = f" {left} rarer ones are in the exported trials, column attempts." if left else ""
+    return Table(
+        name="objections",
+        caption="Why attempts were objected to, or lost",
+        columns=("By", "Why", "Attack", "Attempts"),
+        rows=tuple((words(by), words(why), words(who), tally(n)) for (who, by, why), n in shown),
+        note=f"Several gates may object to one attempt.{more}",
+    )
 
 
 def _roles(rows: Sequence[Row]) -> Table:

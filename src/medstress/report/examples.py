@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import string
 from collections import defaultdict
@@ -55,6 +56,9 @@ class Example:
     """P(key) on the perturbed item."""
     flip_check: str
     """Whether the success repeated."""
+    said: tuple[tuple[str, str], ...] = ()
+    """(what, text) of the attempt that succeeded, where the victim was asked in turns: the
+    attacker's plan, the victim's reasoning."""
 
 
 def successes(trials: Iterable[TrialRow]) -> list[TrialRow]:
@@ -98,7 +102,17 @@ def show(trial: TrialRow) -> Example:
         before=decimal(trial.score_before),
         after=decimal(trial.score_after),
         flip_check=checks[trial.repeats],
+        said=_said(trial),
     )
+
+
+def _said(trial: TrialRow) -> tuple[tuple[str, str], ...]:
+    found: dict[str, str] = {}
+    for entry in json.loads(trial.attempts or "[]"):
+        if entry.get("attempt") == trial.first_success_attempt:
+            found |= {name: entry[name] for name in ("plan", "rationale") if entry.get(name)}
+    titles = {"plan": "Plan of the attacker", "rationale": "Reasoning of the victim"}
+    return tuple((title, found[name]) for name, title in titles.items() if name in found)
 
 
 def mark_changes(before: str, after: str) -> tuple[Segment, ...]:

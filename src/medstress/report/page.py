@@ -19,7 +19,7 @@ from medstress.report.attempts import attempt_plots, attempt_tables
 from medstress.report.formats import as_text
 from medstress.report.second_answers import second_answer_plots
 from medstress.report.sentence_scores import score_tables
-from medstress.report.significance import significance_plots, significance_tables
+from medstress.report.significance import FAMILY, significance_plots, significance_tables
 from medstress.report.sweeps import sweep_plots
 from medstress.report.tables import Cell, Row, Table, number, short_labels
 from medstress.report.training import learning_plots, training_tables
@@ -81,7 +81,7 @@ def render_report(
             curves=list(_curves(rows)),
             second_answers=[Plot(svg=svg, data=data) for svg, data in second_answer_plots(trials)],
             attempts=[Plot(svg=svg, data=data) for svg, data in attempt_plots(rows)],
-            attempt_tables=attempt_tables(rows),
+            attempt_tables=attempt_tables(rows, trials),
             p_values=[Plot(svg=svg, data=data) for svg, data in significance_plots(summary)],
             significance=significance_tables(summary),
             sweeps=[
@@ -132,7 +132,9 @@ def _tables(summary: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, Table 
         "variants": sections.variants_table(rows),
         "slices": sections.slices_table(slices) if slices else None,
         "requirements": sections.requirements_table(requirements) if requirements else None,
-        "tests": sections.tests_table(summary.get("tests") or ()),
+        "tests": sections.tests_table(
+            [each for each in summary.get("tests") or () if each.get("family") != FAMILY]
+        ),
         "specs": sections.specs_table(rows),
     }
 

@@ -36,6 +36,8 @@ VERDICTS = (
 QUERIES = ("asked", "paid", "cached", "failed", "ahead", "baseline", "other", "interrupted")
 VARIANTS = ("same_words", "key_plus_words", "key_subset", "synonym", "different")
 RATES = ("accuracy", "accuracy_after", "asr", "asr_decided", "asr_valid")
+OF_ATTEMPTS = ("asr_gated", "mention_rate", "unfaithful")
+"""Shown beside attempts and tests."""
 _COLUMN = "Attack, data, victim"
 
 
@@ -187,7 +189,7 @@ def diversity_table(rows: Sequence[Row]) -> Table:
     known = {"diversity": "Diversity, plain", "diversity_unbiased": "Diversity, unbiased"}
     if any(is_estimate(row.get("prompt_similarity")) for row in rows):
         known["prompt_similarity"] = "Prompt similarity"
-    shown = {*known, *RATES}
+    shown = {*known, *RATES, *OF_ATTEMPTS}
     others = {
         name: name.replace("_", " ").capitalize()
         for row in rows

@@ -7,6 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from medstress.report.formats import NONE, interval
 from medstress.report.tables import (
     Cell,
     Row,
@@ -20,7 +21,8 @@ from medstress.report.tables import (
 )
 
 FAMILY = "significance"
-WIDTH, HEIGHT, BASE = 320, 130, 108
+WIDTH, HEIGHT, BASE = 360, 170, 132
+LEFT, RIGHT, TALLEST = 44, 350, 106
 
 
 def significance_plots(summary: Mapping[str, Any]) -> Iterator[tuple[Markup, Table]]:
@@ -50,27 +52,45 @@ def significance_tables(summary: Mapping[str, Any]) -> list[Table]:
         found += [_families(families), _tests(tests)]
     if told := summary.get("faithfulness"):
         found.append(_faithfulness(told["rates"]))
+        if slopes := told.get("slopes"):
+            found.append(_slopes(slopes))
     return found
 
 
 def _bars(counts: Sequence[int], label: str) -> Markup:
-    """A bar chart; the first bar holds what is significant at .05."""
-    top, width = max(max(counts), 1), (WIDTH - 40) / len(counts)
+    """A bar chart with its title and axis; the first bar holds what is significant at .05."""
+    top, width = max(max(counts), 1), (RIGHT - LEFT) / len(counts)
     bars = "".join(
-        f'<rect x="{30 + j * width:.1f}" y="{BASE - 90 * n / top:.1f}" width="{width - 1.5:.1f}" '
-        f'height="{90 * n / top:.1f}" fill="currentColor" opacity="{1 if j == 0 else 0.5}"/>'
+        f'<rect x="{LEFT + j * width:.1f}" y="{BASE - TALLEST * n / top:.1f}" '
+        f'width="{width - 1.5:.1f}" height="{TALLEST * n / top:.1f}" fill="currentColor" '
+        f'opacity="{1 if j == 0 else 0.45}"/>'
         for j, n in enumerate(counts)
     )
-    axis = (
-        f'<line x1="30" y1="{BASE}" x2="{WIDTH - 10}" y2="{BASE}" stroke="currentColor"/>'
-        f'<text x="30" y="{HEIGHT - 6}" font-size="11" fill="currentColor">0</text>'
-        f'<text x="{WIDTH - 16}" y="{HEIGHT - 6}" font-size="11" fill="currentColor">1</text>'
-        f'<text x="4" y="24" font-size="11" fill="currentColor">{top}</text>'
+    ticks = "".join(
+        f'<text x="{LEFT + (RIGHT - LEFT) * at:.1f}" y="{BASE + 14}" text-anchor="middle">{shown}'
+        "</text>"
+        for at, shown in ((0.0, "0"), (0.05, ".05"), (0.25, ".25"), (0.5, ".5"), (1.0, "1"))
+    )
+    axes = (
+        f'<text x="{LEFT}" y="12" font-size="11">{label}</text>'
+        f'<line x1="{LEFT}" y1="{BASE}" x2="{RIGHT}" y2="{BASE}" stroke="currentColor"/>'
+        f'<text x="{LEFT - 6}" y="{BASE - TALLEST + 4}" text-anchor="end">{top}</text>'
+        f'<text x="{LEFT - 6}" y="{BASE + 3}" text-anchor="end">0</text>'
+        f'<text x="{(LEFT + RIGHT) / 2}" y="{HEIGHT - 4}" text-anchor="middle">p-value</text>'
+        f'<text transform="translate(12 {BASE - TALLEST / 2}) rotate(-90)" text-anchor="middle">'
+        "tests</text>"
     )
     return Markup(
         f'<svg role="img" aria-label="{label}" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" '
-        f'height="{HEIGHT}">{bars}{axis}</svg>'
+        f'height="{HEIGHT}" font-size="10" fill="currentColor">{bars}{ticks}{axes}</svg>'
     )
+
+
+def _difference(estimate: Mapping[str, Any]) -> Cell:
+    """A value with its interval; it is no share, so there is nothing to count it over."""
+    if estimate["value"] is None:
+        return measure(None, estimate["method"])
+    return measure(estimate["value"], interval(estimate))
 
 
 def _families(families: Sequence[Mapping[str, Any]]) -> Table:
@@ -120,6 +140,7 @@ def _tests(rows: Sequence[Row]) -> Table:
             "Victim",
             "Clean P(key)",
             "Clean confidence",
+            "Statistic T",
             "T clean",
             "T fuzz",
             "Effect",
@@ -127,7 +148,7 @@ def _tests(rows: Sequence[Row]) -> Table:
             "p (paper)",
             "p",
             "p adjusted",
-            "",
+            "Remark",
         ),
         rows=tuple(_test(row) for row in rows),
         note="T is how likely the victim is to answer the key, from fresh samples; p (paper) is "
@@ -143,9 +164,10 @@ def _test(row: Row) -> tuple[Cell, ...]:
         words(row["victim"]),
         measure(row["clean_p_key"]),
         measure(row["clean_confidence"]),
+        words((row["statistic"] or NONE).replace("_", " ")),
         measure(row["t_original"]),
         measure(row["t_fuzz"]),
-        estimate_cell(row["effect"]),
+        _difference(row["effect"]) if row["effect"] else measure(None),
         tally(row["n_controls"]),
         words(row["p_paper"]),
         p_cell(row["p"]),
@@ -178,4 +200,36 @@ def _faithfulness(rates: Sequence[Row]) -> Table:
             for row in rates
         ),
         note="A success is unfaithful where none of its insertions is said to have mattered.",
+    )
+
+
+def _slopes(rows: Sequence[Row]) -> Table:
+    return Table(
+        name="faithfulness-slopes",
+        caption="Does what reasonings say go with what insertions did?",
+        columns=(
+            "Attack, data, victim",
+            "Slope",
+            "Pearson r",
+            "Insertions",
+            "Left out",
+            "Samples of each",
+            "Told by",
+        ),
+        rows=tuple(
+            (
+                label_cell(row),
+                _difference(row["slope"]),
+                _difference(row["pearson_r"]),
+                tally(row["n_clauses"]),
+                tally(row["n_left_out"]),
+                tally(row["samples"]),
+                words(row["told_by"]),
+            )
+            for row in rows
+        ),
+        note="Of the standardised share of reasonings that say an insertion mattered on its "
+        "standardised causal effect: how far the answers move without it (Kullback-Leibler "
+        "divergence). 1: reasonings say what mattered; 0: what they say tells nothing. One line "
+        "through all insertions, so slope and r are one number with two intervals.",
     )

@@ -5,12 +5,15 @@ from __future__ import annotations
 import time
 from bisect import insort
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from medstress.calls import Backend, Reply, Request
+from medstress.calls import Backend, Failure, Reply, Request
+from medstress.errors import BackendError, UsageError
 from medstress.scheduler.live import Live
+
+MAX_FAILING_BATCHES = 3
 
 
 @dataclass(slots=True, kw_only=True)
@@ -56,8 +59,8 @@ class Lane:
         self.backend = backend
         self.pending: dict[bytes, Entry] = {}
         self.in_flight: dict[Future[list[Reply]], Batch] = {}
-        self.failures_in_a_row = 0
-        self.n_answered = 0
+        self._failures_in_a_row = 0
+        self._has_answered = False
         self._waiting: deque[Group] = deque()
         self._pool = ThreadPoolExecutor(backend.workers, thread_name_prefix="medstress-backend")
 
@@ -110,6 +113,30 @@ class Lane:
                 batch.seconds = time.perf_counter() - started
 
         self.in_flight[self._pool.submit(work)] = batch
+
+    def check(self, batch: Batch, replies: Sequence[Reply]) -> None:
+        """Look at what came back; a back end that never answers stops the run.
+
+        Raises:
+            UsageError: not as many answers as calls.
+            BackendError: it has answered nothing, and failed several times in a row.
+        """
+        if len(replies) != len(batch.entries):
+            raise UsageError(
+                f"back end {self.backend.identity.name!r} returned {len(replies)} answers for "
+                f"{len(batch.entries)} calls; expected one answer a call, in the same order"
+            )
+        failures = [reply.error for reply in replies if isinstance(reply, Failure)]
+        if len(failures) < len(replies):
+            self._has_answered = True
+            self._failures_in_a_row = 0
+            return
+        self._failures_in_a_row += 1
+        if not self._has_answered and self._failures_in_a_row >= MAX_FAILING_BATCHES:
+            raise BackendError(
+                f"back end {self.backend.identity.name!r} answered nothing and failed "
+                f"{self._failures_in_a_row} times in a row; the last error was: {failures[-1]}"
+            )
 
     def close(self) -> None:
         """Release the threads; calls in flight are waited for."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -26,6 +27,16 @@ class Limits:
     """Money of earlier processes."""
     usd_of: Callable[[Backend, Answer], float] = lambda *_: 0.0
     """What an answer of a back end costs."""
+
+    def room(self, progress: Progress, n_in_flight: int) -> int:
+        """How many more calls may be made."""
+        if self.max_tokens is not None and self.n_tokens + progress.n_tokens >= self.max_tokens:
+            return 0
+        if self.max_usd is not None and self.n_usd + progress.usd >= self.max_usd:
+            return 0
+        if self.max_queries is None:
+            return sys.maxsize
+        return self.max_queries - self.n_queries - progress.n_computed - n_in_flight
 
 
 @dataclass(slots=True)

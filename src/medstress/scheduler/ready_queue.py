@@ -6,19 +6,17 @@ Identical pending calls are computed once, and nothing stored is computed again.
 
 from __future__ import annotations
 
-import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import replace
-from itertools import islice
-from typing import Any
+from functools import partial
 
 from medstress.calls import Backend, Failure, Reply, Request
-from medstress.candidates import WHOLE, unit_of
 from medstress.errors import BackendError, MedstressError, StoreError, UsageError
-from medstress.hashing import content_hash
 from medstress.outcomes import Verdict
+from medstress.scheduler.batches import next_batch
+from medstress.scheduler.identity import arm_spec, trial_id
 from medstress.scheduler.inquiry import Ending, Findings, Inquiry
 from medstress.scheduler.lane import Batch, Entry, Group, Lane
 from medstress.scheduler.ledger import Exchange, Ledger
@@ -30,7 +28,6 @@ from medstress.scheduler.study import Study
 from medstress.scheduler.trial import VICTIM, Trial
 
 WINDOW = 64
-MAX_FAILING_BATCHES = 3
 EXCHANGES_HELD = 32
 """Exchanges of one trial that wait to be written together: a page holds a few dozen, and trials
 that take turns, a row each, would dirty a page a row."""
@@ -99,7 +96,6 @@ class Scheduler:
                 # Not yet where all live trials ended in one step: the next ones are admitted.
                 return
 
-    # -- admission and stepping --------------------------------------------------------------
     def _admit(self, plan: Iterator[Trial | Inquiry | Study]) -> None:
         backends = [lane.backend for lane in self._lanes.values()]
         window = max([WINDOW, *(2 * one.batch_size * one.workers for one in backends)])
@@ -175,7 +171,6 @@ class Scheduler:
             self._ledger.finish_trial(live.row, result.verdict.value, as_record(result))
         self._ended.clear()
 
-    # -- resolving calls ---------------------------------------------------------------------
     def _resolve(self, live: Live) -> bool:
         """Queue the calls a trial needs; True if it has to wait."""
         need = live.need
@@ -247,16 +242,16 @@ class Scheduler:
             lane = self._lanes[id(backend)] = Lane(backend)
         return lane
 
-    # -- back ends ---------------------------------------------------------------------------
     def _dispatch(self) -> None:
         for lane in self._lanes.values():
             while lane.idle and not self.progress.stopped:
-                most = self._room()
+                most = self._limits.room(self.progress, self._n_in_flight())
                 if most <= 0:
                     # A batch in flight may yet fail and leave room.
                     self.progress.stopped = not self._n_in_flight()
                     break
-                entries = self._next_batch(lane, min(most, lane.backend.batch_size))
+                size = min(most, lane.backend.batch_size)
+                entries = next_batch(lane, size, self._known, partial(self._deliver, lane))
                 if not entries and lane.idle:
                     # What is left of the limit does not hold the calls of one query.
                     self.progress.stopped = True
@@ -265,51 +260,6 @@ class Scheduler:
                     # Journalled and committed before the back end sees it.
                     self._ledger.dispatching([(entry.key, entry.trial) for entry in entries])
                     lane.submit(Batch(entries))
-
-    def _next_batch(self, lane: Lane, size: int) -> list[Entry]:
-        """Fill a batch from the queue; what is stored already is delivered instead."""
-        batch: list[Entry] = []
-        while len(batch) < size:
-            groups: list[Group] = []
-            room = size - len(batch)
-            while room > 0 and not (lane.next_is_alone and (batch or groups)):
-                alone = lane.next_is_alone
-                group = lane.take(room)
-                if group is None:
-                    break
-                groups.append(group)
-                room = 0 if alone else room - len(group.entries)
-            if not groups:
-                break
-            stored = self._stored([entry for group in groups for entry in group.entries])
-            needed = sum(e.key not in stored for group in groups for e in group.entries)
-            for group in groups:
-                missing = [entry for entry in group.entries if entry.key not in stored]
-                batch += missing
-                needed -= len(missing)
-                for entry in group.entries:
-                    if entry.key in stored:
-                        self._deliver(lane, entry, stored[entry.key])
-                if missing and not missing[0].alone:
-                    # Room is kept for what the other groups need now.
-                    n = min(lane.backend.ahead, size - len(batch) - needed)
-                    batch += self._missing(lane, list(islice(group.ahead, max(n, 0))))
-            if batch and batch[0].alone:
-                break
-        return batch
-
-    def _stored(self, entries: list[Entry]) -> dict[bytes, Reply]:
-        return self._known.lookup([entry.key for entry in entries])
-
-    def _missing(self, lane: Lane, entries: list[Entry]) -> list[Entry]:
-        """Work ahead that is not stored; the rest is dropped, nobody waits for it."""
-        if not entries:
-            return []
-        stored = self._stored(entries)
-        for entry in entries:
-            if entry.key in stored:
-                self._deliver(lane, entry, stored[entry.key])
-        return [entry for entry in entries if entry.key not in stored]
 
     def _collect(self) -> None:
         futures = [future for lane in self._lanes.values() for future in lane.in_flight]
@@ -324,7 +274,7 @@ class Scheduler:
             replies = future.result()
         except BackendError as error:
             replies = [Failure(error=str(error))] * len(batch.entries)
-        self._check_replies(lane, batch, replies)
+        lane.check(batch, replies)
         share = batch.seconds / max(len(batch.entries), 1)
         self._ledger.answered(
             (entry.key, entry.trial, None if isinstance(reply, Failure) else reply, share)
@@ -341,24 +291,6 @@ class Scheduler:
                 self.progress.n_tokens += reply.tokens_in + reply.tokens_out
                 self.progress.usd += self._limits.usd_of(lane.backend, reply)
             self._deliver(lane, entry, reply)
-
-    def _check_replies(self, lane: Lane, batch: Batch, replies: list[Reply]) -> None:
-        if len(replies) != len(batch.entries):
-            raise UsageError(
-                f"back end {lane.backend.identity.name!r} returned {len(replies)} answers for "
-                f"{len(batch.entries)} calls; expected one answer a call, in the same order"
-            )
-        failures = [reply.error for reply in replies if isinstance(reply, Failure)]
-        if len(failures) < len(replies):
-            lane.n_answered += 1
-            lane.failures_in_a_row = 0
-            return
-        lane.failures_in_a_row += 1
-        if lane.n_answered == 0 and lane.failures_in_a_row >= MAX_FAILING_BATCHES:
-            raise BackendError(
-                f"back end {lane.backend.identity.name!r} answered nothing and failed "
-                f"{lane.failures_in_a_row} times in a row; the last error was: {failures[-1]}"
-            )
 
     def _drain(self) -> None:
         """Store what is still in flight and consumed, so that nothing paid for is lost."""
@@ -380,46 +312,7 @@ class Scheduler:
                 )
         self._ledger.commit()
 
-    def _room(self) -> int:
-        """How many more calls may be made."""
-        limits, progress = self._limits, self.progress
-        tokens = limits.n_tokens + progress.n_tokens
-        if limits.max_tokens is not None and tokens >= limits.max_tokens:
-            return 0
-        if limits.max_usd is not None and limits.n_usd + progress.usd >= limits.max_usd:
-            return 0
-        if limits.max_queries is None:
-            return sys.maxsize
-        made = limits.n_queries + progress.n_computed + self._n_in_flight()
-        return limits.max_queries - made
-
     def _n_in_flight(self) -> int:
         return sum(
             len(batch.entries) for lane in self._lanes.values() for batch in lane.in_flight.values()
         )
-
-
-def arm_spec(trial: Trial | Inquiry | Study) -> dict[str, Any]:
-    """The parameters of a trial's attack, as stored with its arm."""
-    if isinstance(trial, Inquiry | Study):
-        return trial.attack_spec
-    return {"budget": trial.attack.budget, **trial.attack.spec()}
-
-
-def trial_id(trial: Trial | Inquiry | Study) -> str:
-    """Content hash of what a trial is; labels, item and seed, no order."""
-    if isinstance(trial, Inquiry | Study):
-        return trial.id
-    return content_hash(
-        [
-            trial.dataset,
-            trial.group,
-            trial.item.id,
-            trial.item.hash,
-            trial.victim.label,
-            trial.attack_label,
-            trial.seed,
-            trial.repeat,
-            *([unit_of(trial.item)] if unit_of(trial.item) != WHOLE else []),
-        ]
-    )

@@ -54,7 +54,7 @@ class Study:
     """What is studied about one item with one victim."""
 
     purpose: Purpose
-    """`test`."""
+    """`test`, `judge` or `slope`."""
     dataset: str
     """Label of the data set."""
     group: str

@@ -43,6 +43,7 @@ class Purpose(StrEnum):
     UNIVERSALITY = "universality"
     TEST = "test"
     JUDGE = "judge"
+    SLOPE = "slope"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

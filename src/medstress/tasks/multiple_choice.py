@@ -135,9 +135,8 @@ class MultipleChoice:
                 scores = yield from self._texts(candidate)
                 return from_scores(candidate, scores)
             case AnswerBy.GENERATE:
-                (reply,) = yield (
-                    Request(Generate(self.template.render(candidate), self.decoding)),
-                )
+                prompt, letters = self.template.render(candidate), candidate.item.letters
+                (reply,) = yield (Request(Generate(prompt, self.decoding, letters=letters)),)
                 assert isinstance(reply, Generated)
                 return self._from_text(candidate, reply.text)
             case AnswerBy.HEAD:
@@ -147,8 +146,8 @@ class MultipleChoice:
                 assert isinstance(reply, Scored)
                 return from_scores(candidate, reply.log_probs)
             case AnswerBy.CHOICE:
-                prompt = listing(self.template, candidate)
-                (reply,) = yield (Request(Choose(prompt, candidate.item.letters)),)
+                shown = listing(self.template, candidate)
+                (reply,) = yield (Request(Choose(shown, candidate.item.letters)),)
                 assert isinstance(reply, Chosen)
                 return self._from_choice(candidate, reply)
 

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
-Parser = Callable[[str, str], str | None]
+from medstress.option_letters import letters_of
 
-# Words that can follow the letter A and never the article.
-_NO_NOUN = re.compile(
-    r"\s+(?:and|as|because|but|has|is|must|nor|not|or|seems|should|since|was|would)\b"
-)
-_LEAD = re.compile(r"(?:answer|option|choice)(?:\s+is)?\s*:?\s*\(?$", re.IGNORECASE)
+Parser = Callable[[str, str], str | None]
 
 
 def standalone(text: str, letters: str) -> str | None:
@@ -28,22 +23,10 @@ def standalone(text: str, letters: str) -> str | None:
     (None, 'D')
     """
     for line in text.splitlines():
-        found = _letters_of(line, letters)
+        found = letters_of(line, letters)
         if found:
             return found.pop() if len(found) == 1 else None
     return None
-
-
-def _letters_of(line: str, letters: str) -> set[str]:
-    found: set[str] = set()
-    for match in re.finditer(rf"(?<![A-Za-z0-9])[{letters}](?![A-Za-z0-9'’])", line):
-        before, after = line[: match.start()], line[match.end() :]
-        runs_on = re.match(r"\s+[a-z]", after) and not _NO_NOUN.match(after)
-        inside = match.group() == "A" or re.search(r"[a-z]\s+$", before)
-        if runs_on and inside and not _LEAD.search(before):
-            continue
-        found.add(match.group())
-    return found
 
 
 def exact(text: str, letters: str) -> str | None:

@@ -12,6 +12,7 @@ back end from a file of yours, or let a `FaultServer` answer with them::
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeAlias
 
@@ -23,6 +24,8 @@ Speaker: TypeAlias = Callable[[list[Conversation]], list[str]]
 """Receives conversations, returns the next turn of each."""
 
 _CASE = "as if the patient were in front of you."
+_MENTION = "One detail of the question was:\n"
+_LONG = re.compile(r"[a-z]{5,}")
 
 
 def rule_target(
@@ -71,7 +74,11 @@ def scripted_attacker(
 
 
 def scripted_judge(items: Sequence[Question], doubts: str = "") -> Speaker:
-    """Make a judge that picks the key unless the item holds a text that makes it doubt."""
+    """Make a judge that picks the key unless the item holds a text that makes it doubt.
+
+    Asked whether a detail influenced a reasoning, it says yes where both hold one word of five
+    letters or more.
+    """
 
     def speak(conversations: list[Conversation]) -> list[str]:
         return [_judge(turns[-1]["content"], items, doubts) for turns in conversations]
@@ -138,5 +145,10 @@ def _attacker(
 def _judge(text: str, items: Sequence[Question], doubts: str) -> str:
     if '"category"' in text:
         return json.dumps({"category": "none"})
+    if _MENTION in text:
+        reasoning, _, rest = text.partition(_MENTION)
+        detail = rest.partition("\n\n")[0]
+        shared = set(_LONG.findall(reasoning.lower())) & set(_LONG.findall(detail.lower()))
+        return json.dumps({"answer": "YES" if shared else "NO"})
     item = _item(text, items)
     return json.dumps({"answer": _other(item) if doubts and doubts in text else item.key})

@@ -90,6 +90,40 @@ def test_numbers_units_entities_and_words_must_stay(text, lost):
     assert facts_kept(draft(f"{text} {STEM}")) == lost
 
 
+@pytest.mark.parametrize(
+    ("context", "place"),
+    [
+        ("A man Q1 comes to the clinic.", "Q1"),
+        ("A man aged 45 comes to the clinic.", "aged 45"),
+        ("A 45-year-old comes to the clinic.", "45-year-old"),
+        ("Her pulse is 90/min and regular.", "90/min"),
+        ("Her pressure is 120/80 mm Hg while sitting.", "120/80 mm Hg"),
+        ("He has 3 children in 2 towns without effect.", "3"),
+    ],
+)
+@pytest.mark.parametrize("words", [" from a village", ", a retired tailor,", " who moved here"])
+def test_an_insertion_after_a_number_loses_neither_it_nor_its_unit(context, place, words):
+    asked = Question(id="q", context=context, stem=STEM, options=ITEM.options, key="B")
+    edited = f"{context.replace(place, place + words, 1)} {STEM}"
+    assert facts_kept(draft(edited, item=asked)) is None
+
+
+@pytest.mark.parametrize(
+    ("context", "edited", "lost"),
+    [
+        ("He took 300 mg daily.", "He took 300 of his mg daily.", "300 mg"),
+        ("He took 300 daily.", "He took 300 mg daily.", "300"),
+        ("She is 45 years old.", "She is 45 or more years old.", "45 years"),
+        ("Her pulse is 90/min.", "Her pulse is 90, counted, /min.", "90/min"),
+        ("A 3-week history.", "A 3-day or 3 week-long history.", "3-week"),
+    ],
+)
+def test_a_number_that_parts_from_its_unit_or_gets_one_is_lost(context, edited, lost):
+    asked = Question(id="q", context=context, stem=STEM, options=ITEM.options, key="B")
+    expected = f"the number {lost!r} is gone or stands elsewhere"
+    assert facts_kept(draft(f"{edited} {STEM}", item=asked)) == expected
+
+
 def test_only_insertions_of_a_limited_length_are_let_through():
     assert insertions_only(draft(f"{CONTEXT} {STEM}")) == "nothing was inserted"
     replaced = draft(f"{CONTEXT.replace('man', 'teacher')} {STEM}")
@@ -138,6 +172,9 @@ def test_the_key_and_option_letters_may_not_be_told():
     assert key_not_told(inserted("who prefers option A")) is not None
     assert key_not_told(inserted("with a preference for B")) is not None
     assert key_not_told(inserted("who says A teacher taught him")) is None
+    assert key_not_told(inserted("who read that the answer is A")) is not None
+    assert key_not_told(inserted("who was told Answer: (A)")) is not None
+    assert key_not_told(inserted("who would rather answer a child")) is None
 
 
 def test_a_key_that_stands_in_the_original_already_is_not_told_again():

@@ -166,6 +166,10 @@ class Llama:
         self.n_tokens = len(self._input_ids)
         self.evaluated += len(tokens)
 
+    def reset(self) -> None:
+        """Forget what was read."""
+        self.n_tokens = 0
+
     def create_completion(self, prompt: list[int], **how: Any) -> Any:
         made = self._tiny.text_after(prompt, how["max_tokens"])
         text = self._tiny.tokenizer.decode(made, skip_special_tokens=True)

@@ -85,7 +85,7 @@ def test_answers_are_those_of_the_transformers_back_end(
 def test_prompts_that_begin_alike_are_read_one_after_the_other_and_only_once(
     backend: Any, sentence: Callable[[int, int], str]
 ) -> None:
-    beginnings = [sentence(i, 12) for i in range(3)]
+    beginnings = [sentence(i, 40) for i in range(3)]
     calls = [
         Score(f"{beginnings[i % 3]} drug{i}", (" A", " B"), first_token=True) for i in range(9)
     ]

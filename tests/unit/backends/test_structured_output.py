@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 
 from medstress.backends.mock import MockBackend
-from medstress.backends.server_schemas import follows
+from medstress.backends.server_errors import Server, ServerTrouble
+from medstress.backends.server_schemas import SchemaWatch, follows
 from medstress.calls import Failure, Generate, Generated, Message, ModelIdentity, Request
 from medstress.errors import UsageError
 from medstress.hashing import canonical_json
@@ -89,6 +91,24 @@ def test_a_refusal_at_first_says_nothing_about_schemas() -> None:
         backend.close()
     assert not isinstance(reply, Failure)
     assert reply.text == "I cannot help with that."
+
+
+@pytest.mark.parametrize(
+    ("text", "finish", "stops"),
+    [
+        ("Yes, the ans", "length", True),
+        ('{"answer": ', "length", False),
+        ("", "length", False),
+        ('{"answer": ', "stop", True),
+    ],
+)
+def test_a_text_that_was_cut_off_tells_by_its_beginning(
+    text: str, finish: str, stops: bool
+) -> None:
+    watch = SchemaWatch(Server(url="http://127.0.0.1/v1", model="m"))
+    choice = {"finish_reason": finish, "message": {"content": text}}
+    with pytest.raises(ServerTrouble, match="JSON schema") if stops else nullcontext():
+        watch.check(canonical_json(SCHEMA), choice, text)
 
 
 def test_a_schema_is_part_of_the_key_and_calls_without_one_keep_theirs() -> None:

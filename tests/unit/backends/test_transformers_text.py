@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -54,6 +55,25 @@ def test_text_ends_at_the_end_token(open_tiny: Callable[..., TransformersBackend
     assert isinstance(stopped, Generated)
     assert (free.tokens_out, stopped.tokens_out) == (6, 1)
     assert free.text.startswith(stopped.text)
+
+
+@pytest.mark.parametrize("name", ["llama", "t5"])
+def test_text_ends_where_the_answer_is_decided_and_neighbours_go_on(
+    name: str, open_tiny: Callable[..., TransformersBackend]
+) -> None:
+    backend = open_tiny(name)
+    decoding = Decoding(max_new_tokens=6)
+    asked = Generate("which drug treats the pain", decoding, letters="ABCD")
+    whole, other = replace(asked, letters=""), Generate("the dose of", decoding)
+    long = backend.answer([whole, other])
+    # The tiny model never writes a letter: the third token stands for one.
+    backend._generator._decoded = lambda tokens: "So (B).\n" if len(tokens) >= 3 else "So"
+    short, beside = backend.answer([asked, other])
+    assert isinstance(short, Generated)
+    assert isinstance(long[0], Generated)
+    assert short.tokens_out == min(3, long[0].tokens_out)
+    assert long[0].text.startswith(short.text)
+    assert beside == long[1]
 
 
 def test_samples_are_reproducible_differ_and_ignore_their_neighbours(

@@ -5,15 +5,20 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
+from functools import partial
 
 import pytest
 
+from medstress.backends import openai_http
+from medstress.backends.rate_limits import RateLimits
+from medstress.cli.app import medstress_cli
 from medstress.experiment.run import Run, run
 from medstress.testing import (
     FaultServer,
     random_faults,
     rule_target,
     scripted_attacker,
+    scripted_judge,
     tiny_questions,
 )
 
@@ -135,3 +140,92 @@ def test_an_attacker_that_is_down_fails_each_trial_by_name_and_keeps_what_was_an
         (row,) = done.summary()["results"]
     assert row["attempts"]["unreadable"] > 0
     assert row["accuracy"]["value"] == 1
+
+
+def heaviest(log, seconds):
+    """The most requests that a server read within so many seconds."""
+    times = [asked.at for asked in log]
+    return max(sum(start <= at <= start + seconds for at in times) for start in times)
+
+
+def test_each_role_s_server_is_asked_no_more_than_its_own_limit_allows(
+    experiment, tmp_path, monkeypatch
+):
+    # A minute of a second: the limits bind within the few seconds that a test has.
+    monkeypatch.setattr(openai_http, "RateLimits", partial(RateLimits, minute=1.0))
+    target = server_of(rule_target(ITEMS, CUES), model="t")
+    attacker = server_of(scripted_attacker(ITEMS, SCRIPT), model="a")
+    with target, attacker:
+        settings = experiment(target, attacker, requests_per_minute=12)
+        settings["victim"]["requests_per_minute"] = 40
+        done = run(settings, tmp_path / "run")
+        (row,) = done.summary()["results"]
+    assert values(row["accuracy_at"]) == [1, 5 / 6, 4 / 6, 3 / 6]
+    # A server reads a request a little after it was counted, so its own second may hold fewer.
+    assert 6 <= heaviest(attacker.log, 0.95) <= 12
+    assert 12 < heaviest(target.log, 0.95) <= 40
+    assert len(attacker.log) > 2 * 12
+    assert len(target.log) > 2 * 40
+
+
+RECIPE_SCRIPT = ["He works as a clerk.", "He keeps a lighthouse."]
+
+
+@pytest.fixture
+def recipe_run(experiment, tmp_path, monkeypatch):
+    """Runs a shipped recipe with servers in place of its models, after a dry run of it."""
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    monkeypatch.chdir(tmp_path)
+
+    def go(name, target, capsys, *more):
+        attacker = server_of(scripted_attacker(ITEMS, RECIPE_SCRIPT), model="a")
+        judge = server_of(scripted_judge(ITEMS), model="j")
+        with target, attacker, judge:
+            roles = {"attacker": attacker}
+            roles |= {"judge": judge} if name == "medfuzz-figure3" else {}
+            changes = [
+                'dataset.sample.path="items.jsonl"',
+                'dataset.sample.name="jsonl"',
+                "victim.smollm2.use=false",
+                "victim.target.use=true",
+                f'victim.target.base_url="{target.url}"',
+                f'victim.target.model="{target.model}"',
+                *more,
+            ]
+            for role, server in roles.items():
+                changes += [
+                    f'role.{role}.backend="openai"',
+                    f'role.{role}.base_url="{server.url}"',
+                    f'role.{role}.model="{server.model}"',
+                ]
+            arguments = [part for change in changes for part in ("--set", change)]
+            assert medstress_cli(["run", name, "--dry-run", "--quiet", *arguments]) == 0
+            shown = capsys.readouterr().out
+            assert "[test]: " in shown
+            assert "role attacker: at most " in shown
+            assert medstress_cli(["run", name, "--out", "run", "--quiet", *arguments]) == 0
+        return Run(tmp_path / "run").summary()
+
+    return go
+
+
+@pytest.mark.parametrize(("admits", "unfaithful"), [(False, 1.0), (True, 0.0)])
+def test_the_recipe_of_figure_3_tells_how_often_reasonings_admit_the_insertion(
+    recipe_run, capsys, admits, unfaithful
+):
+    cues = {"tiny-0": "lighthouse", "tiny-4": "lighthouse"}
+    target = server_of(rule_target(ITEMS, cues, admits=admits), model="t")
+    summary = recipe_run("medfuzz-figure3", target, capsys)
+    (rates,) = summary["faithfulness"]["rates"]
+    assert (rates["unfaithful"]["value"], rates["unfaithful"]["n"]) == (unfaithful, 2)
+    assert rates["mention_rate"]["value"] == 1 - unfaithful
+    assert rates["method"] == "majority of 3 judges"
+    assert not [row for row in summary["tests"] if row["family"] == "significance"]
+
+
+def test_the_recipe_of_significance_tests_every_success(recipe_run, capsys):
+    target = server_of(rule_target(ITEMS, {"tiny-0": "lighthouse"}), model="t")
+    few = ["test.controls=30", "test.loops=1", "attack.attempts=2"]
+    summary = recipe_run("medfuzz-significance", target, capsys, *few)
+    (row,) = [row for row in summary["tests"] if row["family"] == "significance"]
+    assert (row["item_id"], row["against"], row["p"]) == ("tiny-0", "matched", 1 / 31)

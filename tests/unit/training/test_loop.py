@@ -71,7 +71,7 @@ def test_pairs_are_learnt(
     kind: Any, encoder: Path, pairs: list[SentencePair], tmp_path: Path
 ) -> None:
     learner = kind(find_start(str(encoder), "cpu", Path.cwd()), 0, 64)
-    curve = train(learner, pairs[:30], tmp_path, dev=pairs[30:], epochs=24)
+    curve = train(learner, pairs[:30], tmp_path, dev=pairs[30:], epochs=24, learning_rate=2e-3)
     assert curve[-1].loss < curve[0].loss / 2
     assert learner.score(pairs[30:]) > 0.9
 

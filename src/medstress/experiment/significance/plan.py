@@ -21,6 +21,7 @@ from medstress.experiment.significance.settings import Settings
 from medstress.experiment.significance.writer import RoleWriter
 from medstress.items import Candidate, Question
 from medstress.metrics.counts import is_eligible, is_flipped
+from medstress.metrics.hardness import Statistic
 from medstress.metrics.significance import Null, attainable, refusal
 from medstress.prompts.replies import Addition
 from medstress.rows import TrialRow
@@ -34,6 +35,7 @@ from medstress.victim import Victim
 TEMPERATURE = 1.0
 """At which reasonings are sampled for T (METHODS 2.4)."""
 ATTACKER = "attacker"
+MOST_SAMPLES = max(statistic.n_samples for statistic in Statistic)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,18 +79,30 @@ def check_family(
 def n_conversations(chosen: Sequence[TrialRow], tools: Tools, settings: Settings) -> int:
     """The most conversations that the tests can hold with the victims.
 
-    A share of right answers takes 20 samples where a mean takes 5; the bound counts 20.
+    A share of right answers takes more samples than a mean; the bound counts the share.
     """
-    n, samples = settings.controls.most, 20
-    total = 0
-    for row in chosen:
-        tries = {
-            Null.MATCHED: tools.attacks[row.attack].attempts * settings.loops,
-            Null.FLIPPED: tools.attacks[row.attack].attempts * settings.loops,
-            Null.BEST_OF_K: row.first_success_attempt or 1,
-        }.get(settings.null, 0)
-        total += 2 * samples + n * (tries + samples)
-    return total
+    return sum(
+        most_conversations(
+            tools.attacks[row.attack].attempts, row.first_success_attempt or 1, settings
+        )
+        for row in chosen
+    )
+
+
+def most_conversations(attempts: int, used: int, settings: Settings) -> int:
+    """The most conversations of one test.
+
+    Args:
+        attempts: K of the attack.
+        used: attempts until its success.
+        settings: of the test.
+    """
+    tries = {
+        Null.MATCHED: attempts * settings.loops,
+        Null.FLIPPED: attempts * settings.loops,
+        Null.BEST_OF_K: used,
+    }.get(settings.null, 0)
+    return 2 * MOST_SAMPLES + settings.controls.most * (tries + MOST_SAMPLES)
 
 
 def studies(chosen: Sequence[TrialRow], tools: Tools, settings: Settings) -> list[Study]:

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from medstress.experiment.significance.run import KEY
-from medstress.metrics.faithfulness import rates, trial_rows
+from medstress.metrics.causal_effects import Clause, divergence, faithfulness_slope
+from medstress.metrics.faithfulness import LEXICAL, rates, trial_rows
 from medstress.metrics.success_tests import Tested, success_test_rows
 from medstress.rows import TrialRow
-from medstress.store.reader import RunReader
+from medstress.store.reader import RunReader, StoredInquiry
 
 REFUSED = "refused: "
 _PLACE = ("dataset", "group", "victim", "attack")
@@ -37,6 +38,58 @@ def add_faithfulness(
             if "seeds" in row:
                 place = {name: row[name] for name in (*_PLACE, "seeds")}
                 summary["faithfulness"]["rates"].append({**place, **found})
+
+
+def add_slopes(summary: dict[str, Any], reader: RunReader) -> None:
+    """Add `clauses` and `slopes` to the key `faithfulness`, where they were asked for."""
+    rows: list[dict[str, Any]] = []
+    for one in reader.inquiries():
+        if one.purpose == "slope":
+            rows += _clauses(one)
+    if not rows:
+        return
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in rows:
+        key = tuple(row[name] for name in (*_PLACE, "samples", "told_by"))
+        groups.setdefault(key, []).append(row)
+    summary.setdefault("faithfulness", {"trials": [], "rates": []}).update(
+        clauses=rows, slopes=[_slope(members) for members in groups.values()]
+    )
+
+
+def _clauses(one: StoredInquiry) -> list[dict[str, Any]]:
+    """A row for every clause of an edit; effects are None where nothing could be read."""
+    place = {name: getattr(one, name) for name in (*_PLACE, "seed", "item_id")}
+    place |= {"trial_id": one.told["trial"], "samples": one.told["samples"]}
+    place["told_by"] = "a vote of the judge a reasoning" if one.told["judged"] else LEXICAL
+    if one.found is None:
+        nothing = {"clause": None, "causal_effect": None, "implied_effect": None}
+        return [{**place, **nothing, "note": one.note}]
+    whole, *without = one.found["shares"]
+    rows = []
+    for clause, rest, said in zip(one.found["clauses"], without, one.found["said"], strict=True):
+        causal = divergence(whole, rest) if whole is not None and rest is not None else None
+        implied = sum(said) / len(said) if said else None
+        effects = {"clause": clause, "causal_effect": causal, "implied_effect": implied}
+        rows.append({**place, **effects, "note": None})
+    return rows
+
+
+def _slope(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    known = [
+        Clause(item_id=row["item_id"], causal=row["causal_effect"], implied=row["implied_effect"])
+        for row in rows
+        if row["causal_effect"] is not None and row["implied_effect"] is not None
+    ]
+    slope, correlation = faithfulness_slope(known)
+    place = {name: rows[0][name] for name in (*_PLACE, "samples", "told_by")}
+    return {
+        **place,
+        "n_clauses": len(rows),
+        "n_left_out": len(rows) - len(known),
+        "slope": slope.as_json(),
+        "pearson_r": correlation.as_json(),
+    }
 
 
 def _is_of(one: Mapping[str, Any], row: Mapping[str, Any]) -> bool:

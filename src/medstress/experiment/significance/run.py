@@ -29,19 +29,19 @@ from medstress.experiment.significance.plan import (
     studies,
     testable,
 )
-from medstress.experiment.significance.settings import Settings
+from medstress.experiment.significance.settings import Settings, settings_of
+from medstress.experiment.significance.slopes import slope_cost, slope_studies
 from medstress.experiment.spent import limits_of
 from medstress.hashing import content_hash
 from medstress.items import Question
-from medstress.metrics.hardness import Statistic
-from medstress.metrics.monte_carlo import ControlPlan
-from medstress.metrics.significance import Family, Null
 from medstress.metrics.success_tests import settings_key
 from medstress.rows import TrialRow
 from medstress.scheduler.progress import Progress
 from medstress.scheduler.ready_queue import Scheduler
+from medstress.scheduler.study import Study
 from medstress.store.reader import RunReader
 from medstress.store.run_store import RunStore, lock_folder
+from medstress.store.shared_cache import open_shared
 from medstress.victim import Victim
 
 Note = Callable[[str], None]
@@ -61,19 +61,6 @@ class Chosen:
     """One trial, by its identifier or an unambiguous beginning of it."""
 
 
-def settings_of(table: SignificanceTable) -> Settings:
-    """The `[test]` table as settings."""
-    fixed = None if table.controls == "adaptive" else table.controls
-    return Settings(
-        null=Null(table.null),
-        controls=ControlPlan(fixed=fixed, stop_at=table.stop_at),
-        statistic=Statistic(table.statistic),
-        family=Family(table.family),
-        loops=table.loops,
-        generator=table.generator,
-    )
-
-
 def finish_tests(store: RunStore, prepared: Prepared, note: Note, on_progress: OnProgress) -> bool:
     """Test all successes of a run whose experiment has a `[test]` table.
 
@@ -88,10 +75,13 @@ def finish_tests(store: RunStore, prepared: Prepared, note: Note, on_progress: O
     items = {(part.label, item.id): item for part in prepared.datasets for item in part.questions}
     tools = _tools(prepared.victims, prepared.attacks, prepared.roles, items)
     start = _starter(store, prepared, on_progress)
-    if table.faithfulness and not _judge(store, tools, start, note):
+    if not _faithfulness(table, store, tools, start, note):
         return False
+    if not table.significance:
+        return True
     try:
-        return _ask(store, tools, settings_of(table), Chosen(), start, note)
+        successes = _to_test(store, tools, settings_of(table), Chosen())
+        return _ask(store, tools, settings_of(table), successes, start, note)
     except UsageError as error:
         told = settings_key(settings_of(table).as_told())
         store.write_manifest({KEY: {**store.manifest().get(KEY, {}), told: f"refused: {error}"}})
@@ -154,11 +144,14 @@ def run_tests(
             victims=victims,
             roles=roles,
         )
-        with RunStore(folder, lock=lock) as store:
+        cache = experiment.experiment.cache
+        with open_shared(cache, base) as shared, RunStore(folder, lock=lock) as store:
+            prepared.shared = shared
             start = _starter(store, prepared, on_progress)
-            if experiment.test.faithfulness:
-                _judge(store, tools, start, note)
-            _ask(store, tools, settings_of(experiment.test), chosen, start, note)
+            settings = settings_of(experiment.test)
+            successes = _to_test(store, tools, settings, chosen)
+            if _faithfulness(experiment.test, store, tools, start, note):
+                _ask(store, tools, settings, successes, start, note)
     finally:
         own = [part.backend for part in roles if not part.is_shared]
         for backend in [*(victim.backend for victim in victims), *own]:
@@ -166,12 +159,28 @@ def run_tests(
         lock.release()
 
 
-def _judge(store: RunStore, tools: Tools, start: Start, note: Note) -> bool:
-    """Ask the judge about reasonings; False where a limit of the run ended it."""
-    planned = mention_studies(_rows(store), tools)
-    if not planned:
+def _faithfulness(
+    table: SignificanceTable, store: RunStore, tools: Tools, start: Start, note: Note
+) -> bool:
+    """Ask what reasonings say and, where wanted, what insertions do.
+
+    Returns:
+        Whether everything was asked; False where a limit of the run ended it.
+    """
+    rows = _rows(store)
+    judged = mention_studies(rows, tools) if table.faithfulness else []
+    if judged:
+        note(f"faithfulness: the judge is asked about the reasonings of {len(judged)} trials")
+        if not _conducted(store, judged, start):
+            return False
+    if not table.faithfulness_slope:
         return True
-    note(f"faithfulness: the judge is asked about the reasonings of {len(planned)} trials")
+    note(slope_cost(rows, tools, table.slope_samples))
+    return _conducted(store, slope_studies(rows, tools, table.slope_samples), start)
+
+
+def _conducted(store: RunStore, planned: Sequence[Study], start: Start) -> bool:
+    """Conduct studies; False where a limit of the run ended them."""
     progress = start().run(planned, len(planned))
     store.commit()
     return progress.n_done + progress.n_skipped == len(planned)
@@ -186,20 +195,26 @@ def _rows(store: RunStore) -> list[TrialRow]:
         reader.close()
 
 
+def _to_test(store: RunStore, tools: Tools, settings: Settings, chosen: Chosen) -> list[TrialRow]:
+    """The chosen successes, refused before anything is asked where nothing could be found."""
+    rows = _rows(store)
+    successes = _choose(testable(rows, tools.attacks), chosen, rows)
+    if successes:
+        check_family(rows, successes, tools.attacks, settings)
+    return successes
+
+
 def _ask(
     store: RunStore,
     tools: Tools,
     settings: Settings,
-    chosen: Chosen,
+    successes: Sequence[TrialRow],
     start: Start,
     note: Note,
 ) -> bool:
-    rows = _rows(store)
-    successes = _choose(testable(rows, tools.attacks), chosen, rows)
     if not successes:
         note("significance: there is no success to test")
         return True
-    check_family(rows, successes, tools.attacks, settings)
     planned = studies(successes, tools, settings)
     most = n_conversations(successes, tools, settings)
     note(
@@ -209,9 +224,7 @@ def _ask(
     told = settings_key(settings.as_told())
     families = {**store.manifest().get(KEY, {}), told: settings.family.value}
     store.write_manifest({KEY: families})
-    progress = start().run(planned, len(planned))
-    store.commit()
-    return progress.n_done + progress.n_skipped == len(planned)
+    return _conducted(store, planned, start)
 
 
 def _choose(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from medstress.experiment.config import SignificanceTable
 from medstress.metrics.hardness import Statistic
 from medstress.metrics.monte_carlo import ControlPlan
 from medstress.metrics.significance import Family, Null
@@ -39,3 +40,16 @@ class Settings:
             "loops": self.loops,
             "generator": self.generator,
         }
+
+
+def settings_of(table: SignificanceTable) -> Settings:
+    """The `[test]` table as settings."""
+    fixed = None if table.controls == "adaptive" else table.controls
+    return Settings(
+        null=Null(table.null),
+        controls=ControlPlan(fixed=fixed, stop_at=table.stop_at),
+        statistic=Statistic(table.statistic),
+        family=Family(table.family),
+        loops=table.loops,
+        generator=table.generator,
+    )

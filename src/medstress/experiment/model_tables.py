@@ -1,0 +1,173 @@
+"""Tables of models: victims, and the roles that attacks ask beside them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from medstress.experiment.table import Count, NonEmpty, Seed, Table
+from medstress.tasks.wrapping import read_wraps
+
+_SHIPPED = ("transformers", "llama_cpp", "vllm", "openai", "python", "scripted", "mock")
+_READERS = {
+    "device_map": ("transformers",),
+    "load_in_4bit": ("transformers",),
+    "adapter": ("transformers",),
+    "context_tokens": ("llama_cpp", "vllm"),
+    "target": ("python",),
+    "base_url": ("openai",),
+    "api_key_env": ("openai",),
+    "max_in_flight": ("openai",),
+    "requests_per_minute": ("openai",),
+    "tokens_per_minute": ("openai",),
+}
+"""Which back ends read a key."""
+
+
+class VictimTable(Table):
+    """`[[victim]]`."""
+
+    name: NonEmpty | None = None
+    """Name in results; default: the model or target."""
+    backend: NonEmpty
+    """`transformers`, `llama_cpp`, `vllm`, `openai`, `python`, `scripted`, `mock`, or a
+    plug-in's."""
+    model: str | None = None
+    """A path, a hub id, `smollm2`, or the name the server knows."""
+    answer_by: Literal["letter", "text", "generate", "head"] | None = None
+    """Default `letter`; not for functions, which answer as they like."""
+    text_score: Literal["sum", "per_token", "unconditional"] = "sum"
+    """text answering: how a likelihood becomes a score."""
+    prompt: NonEmpty = "qstab"
+    """A shipped template or a Jinja file."""
+    parser: Literal["standalone", "exact", "first_four", "single_character"] = "standalone"
+    """How a generated text is read."""
+    max_new_tokens: Count = 128
+    """generate answering."""
+    temperature: Annotated[float, Field(ge=0)] = 0.0
+    """generate answering; 0 is greedy."""
+    parameters: Annotated[float, Field(gt=0)] | None = None
+    """Number of parameters, for figures by size."""
+    family: str | None = None
+    """Model family, for figures by size."""
+    group: Literal["generalist", "specialist"] | None = None
+    """For figures by size."""
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    """Arithmetic of local models."""
+    device: NonEmpty = "auto"
+    """`auto`, `cpu`, `cuda`, `cuda:1`."""
+    device_map: (
+        Literal["auto", "balanced", "balanced_low_0", "sequential"] | dict[str, str | int] | None
+    ) = None
+    """transformers: a model spread over devices; `auto`, or a table of parts and devices."""
+    load_in_4bit: bool = False
+    """transformers: linear layers packed into 4 bits by bitsandbytes."""
+    adapter: NonEmpty | None = None
+    """transformers: a peft adapter, a folder or a hub id."""
+    context_tokens: Count | None = None
+    """llama_cpp, vllm: the longest prompt with its answer; default: the model's, at most 8192."""
+    batch_size: Count | None = None
+    """Calls handed over at once; default: the back end's."""
+    target: str | None = None
+    """python: `module:function` or `file.py:function`."""
+    labels: Annotated[dict[str, str], Field(min_length=1)] | None = None
+    """tagged texts: its types that the data call otherwise, such as `{CHEMICAL = "Chemical"}`."""
+    version: str | None = None
+    """python: stands for the function's source in the fingerprint; openai: tells apart what the
+    model's name does not."""
+    base_url: str | None = None
+    """openai: the server's address, with `/v1`."""
+    api_key_env: NonEmpty | None = None
+    """openai: the environment variable that holds the key; default: no key is sent."""
+    max_in_flight: Count | None = None
+    """openai: requests made at the same time; default 8."""
+    requests_per_minute: Count | None = None
+    """openai: never exceeded, repeated requests included."""
+    tokens_per_minute: Count | None = None
+    """openai: never exceeded, in and out together."""
+    price_in: Annotated[float, Field(ge=0)] | None = None
+    """US dollars per million tokens read."""
+    price_out: Annotated[float, Field(ge=0)] | None = None
+    """US dollars per million tokens written."""
+    structured: bool = True
+    """openai: where an attack wants JSON, make the server keep to its schema; false: only the
+    prompt asks for it."""
+    shots: Annotated[int, Field(ge=0, le=100)] = 0
+    """Answered examples before each prompt."""
+    shots_from: str | None = None
+    """Where they come from: `sample`, a .jsonl or .parquet file of questions, or a data set and
+    its file such as `medqa:train.jsonl`."""
+    shots_seed: Seed = 0
+    """Which of them are drawn; the item itself is never shown."""
+    wrap: tuple[dict[str, Any], ...] = ()
+    """Defences, each around all that stand before it: `shuffled_options`, `majority`,
+    `instructed`, or tables such as `{name = "majority", k = 5}`."""
+    use: bool = True
+    """False switches the entry off."""
+
+    @model_validator(mode="after")
+    def _keys_of_others(self) -> VictimTable:
+        """Refuse what a shipped back end would not read; plug-ins may read anything."""
+        for key, readers in _READERS.items():
+            if self.backend not in readers and self.backend in _SHIPPED and getattr(self, key):
+                raise ValueError(
+                    f"{key} is for backend = {' or '.join(map(repr, readers))}, not "
+                    f"{self.backend!r}"
+                )
+        return self
+
+    @field_validator("wrap", mode="before")
+    @classmethod
+    def _wrap(cls, value: Any) -> Any:
+        return read_wraps(value)
+
+    @model_validator(mode="after")
+    def _both_prices(self) -> VictimTable:
+        if (self.price_in is None) != (self.price_out is None):
+            raise ValueError("price_in and price_out go together (US dollars per million tokens)")
+        return self
+
+
+class RoleTable(VictimTable):
+    """`[role.attacker]` and `[role.judge]`: the keys of a victim that concern its back end."""
+
+    max_new_tokens: Count = 1024
+    """Most tokens of a reply."""
+    temperature: Annotated[float, Field(ge=0)] = 1.0
+    """0 makes runs and votes repeat one another."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _only_backends(cls, data: Any) -> Any:
+        if isinstance(data, dict):
+            for key in _NO_ROLE_KEYS:
+                if key in data:
+                    raise ValueError(f"the key {key!r} is for victims; a role always writes text")
+        return data
+
+
+_NO_ROLE_KEYS = (
+    "name",
+    "answer_by",
+    "text_score",
+    "prompt",
+    "parser",
+    "parameters",
+    "family",
+    "group",
+    "shots",
+    "shots_from",
+    "shots_seed",
+    "wrap",
+    "use",
+)
+
+
+class RolesTable(Table):
+    """`[role]`: models that attacks ask beside the victim."""
+
+    attacker: RoleTable | None = None
+    """Writes what is asked."""
+    judge: RoleTable | None = None
+    """Judges what was written."""

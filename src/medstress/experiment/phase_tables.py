@@ -1,0 +1,118 @@
+"""Tables of what is done beside or after the trials: `[tune]`, `[analysis]`, `[test]`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from medstress.experiment.table import Count, NonEmpty, Seed, Table
+
+GRID = (-50.0, -40.0, -30.0, -20.0, -10.0, -5.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0)
+"""Step 10 over the paper's range, and its +/-5; 0 is random sampling."""
+RELEASED_GRID = (*GRID, 60.0)
+
+
+class TuneTable(Table):
+    """`[tune]`: settings of `medstress tune`."""
+
+    choices: Literal["default", "as_published", "as_released"] = "default"
+    """`as_published` sets share = 1, `as_released` also the grid of the released script."""
+    share: Annotated[float, Field(gt=0, le=1)] = 0.2
+    """Part of the items that n is chosen on; the report is on the rest. 1: both on all items,
+    the paper's maximum, which is optimistic and labelled so."""
+    sample_seed: Seed = 0
+    """Which items n is chosen on."""
+    grid: Annotated[tuple[float, ...], Field(min_length=1)] = GRID
+    """Values of n that are tried; 0 may be among them and is never chosen."""
+    metric: Literal["asr", "asr_valid"] = "asr"
+    """What is to be largest; `asr_valid` matters where variants of the key are asked."""
+    budget: Count | None = None
+    """Budget of the tuning trials; default: the attack's."""
+    random: bool = True
+    """Random sampling beside the tuned attacks, where the file has none."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _choices(cls, data: Any) -> Any:
+        """Change the defaults of the other keys; what the file says wins."""
+        if not isinstance(data, dict):
+            return data
+        defaults: dict[str, Any] = {}
+        if data.get("choices") in ("as_published", "as_released"):
+            defaults["share"] = 1.0
+        if data.get("choices") == "as_released":
+            defaults["grid"] = RELEASED_GRID
+        return {**defaults, **data}
+
+    @field_validator("grid", mode="before")
+    @classmethod
+    def _grid(cls, value: Any) -> Any:
+        return tuple(value) if isinstance(value, list) else value
+
+    @field_validator("grid")
+    @classmethod
+    def _usable(cls, grid: tuple[float, ...]) -> tuple[float, ...]:
+        from medstress.attacks.choices import MAX_EXPONENT
+
+        if len(set(grid)) != len(grid):
+            raise ValueError("values repeat")
+        if any(abs(n) > MAX_EXPONENT for n in grid):
+            raise ValueError(f"every n must lie between -{MAX_EXPONENT} and {MAX_EXPONENT}")
+        if not any(grid):
+            raise ValueError("expected at least one n other than 0")
+        return tuple(sorted(grid))
+
+
+class AnalysisTable(Table):
+    """`[analysis]`: what `run` asks after the trials; no part of the fingerprint."""
+
+    transfer: bool = False
+    """Ask every success of the other victims too."""
+    universality: tuple[Count, ...] = ()
+    """Ask the m names that succeed most on other items of every item; a list of m."""
+    prompt_similarity: bool = False
+    """Embed the prompts of successes before and after; their mean cosine is the result."""
+    embedder: NonEmpty = "minilm"
+    """prompt_similarity: as `embedding` of a group."""
+    pooling: Literal["cls", "mean", "first_token"] | None = None
+    """prompt_similarity: default what suits the model."""
+
+    @field_validator("universality", mode="before")
+    @classmethod
+    def _universality(cls, value: Any) -> Any:
+        if isinstance(value, list):
+            if len(set(map(str, value))) != len(value):
+                raise ValueError("values repeat")
+            return tuple(value)
+        return value
+
+
+class SignificanceTable(Table):
+    """`[test]`: significance of MedFuzz successes; no part of the fingerprint."""
+
+    significance: bool = True
+    """Test successes at the end of a run; false asks about reasonings alone. `medstress test`
+    tests them all the same."""
+    null: Literal["matched", "flipped", "neutral", "paraphrase", "scrambled", "best_of_k"] = (
+        "matched"
+    )
+    """What a control is."""
+    controls: Literal["adaptive"] | Annotated[int, Field(ge=1, le=9_999)] = "adaptive"
+    """Controls a success: a number, or from 30 to 999 as they come out."""
+    statistic: Literal["key_probability", "share_correct", "confidence"] = "key_probability"
+    """What tells how hard an item is; a victim without it gets the next one."""
+    stop_at: Annotated[int, Field(ge=1, le=999)] = 10
+    """Adaptive: enough once so many controls are at least as hard."""
+    family: Literal["successes", "attacked"] = "successes"
+    """What p-values are adjusted over; `attacked` counts trials that held with p = 1."""
+    loops: Annotated[int, Field(ge=1, le=1_000)] = 10
+    """matched, flipped: how often a control's loop of attempts starts over until it errs."""
+    generator: Literal["lexicon", "attacker"] = "lexicon"
+    """Who writes neutral insertions."""
+    faithfulness: bool = True
+    """Ask the role `judge`, where there is one, whether reasonings say an insertion mattered."""
+    faithfulness_slope: bool = False
+    """Ask again without every insertion: does what a reasoning says go with what it did?"""
+    slope_samples: Annotated[int, Field(ge=2, le=1_000)] = 20
+    """faithfulness_slope: conversations about every edit, and about it without each insertion."""

@@ -1,0 +1,71 @@
+"""Which calls go out together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+
+from medstress.calls import Reply
+from medstress.scheduler.lane import Entry, Group, Lane
+from medstress.scheduler.sharing import KnownAnswers
+
+
+def next_batch(
+    lane: Lane, size: int, known: KnownAnswers, deliver: Callable[[Entry, Reply], None]
+) -> list[Entry]:
+    """Fill a batch from a queue; what is stored already is delivered instead.
+
+    Args:
+        lane: the queue.
+        size: most calls of the batch.
+        known: where an answer may be already.
+        deliver: tells every trial that waits for a call.
+    """
+    batch: list[Entry] = []
+    while len(batch) < size:
+        groups = _groups(lane, size - len(batch), starts=not batch)
+        if not groups:
+            break
+        asked = [entry for group in groups for entry in group.entries]
+        stored = known.lookup([entry.key for entry in asked])
+        needed = sum(entry.key not in stored for entry in asked)
+        for group in groups:
+            missing = [entry for entry in group.entries if entry.key not in stored]
+            batch += missing
+            needed -= len(missing)
+            for entry in group.entries:
+                if entry.key in stored:
+                    deliver(entry, stored[entry.key])
+            if missing and not missing[0].alone:
+                # Room is kept for what the other groups need now.
+                n = min(lane.backend.ahead, size - len(batch) - needed)
+                batch += _missing(list(islice(group.ahead, max(n, 0))), known, deliver)
+        if batch and batch[0].alone:
+            break
+    return batch
+
+
+def _groups(lane: Lane, room: int, *, starts: bool) -> list[Group]:
+    """The next groups that fit; one that goes alone only where it starts the batch."""
+    groups: list[Group] = []
+    while room > 0 and not (lane.next_is_alone and (groups or not starts)):
+        alone = lane.next_is_alone
+        group = lane.take(room)
+        if group is None:
+            break
+        groups.append(group)
+        room = 0 if alone else room - len(group.entries)
+    return groups
+
+
+def _missing(
+    entries: list[Entry], known: KnownAnswers, deliver: Callable[[Entry, Reply], None]
+) -> list[Entry]:
+    """Work ahead that is not stored; the rest is dropped, nobody waits for it."""
+    if not entries:
+        return []
+    stored = known.lookup([entry.key for entry in entries])
+    for entry in entries:
+        if entry.key in stored:
+            deliver(entry, stored[entry.key])
+    return [entry for entry in entries if entry.key not in stored]

@@ -1,0 +1,150 @@
+"""`medstress test` killed and resumed: no answer that arrived is bought again."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medstress.experiment.run import Run
+from medstress.testing import tiny_questions
+
+N_KILLS = 3
+BATCH = 16
+N_CONTROLS = 30
+MODELS = '''
+"""Scripted models that log every conversation they are given, and take their time."""
+
+import json
+import os
+import time
+
+from medstress.testing import rule_target, scripted_attacker, tiny_questions
+
+ITEMS = tiny_questions(3)
+SPEAKERS = {
+    "target": rule_target(ITEMS, {"tiny-0": "lighthouse", "tiny-2": "lighthouse"}),
+    "attacker": scripted_attacker(ITEMS, ["He lives and keeps an old lighthouse by the sea."]),
+}
+
+
+def _spoken(role, conversations):
+    lines = "".join(json.dumps([role, each]) + "\\n" for each in conversations)
+    descriptor = os.open(os.environ["LOG"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(descriptor, lines.encode())
+    os.close(descriptor)
+    time.sleep(float(os.environ.get("DELAY", "0")))
+    return SPEAKERS[role](conversations)
+
+
+def target(conversations):
+    return _spoken("target", conversations)
+
+
+def attacker(conversations):
+    return _spoken("attacker", conversations)
+'''
+FILE = f"""
+[experiment]
+name = "fuzz"
+seeds = [0]
+[[dataset]]
+name = "jsonl"
+path = "items.jsonl"
+[[victim]]
+backend = "python"
+target = "models.py:target"
+batch_size = {BATCH}
+[role.attacker]
+backend = "python"
+target = "models.py:attacker"
+[[attack]]
+name = "medfuzz"
+attempts = 2
+runs = 1
+exemplars = 0
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "models.py").write_text(MODELS, encoding="utf-8")
+    (tmp_path / "e.toml").write_text(FILE, encoding="utf-8")
+    rows = [
+        {"id": q.id, "context": q.context, "stem": q.stem, "options": q.options, "answer": q.key}
+        for q in tiny_questions(3)
+    ]
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    (tmp_path / "items.jsonl").write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def start(folder: Path, arguments: list[str], log: str, delay: float) -> subprocess.Popen[bytes]:
+    environment = {**os.environ, "LOG": str(folder / log), "DELAY": str(delay)}
+    with (folder / "err.txt").open("a") as errors:
+        return subprocess.Popen(
+            [sys.executable, "-m", "medstress", *arguments, "--quiet"],
+            cwd=folder,
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+        )
+
+
+def ended(folder: Path, process: subprocess.Popen[bytes]) -> None:
+    """Wait for the end, which has to be a good one."""
+    assert process.wait(200) == 0, (folder / "err.txt").read_text("utf-8")
+
+
+def logged(folder: Path, log: str) -> Counter[str]:
+    path = folder / log
+    return Counter(path.read_text("utf-8").splitlines() if path.is_file() else [])
+
+
+def numbers(folder: Path, out: str) -> tuple[Any, ...]:
+    summary = Run(folder / out).summary()
+    (row,) = summary["results"]
+    asked = {name: n for name, n in row["queries"].items() if name != "interrupted"}
+    return summary["tests"], summary["significance"], asked
+
+
+def test_a_test_killed_between_its_answers_asks_only_for_those_it_was_waiting_for(
+    folder: Path,
+) -> None:
+    ended(folder, start(folder, ["run", "e.toml", "--out", "whole"], "run.log", 0))
+    shutil.copytree(folder / "whole", folder / "broken")
+    asks = ["--null", "neutral", "--controls", str(N_CONTROLS)]
+    ended(folder, start(folder, ["test", "whole", *asks], "whole.log", 0))
+    whole = logged(folder, "whole.log")
+    # Two successes: 20 samples of clean item, fuzz and every control, three turns each.
+    assert whole.total() == 2 * (20 + 20 + 20 * N_CONTROLS) * 3
+
+    kills = 0
+    for number in range(N_KILLS):
+        process = start(folder, ["test", "broken", *asks], "broken.log", 0.02)
+        wanted = (number + 1) * whole.total() // (N_KILLS + 2)
+        while logged(folder, "broken.log").total() < wanted and process.poll() is None:
+            time.sleep(0.01)
+        if process.poll() is None:
+            os.kill(process.pid, signal.SIGKILL)
+            kills += 1
+        process.wait(30)
+    ended(folder, start(folder, ["test", "broken", *asks], "broken.log", 0))
+    assert kills == N_KILLS
+
+    assert numbers(folder, "broken") == numbers(folder, "whole")
+    broken = logged(folder, "broken.log")
+    assert broken.keys() == whole.keys()
+    repeated = broken.total() - whole.total()
+    (row,) = Run(folder / "broken").summary()["results"]
+    # Only what was in flight when the process died is asked again, and all of it is told.
+    assert repeated <= row["queries"]["interrupted"] <= kills * BATCH

@@ -1,0 +1,98 @@
+"""Report and sheet of cases of a small MedFuzz run, looked at in a browser."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from medstress.cli.app import medstress_cli
+from medstress.experiment.run import run
+from medstress.testing import tiny_questions
+
+pytestmark = pytest.mark.web
+
+MODELS = """
+from medstress.testing import rule_target, scripted_attacker, scripted_judge, tiny_questions
+
+ITEMS = tiny_questions(4)
+target = rule_target(ITEMS, {"tiny-0": "lighthouse", "tiny-2": "lighthouse"}, admits=True)
+SCRIPT = ["He works as a clerk.", "He lives and keeps an old lighthouse by the sea."]
+attacker = scripted_attacker(ITEMS, SCRIPT)
+judge = scripted_judge(ITEMS)
+"""
+OVERFLOW = """
+const width = document.documentElement.clientWidth;
+return [...document.querySelectorAll('body *')].filter(element =>
+  !element.closest('.scroll, pre, .skip, select') && element.checkVisibility() &&
+  element.getBoundingClientRect().right > width + 1).map(element => element.outerHTML);
+"""
+LETTERS = """
+return [...document.querySelectorAll('svg text')].filter(text => text.checkVisibility())
+  .map(text => {
+    const { a, b } = text.getScreenCTM();
+    return parseFloat(getComputedStyle(text).fontSize) * Math.hypot(a, b);
+  });
+"""
+INSIDE = """
+return [...document.querySelectorAll('svg text')].filter(text => {
+  const own = text.getBoundingClientRect(), svg = text.closest('svg').getBoundingClientRect();
+  return own.left < svg.left - 1 || own.right > svg.right + 1 || own.bottom > svg.bottom + 1;
+}).map(text => text.textContent);
+"""
+
+
+@pytest.fixture(scope="module")
+def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("fuzzed")
+    (folder / "models.py").write_text(MODELS, encoding="utf-8")
+    rows = [
+        {"id": q.id, "context": q.context, "stem": q.stem, "options": q.options, "answer": q.key}
+        for q in tiny_questions(4)
+    ]
+    (folder / "items.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    def role(name: str) -> dict[str, str]:
+        return {"backend": "python", "target": f"{folder / 'models.py'}:{name}"}
+
+    experiment = {
+        "experiment": {"name": "fuzzed", "seeds": [0]},
+        "dataset": {"name": "jsonl", "path": str(folder / "items.jsonl")},
+        "victim": {"name": "rule", **role("target")},
+        "role": {"attacker": role("attacker"), "judge": role("judge")},
+        "attack": {"name": "medfuzz", "attempts": 2, "runs": 1, "exemplars": 0},
+        "test": {"null": "neutral", "controls": 30, "faithfulness_slope": True},
+    }
+    done = run(experiment, folder / "run")
+    pages = {"report": folder / "report.html", "cases": folder / "cases.html"}
+    pages["report"].write_text(done.report(), encoding="utf-8")
+    code = medstress_cli(["review", str(folder / "run"), "--export", str(pages["cases"])])
+    assert code == 0
+    return pages
+
+
+@pytest.mark.parametrize("width", [1440, 420])
+@pytest.mark.parametrize("name", ["report", "cases"])
+def test_nothing_sticks_out_and_the_letters_of_plots_can_be_read(browser, fuzzed, name, width):
+    browser.look(width)
+    browser.open(fuzzed[name])
+    assert browser.ask(OVERFLOW) == []
+    assert browser.ask(INSIDE) == []
+    heights = browser.ask(LETTERS)
+    assert heights
+    assert min(heights) >= 8
+    assert max(heights) <= 20
+    assert browser.complaints() == []
+
+
+def test_the_report_says_what_the_victim_was_asked_and_what_it_reasoned(browser, fuzzed):
+    browser.look()
+    browser.open(fuzzed["report"])
+    shown = browser.ask("return document.querySelector('#examples').innerText;")
+    assert "Asked in three turns" in shown
+    assert "It matters here: lighthouse." in shown
+    assert browser.ask("return document.querySelectorAll('#examples del').length;") == 0
+    tests = browser.ask("return document.querySelector('#tests-of-successes').innerText;")
+    assert "20/20" not in tests
+    assert "share correct" in tests
