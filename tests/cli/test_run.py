@@ -93,8 +93,17 @@ def replace(table, old, new):
             "unknown attack 'entity_subsitution'; did you mean 'entity_substitution'?",
         ),
         (replace("attack", None, {"goal": "Z"}), "goal", "entity_substitution: goal = 'Z': "),
-        (replace("victim", None, {"backend": "vllm"}), "backend", "backend = 'vllm' is not built"),
-        (replace("dataset", None, {"hub": "a/b"}), "hub", "hub is not built yet"),
+        (
+            replace("victim", None, {"backend": "vllm"}),
+            "[[victim",
+            "target is for backend = 'python'",
+        ),
+        (replace("dataset", None, {"hub": "a/b"}), "[[dataset", "hub is for name = 'hub', "),
+        (
+            replace("experiment", None, {"controls": True}),
+            "controls",
+            "controls = True is not built yet",
+        ),
         (replace("experiment", None, {"max_usd": 0}), "max_usd", "max_usd = 0: "),
         (
             replace("entities", None, {"recogniser": "gazeteer"}),

@@ -43,7 +43,8 @@ def test_a_second_process_on_the_folder_is_refused_while_the_first_works(bench, 
     n_calls = len(bench.received())
     capsys.readouterr()
     log = bench.root / "first.jsonl"
-    first = bench.start(delay=0.04, log=log)
+    # Long enough for another process to start on a busy machine.
+    first = bench.start(delay=0.2, log=log)
     try:
         workbench.wait_until(log.exists, first)
         refused = (

@@ -65,6 +65,20 @@ class ExperimentTable(Table):
         return value
 
 
+_FILES_ONLY = (
+    "sample",
+    "jsonl",
+    "parquet",
+    "medqa",
+    "medmcqa",
+    "iob",
+    "pubtator",
+    "bigbio",
+    "pairs",
+)
+"""Sources that do not read the hub themselves; plug-ins may."""
+
+
 class DatasetTable(Table):
     """`[[dataset]]`."""
 
@@ -97,6 +111,12 @@ class DatasetTable(Table):
     """Stop at a bad row, or leave it out and count it."""
     use: bool = True
     """False switches the entry off."""
+
+    @model_validator(mode="after")
+    def _read_from_the_hub(self) -> DatasetTable:
+        if self.hub is not None and self.name in _FILES_ONLY:
+            raise ValueError(f"hub is for name = 'hub', 'bc5cdr' or 'biosses', not {self.name!r}")
+        return self
 
     @field_validator("types", "scale", mode="before")
     @classmethod
