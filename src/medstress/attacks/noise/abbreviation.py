@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, get_args
 
-from medstress.attacks.noise.mention_table import Choice, check_choice, replace_mentions
-from medstress.attacks.noise.protocol import NoiseResources, Perturbed
+from medstress.attacks.noise.mention_table import Choice, check_choice
+from medstress.attacks.noise.parameters import MentionReplacement
 from medstress.errors import UsageError, did_you_mean
-from medstress.sentences import TaggedText
 
 if TYPE_CHECKING:
-    from numpy.random import Generator
+    pass
 
 Direction: TypeAlias = Literal["both", "expand", "contract"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Abbreviation:
+class Abbreviation(MentionReplacement):
     """Write "MI" for "myocardial infarction" and the other way round, where both are known.
 
     Known is what the corpus defines, "myocardial infarction (MI)" with both as gold entities, and
@@ -51,21 +50,3 @@ class Abbreviation:
     def table(self) -> str:
         """Key of its names in `NoiseResources.replacements`."""
         return f"abbreviations {self.direction} {self.synonyms}"
-
-    @property
-    def stream(self) -> str:
-        """The perturbation's name."""
-        return self.name
-
-    @property
-    def deterministic(self) -> bool:
-        """Whether each mention string has one fixed name."""
-        return self.choice == "fixed"
-
-    def spec(self) -> dict[str, Any]:
-        """The parameters, as JSON values."""
-        return {"name": self.name, **asdict(self)}
-
-    def perturb(self, item: TaggedText, rng: Generator, resources: NoiseResources) -> Perturbed:
-        """Perturb one item; see `Perturbation.perturb`."""
-        return replace_mentions(item, resources.replacements[self.table], self.choice, rng)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
+from medstress.attacks.noise.parameters import Parameters
 from medstress.attacks.noise.projection import apply_edits, same_unit
 from medstress.attacks.noise.protocol import NoiseResources, Perturbed, TokenEdit, Tokens
 from medstress.attacks.noise.word_noise import Scope, check_rate, check_scope
@@ -18,7 +19,7 @@ HYPHEN = "-"
 
 
 @dataclass(frozen=True, kw_only=True)
-class HyphenNoise:
+class HyphenNoise(Parameters):
     """Drop, put in or move hyphens and spaces between words in scope, and break long words.
 
     A hyphen between two words goes, with or without a space in its place; two neighbouring words
@@ -36,20 +37,6 @@ class HyphenNoise:
     def __post_init__(self) -> None:
         check_scope(self.name, self.scope)
         check_rate(self.name, self.rate)
-
-    @property
-    def stream(self) -> str:
-        """The noise's name."""
-        return self.name
-
-    @property
-    def deterministic(self) -> bool:
-        """False: every place is drawn."""
-        return False
-
-    def spec(self) -> dict[str, Any]:
-        """The parameters, as JSON values."""
-        return {"name": self.name, **asdict(self)}
 
     def perturb(self, item: TaggedText, rng: Generator, resources: NoiseResources) -> Perturbed:
         """Perturb one item; see `Perturbation.perturb`."""

@@ -6,22 +6,21 @@ Reference: Araujo, Carvallo, Aspillaga, Parra, "On adversarial examples for biom
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, get_args
 
-from medstress.attacks.noise.mention_table import Choice, check_choice, replace_mentions
-from medstress.attacks.noise.protocol import NoiseResources, Perturbed
+from medstress.attacks.noise.mention_table import Choice, check_choice
+from medstress.attacks.noise.parameters import MentionReplacement
 from medstress.errors import UsageError, did_you_mean
-from medstress.sentences import TaggedText
 
 if TYPE_CHECKING:
-    from numpy.random import Generator
+    pass
 
 Mode: TypeAlias = Literal["strict", "related"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Synonym:
+class Synonym(MentionReplacement):
     """Replace every gold mention that has another name; the rest of the text never changes.
 
     What is put in is in lower case, tokenised anew and labelled B-, I-, I-...; mentions without
@@ -73,21 +72,3 @@ class Synonym:
         if self.mode == "strict":
             return f"strict {self.synonyms}"
         return f"related {self.vocabulary or 'by type'} {self.embedding}"
-
-    @property
-    def stream(self) -> str:
-        """The perturbation's name."""
-        return self.name
-
-    @property
-    def deterministic(self) -> bool:
-        """Whether each mention string has one fixed name."""
-        return self.choice == "fixed"
-
-    def spec(self) -> dict[str, Any]:
-        """The parameters, as JSON values."""
-        return {"name": self.name, **asdict(self)}
-
-    def perturb(self, item: TaggedText, rng: Generator, resources: NoiseResources) -> Perturbed:
-        """Perturb one item; see `Perturbation.perturb`."""
-        return replace_mentions(item, resources.replacements[self.table], self.choice, rng)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
 
+from medstress.attacks.noise.parameters import Parameters
 from medstress.attacks.noise.projection import apply_edits
 from medstress.attacks.noise.protocol import NoiseResources, Perturbed, TokenEdit
 from medstress.errors import UsageError, did_you_mean
@@ -23,7 +24,7 @@ MAX_EDITS = 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class WordNoise(ABC):
+class WordNoise(Parameters, ABC):
     """What word noises share: which words, how many of them, how often each.
 
     A word is a token with a letter, long enough for the noise. Every occurrence has its own
@@ -52,20 +53,6 @@ class WordNoise(ABC):
                 f"{self.name}: edits_per_word: expected a whole number from 1 to {MAX_EDITS}, "
                 f"got {n!r}"
             )
-
-    @property
-    def stream(self) -> str:
-        """The noise's name: scopes, rates and numbers of edits share their random numbers."""
-        return self.name
-
-    @property
-    def deterministic(self) -> bool:
-        """False: every occurrence is drawn."""
-        return False
-
-    def spec(self) -> dict[str, Any]:
-        """The parameters, as JSON values."""
-        return {"name": self.name, **asdict(self)}
 
     @abstractmethod
     def edit(self, word: str, draws: Draws) -> str:
