@@ -27,6 +27,7 @@ DEFAULT = "default"
 _FLUSH = 256
 _FLUSH_SECONDS = 2.0
 _BUSY_SECONDS = 60.0
+_PART = 10_000
 _SCHEMA = """
 CREATE TABLE answers (
     key BLOB PRIMARY KEY, model TEXT NOT NULL, model_hash TEXT NOT NULL, body TEXT NOT NULL,
@@ -80,8 +81,8 @@ class SharedCache:
             raise
 
     def _prepare(self) -> None:
-        self._db.execute("PRAGMA journal_mode = WAL")
-        self._db.execute("PRAGMA synchronous = NORMAL")
+        # No write-ahead log: its files need memory that processes share, which network disks do
+        # not give, and whoever opens or closes it beside others is refused without waiting.
         # Another process may be about to begin the same file.
         self._db.execute("BEGIN IMMEDIATE")
         known = self._db.execute("PRAGMA user_version").fetchone()[0]
@@ -163,9 +164,17 @@ class SharedCache:
 
     def damaged(self) -> list[bytes]:
         """Keys of all entries whose digest does not match."""
-        with self._translated():
-            rows = self._db.execute(f"SELECT {_ROW} FROM answers")
-            return [row[0] for row in rows if not _is_sound(row)]
+        bad: list[bytes] = []
+        last = b""
+        # In parts, between which other processes may write.
+        part = f"SELECT {_ROW} FROM answers WHERE key > ? ORDER BY key LIMIT {_PART}"
+        while True:
+            with self._translated():
+                rows = self._db.execute(part, (last,)).fetchall()
+            if not rows:
+                return bad
+            bad += [row[0] for row in rows if not _is_sound(row)]
+            last = rows[-1][0]
 
     def chosen(self, *, older_than_days: float | None, model: str | None) -> list[bytes]:
         """Keys of the entries that are older and of the model (name or hash), where given."""
@@ -187,7 +196,6 @@ class SharedCache:
             self._db.executemany("DELETE FROM answers WHERE key = ?", [(key,) for key in keys])
             self._db.execute("COMMIT")
             self._db.execute("VACUUM")
-            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     @contextmanager
     def _translated(self) -> Iterator[None]:

@@ -87,13 +87,12 @@ def test_entries_are_chosen_by_age_and_model_and_removed(tmp_path):
 
 
 def test_processes_may_write_at_the_same_time(tmp_path):
-    """Connections of their own, as processes have."""
+    """Connections of their own, as processes have, that come and go beside each other."""
 
     def work(number):
-        with closing(SharedCache(tmp_path)) as cache:
-            for i in range(20):
+        for i in range(20):
+            with closing(SharedCache(tmp_path)) as cache:
                 cache.keep(ONE, {bytes([number, i]) * 8: TEXT}, 0.1)
-                cache.flush()
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
     for thread in threads:

@@ -113,8 +113,6 @@ def studies(chosen: Sequence[TrialRow], tools: Tools, settings: Settings) -> lis
 def _study(row: TrialRow, tools: Tools, settings: Settings) -> Study:
     item = tools.items[row.dataset, row.item_id]
     attack = tools.attacks[row.attack]
-    own = tools.victims[row.victim]
-    victim = victim_of(own, attack, row.dataset, item, row.seed, row.repeat)
     fuzz = Candidate(item=item, edits=decode_edits(row.edits))
     success = Success(
         fuzz=fuzz,
@@ -125,8 +123,22 @@ def _study(row: TrialRow, tools: Tools, settings: Settings) -> Study:
     def steps() -> Studying:
         return significance_flow(success, settings, _controls(row, fuzz, tools, settings))
 
+    told = {"trial": row.trial_id, "edits": row.edits, **settings.as_told()}
+    return study_of(row, tools, Purpose.TEST, told, steps)
+
+
+def study_of(
+    row: TrialRow,
+    tools: Tools,
+    purpose: Purpose,
+    told: dict[str, Any],
+    steps: Callable[[], Studying],
+) -> Study:
+    """A study of one trial, whose victim is asked as it was then and sampled at TEMPERATURE."""
+    item, attack = tools.items[row.dataset, row.item_id], tools.attacks[row.attack]
+    victim = victim_of(tools.victims[row.victim], attack, row.dataset, item, row.seed, row.repeat)
     return Study(
-        purpose=Purpose.TEST,
+        purpose=purpose,
         dataset=row.dataset,
         group=row.group,
         victim=victim,
@@ -135,7 +147,7 @@ def _study(row: TrialRow, tools: Tools, settings: Settings) -> Study:
         attack_spec=json.loads(row.attack_spec),
         seed=row.seed,
         item=item,
-        told={"trial": row.trial_id, "edits": row.edits, **settings.as_told()},
+        told=told,
         steps=steps,
     )
 

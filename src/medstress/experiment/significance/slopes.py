@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from medstress.calls import Decoding, Generate, Generated, Message
-from medstress.experiment.conversations import victim_of
 from medstress.experiment.significance.mentions import JUDGE
-from medstress.experiment.significance.plan import TEMPERATURE, Tools, at_temperature
+from medstress.experiment.significance.plan import Tools, study_of
 from medstress.items import Candidate, Question
 from medstress.metrics.causal_effects import answer_shares
 from medstress.metrics.counts import is_eligible
@@ -91,26 +90,20 @@ def _words(edit: Edit) -> str:
 def _study(one: _Edited, tools: Tools, n_samples: int) -> Study:
     row = one.row
     item, attack = tools.items[row.dataset, row.item_id], tools.attacks[row.attack]
-    victim = victim_of(tools.victims[row.victim], attack, row.dataset, item, row.seed, row.repeat)
     decoding = tools.roles.get(JUDGE)
-    return Study(
-        purpose=Purpose.SLOPE,
-        dataset=row.dataset,
-        group=row.group,
-        victim=victim,
-        sampled=at_temperature(victim, TEMPERATURE),
-        attack_label=row.attack,
-        attack_spec=json.loads(row.attack_spec),
-        seed=row.seed,
-        item=item,
-        told={
-            "trial": row.trial_id,
-            "edits": [[e.field, e.start, e.end, e.replacement] for e in one.edits],
-            "samples": n_samples,
-            "prompts": attack.prompts.hash,
-            "judged": decoding is not None,
-        },
-        steps=lambda: _effects(item, one, n_samples, attack.prompts, decoding),
+    told = {
+        "trial": row.trial_id,
+        "edits": [[e.field, e.start, e.end, e.replacement] for e in one.edits],
+        "samples": n_samples,
+        "prompts": attack.prompts.hash,
+        "judged": decoding is not None,
+    }
+    return study_of(
+        row,
+        tools,
+        Purpose.SLOPE,
+        told,
+        lambda: _effects(item, one, n_samples, attack.prompts, decoding),
     )
 
 
