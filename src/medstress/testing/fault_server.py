@@ -10,6 +10,7 @@ Everything it was asked is in its log, with the time, to be held against a run's
 
 from __future__ import annotations
 
+import io
 import math
 import random
 import re
@@ -281,6 +282,11 @@ def _handler(server: FaultServer) -> type[socketserver.StreamRequestHandler]:
 
         def handle(self) -> None:
             """Answer requests until the client goes, or one is dropped."""
+            assert isinstance(self.rfile, io.BufferedReader)
+            if not self.rfile.peek(1)[:1].isalpha():
+                # No method of HTTP, as when a client begins with TLS: its line may never end.
+                self._send(400, {"Connection": "close"}, b"")
+                return
             while line := self.rfile.readline():
                 method, path, _ = line.decode("latin-1").split(" ", 2)
                 headers: dict[str, str] = {}
