@@ -35,7 +35,8 @@ NAMED = ("cosine", "euclidean", "mondo", "mesh")
 DUPLICATE = 1e-9
 """A name nearer to the key's text than this is the key itself in the distance's eyes."""
 
-_KEPT_ANCHORS = 512
+_KEPT_BYTES = 24 << 20
+"""Of distances."""
 
 
 class Distance(Protocol):
@@ -130,7 +131,7 @@ class PathLength:
         sizes = [len(found) for found in places if found]
         self._starts = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
         self._flat = np.array([node for found in places for node in found], dtype=np.int64)
-        self._rows: Recent[np.float64] = Recent(_KEPT_ANCHORS)
+        self._rows: Recent[np.float64] = Recent(_KEPT_BYTES)
 
     def prepare(
         self, anchors: Iterable[str], texts: Iterable[str], progress: Progress | None
@@ -181,7 +182,7 @@ class FunctionDistance:
         self._target = target
         self._names = list(names)
         self._lock = threading.Lock()
-        self._rows: Recent[np.float64] = Recent(_KEPT_ANCHORS)
+        self._rows: Recent[np.float64] = Recent(_KEPT_BYTES)
         # Not the path: an experiment is the same wherever it lies.
         self.identity = content_hash(["function", target.rpartition(":")[2], *hashes])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,13 +26,18 @@ from medstress.entities.encoders import (
 )
 from medstress.entities.sentence_folders import SentenceFolder, read_folder
 from medstress.entities.tables import existing_file
-from medstress.entities.vector_files import read_vectors, write_vectors
+from medstress.entities.vector_files import VectorFile, open_vectors, write_vectors
 from medstress.errors import UsageError, did_you_mean
 from medstress.hashing import content_hash, file_hash
 from medstress.paths import cache_dir
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+_TEXTS = 1024
+"""Texts that n-grams and word vectors are made of at a time."""
+_TEXTS_OF_MODEL = 16_384
+"""Texts that a model is given at a time: it sorts them by length, so the more the less padding."""
 
 
 class Embedder:
@@ -119,28 +124,42 @@ class Embedder:
         Returns:
             Shape (n_names, n_dimensions).
         """
-        if not keep:
-            return self._compute(names, progress)
+        if keep:
+            return self.kept(names, progress).mapped()
+        return np.concatenate(list(self._blocks(names, progress)))
+
+    def kept(self, names: Sequence[str], progress: Progress | None = None) -> VectorFile:
+        """Return what `vectors` returns as the file of the cache, of which parts can be read.
+
+        The vectors are written as they are computed, so that many names take no more memory
+        than few.
+        """
         key = content_hash([self.identity, list(names)]).partition(":")[2]
         path = cache_dir("vectors") / f"{key}.npy"
-        kept = read_vectors(path, key, len(names))
-        if kept is None:
-            computed = self._compute(names, progress)
-            write_vectors(path, key, computed)
-            kept = read_vectors(path, key, len(names))
-            return computed if kept is None else kept
-        return kept
+        known = open_vectors(path, key, len(names))
+        if known is not None:
+            return known
+        return write_vectors(path, key, len(names), self._blocks(names, progress))
 
-    def _compute(self, names: Sequence[str], progress: Progress | None) -> NDArray[np.float32]:
-        with self._lock:
-            if self._is_word_vectors:
-                return self._word_vectors.encode(names, progress)
-            if self._is_model:
-                return self._transformer.encode(names, progress)
-            vectors = self._ngrams.encode(names)
-        if progress is not None:
-            progress(len(names), len(names))
-        return vectors
+    def _blocks(
+        self, names: Sequence[str], progress: Progress | None
+    ) -> Iterator[NDArray[np.float32]]:
+        """The vectors of some names after those of others; at least one array."""
+        if self._is_word_vectors:
+            with self._lock:
+                self._word_vectors.learn(names, progress)
+        size = _TEXTS_OF_MODEL if self._is_model else _TEXTS
+        for start in range(0, max(len(names), 1), size):
+            part = names[start : start + size]
+            with self._lock:
+                if self._is_model:
+                    yield self._transformer.encode(part, _further(progress, start, len(names)))
+                    continue
+                encoder = self._word_vectors if self._is_word_vectors else self._ngrams
+                found = encoder.encode(part)
+            yield found
+            if progress is not None:
+                progress(start + len(part), len(names))
 
     @cached_property
     def _ngrams(self) -> ngrams.NgramEncoder:
@@ -178,6 +197,11 @@ class Embedder:
         if self.embedding == "minilm":
             return read_folder(minilm_folder())
         return read_folder(model_folder(self.embedding, self._base))
+
+
+def _further(progress: Progress | None, before: int, n_all: int) -> Progress | None:
+    """Progress of a part, told as that of the whole."""
+    return None if progress is None else lambda done, _: progress(before + done, n_all)
 
 
 def embed_names(

@@ -11,37 +11,41 @@ import numpy as np
 
 from medstress.entities.embeddings import Embedder
 from medstress.entities.encoders import Progress
+from medstress.entities.prepared_texts import PreparedTexts
 from medstress.entities.recent import Recent
+from medstress.entities.vector_files import VectorFile
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_KEPT_ANCHORS = 512
+_GAPS_BYTES = 24 << 20
+"""Gaps that are kept; a trial reads those of its key when it is admitted and when it draws."""
 _BLOCK = 128
 _TOGETHER = 64
+"""Anchors whose gaps are computed together, fewer where they would not fit what is kept."""
 
 
 class NameVectors:
     """Vectors of names and anchors in one space; reading is thread-safe.
 
-    Nothing is embedded before it is asked for.
+    Nothing is embedded before it is asked for. Vectors stay on disk and are read as they are
+    needed, so that memory does not grow with items, and hardly with names.
     """
 
     def __init__(self, names: Sequence[str], embedder: Embedder) -> None:
         self.names = names
         self._embedder = embedder
-        self._vectors: NDArray[np.float32] | None = None
-        self._anchors: dict[str, NDArray[np.float64]] = {}
-        self._order: list[str] = []
-        self._places: dict[str, int] = {}
-        self._gaps: Recent[np.float64] = Recent(_KEPT_ANCHORS)
+        self._prepared: list[PreparedTexts] = []
+        self._gaps: Recent[np.float64] = Recent(_GAPS_BYTES)
 
-    @property
+    @cached_property
+    def _file(self) -> VectorFile:
+        return self._embedder.kept(self.names)
+
+    @cached_property
     def vectors(self) -> NDArray[np.float32]:
         """Unit vectors of the names, shape (n_names, n_dimensions); zero where undefined."""
-        if self._vectors is None:
-            self._vectors = self._embedder.vectors(self.names)
-        return self._vectors
+        return self._file.mapped()
 
     @cached_property
     def lengths(self) -> NDArray[np.float64]:
@@ -59,27 +63,27 @@ class NameVectors:
             texts: others whose vectors will be asked for.
             progress: told (done, all) while vectors are computed.
         """
-        if self._vectors is None:
-            self._vectors = self._embedder.vectors(self.names, progress)
-        anchors = list(anchors)
-        for anchor in anchors:
-            if anchor not in self._places:
-                self._places[anchor] = len(self._order)
-                self._order.append(anchor)
-        new = sorted({*anchors, *texts} - self._anchors.keys())
+        if "_file" not in self.__dict__:
+            self._file = self._embedder.kept(self.names, progress)
+        wanted = list(dict.fromkeys(anchors))
+        new = sorted(text for text in {*wanted, *texts} if self._place(text) is None)
         if new:
-            found = self._embedder.vectors(new, progress).astype(np.float64)
-            self._anchors.update(zip(new, found, strict=True))
+            kept = self._embedder.kept(new, progress)
+            self._prepared.append(PreparedTexts(new, kept, wanted))
 
     def vector(self, text: str) -> NDArray[np.float64]:
         """Return the unit vector of any text, shape (n_dimensions,); zero where undefined.
 
         A text that was not prepared is embedded now.
         """
-        vector = self._anchors.get(text)
-        if vector is None:
-            vector = self._embedder.vectors([text], keep=False)[0].astype(np.float64)
-        return vector
+        known = self._place(text)
+        if known is not None:
+            return known.vector(text)
+        (vector,) = self._embedder.vectors([text], keep=False).astype(np.float64)
+        return np.asarray(vector)
+
+    def _place(self, text: str) -> PreparedTexts | None:
+        return next((each for each in self._prepared if text in each), None)
 
     def gap(self, anchor: str, text: str) -> float:
         """Return 1 - cos(anchor, text); nan where a vector is undefined."""
@@ -92,28 +96,32 @@ class NameVectors:
         known = self._gaps.find(anchor)
         if known is not None:
             return known
-        place = self._places.get(anchor)
-        if place is None:
-            together = [anchor]
-        else:
-            start = place - place % _TOGETHER
-            together = self._order[start : start + _TOGETHER]
-        found = self._cosine_gaps(together)
-        gaps: dict[str, NDArray[np.float64]] = dict(zip(together, found, strict=True))
-        for text, gap in gaps.items():
-            self._gaps.keep(text, gap)
-        return gaps[anchor]
+        place = self._place(anchor)
+        # Not more than half of what is kept, or the last would push out the first.
+        most = max(min(self._gaps.n_bytes // (16 * len(self.names)), _TOGETHER), 1)
+        together = [anchor] if place is None else place.neighbours(anchor, most)
+        # Copies: a row of the block would keep all of it.
+        made: dict[str, NDArray[np.float64]] = {
+            text: row.copy()
+            for text, row in zip(together, self._cosine_gaps(together), strict=True)
+        }
+        for text, gaps in made.items():
+            self._gaps.keep(text, gaps)
+        return made[anchor]
 
     def _cosine_gaps(self, anchors: Sequence[str]) -> NDArray[np.float64]:
         """1 - cos of several anchors and every name, shape (n_anchors, n_names)."""
         vectors = np.stack([self.vector(anchor) for anchor in anchors])
-        products = np.concatenate([vectors @ block.T for block in self._blocks()], axis=1)
-        lengths = np.linalg.norm(vectors, axis=1)[:, None] * self.lengths[None, :]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            gaps: NDArray[np.float64] = np.maximum(1 - products / lengths, 0)
+        lengths = np.linalg.norm(vectors, axis=1)[:, None]
+        gaps = np.empty((len(anchors), len(self.names)))
+        for start, block in zip(range(0, len(self.names), _BLOCK), self._blocks(), strict=True):
+            part = slice(start, start + len(block))
+            with np.errstate(divide="ignore", invalid="ignore"):
+                cosines = (vectors @ block.T) / (lengths * self.lengths[None, part])
+            gaps[:, part] = np.maximum(1 - cosines, 0)
         return gaps
 
     def _blocks(self) -> Iterator[NDArray[np.float64]]:
-        """The vectors in pieces: the file is float32 and may outgrow memory in float64."""
+        """The vectors in pieces: in float64 all of them may outgrow memory."""
         for start in range(0, len(self.names), _BLOCK):
-            yield self.vectors[start : start + _BLOCK].astype(np.float64)
+            yield self._file.rows(start, start + _BLOCK).astype(np.float64)

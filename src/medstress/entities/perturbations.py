@@ -50,9 +50,10 @@ _IS_DRAWN = {
 }
 """Whether a name with this code may be drawn, shape (n_reasons,)."""
 
-_KEPT_ITEMS = 256
-_KEPT_CODES = 2048
-"""More than that many trials are seldom under way at once; a byte a name."""
+_ALLOWED_BYTES = 4 << 20
+"""Of indices that may be drawn: soon made again from the codes."""
+_CODES_BYTES = 8 << 20
+"""Of codes, a byte a name: those of all trials under way."""
 
 
 class VectorPerturbationSet:
@@ -94,8 +95,8 @@ class VectorPerturbationSet:
             distance, vocabulary.names, self._name_vectors, base or Path()
         )
         self._synonyms = synonyms
-        self._allowed: Recent[np.int64] = Recent(_KEPT_ITEMS)
-        self._codes: Recent[np.int8] = Recent(_KEPT_CODES)
+        self._allowed: Recent[np.int64] = Recent(_ALLOWED_BYTES)
+        self._codes: Recent[np.int8] = Recent(_CODES_BYTES)
 
     @property
     def names(self) -> Sequence[str]:
@@ -150,7 +151,7 @@ class VectorPerturbationSet:
 
     def obstacle(self, item: Question) -> str | None:
         """Why no name has a distance from the item's key, or None."""
-        if np.isfinite(self.distances(item.key_text)).any():
+        if (self._reasons(item) != UNDEFINED_DISTANCE).any():
             return None
         return f"the key {item.key_text!r} is {self.lack}, so no name has a distance from it"
 

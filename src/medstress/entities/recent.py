@@ -1,4 +1,4 @@
-"""The last arrays that were asked for."""
+"""The last arrays that were asked for, within a bound of bytes."""
 
 from __future__ import annotations
 
@@ -15,10 +15,15 @@ Kind = TypeVar("Kind", np.float64, np.int64, np.int8)
 
 
 class Recent(Generic[Kind]):
-    """The last `size` arrays by key, shared between threads and therefore read-only."""
+    """The last arrays by key, shared between threads and therefore read-only.
 
-    def __init__(self, size: int) -> None:
-        self._size = size
+    The bound is one of bytes, so that a large vocabulary takes no more memory than a small one;
+    the last array is kept whatever its size.
+    """
+
+    def __init__(self, n_bytes: int) -> None:
+        self.n_bytes = n_bytes
+        self._held = 0
         self._kept: OrderedDict[str, NDArray[Kind]] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -30,9 +35,13 @@ class Recent(Generic[Kind]):
             return self._kept.get(key)
 
     def keep(self, key: str, made: NDArray[Kind]) -> None:
-        """Keep an array; two threads may have made the same one."""
+        """Keep an array that owns its data; two threads may have made the same one."""
         made.setflags(write=False)
         with self._lock:
+            if (same := self._kept.pop(key, None)) is not None:
+                self._held -= same.nbytes
             self._kept[key] = made
-            if len(self._kept) > self._size:
-                self._kept.popitem(last=False)
+            self._held += made.nbytes
+            while self._held > self.n_bytes and len(self._kept) > 1:
+                _, oldest = self._kept.popitem(last=False)
+                self._held -= oldest.nbytes

@@ -6,8 +6,10 @@ import json
 import os
 import tempfile
 import tokenize
+import weakref
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
@@ -16,30 +18,91 @@ from medstress.errors import UsageError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+_TYPE = np.dtype("<f4")
 
-def read_vectors(path: Path, key: str, n_rows: int) -> NDArray[np.float32] | None:
-    """Return the vectors of a file, memory-mapped and read-only.
+
+class VectorFile:
+    """An open file of vectors; reading is thread-safe.
+
+    Rows are read where they lie: pages of a memory map that were touched count as this process's
+    memory, and with every item's texts in one file they would grow with the items.
+    """
+
+    def __init__(self, stream: BinaryIO, offset: int, shape: tuple[int, int]) -> None:
+        """Take over the place of the array in a file; the stream may be closed after."""
+        self.shape = shape
+        self._offset = offset
+        # A descriptor of its own keeps the file readable when another process replaces it.
+        self._descriptor = os.dup(stream.fileno())
+        weakref.finalize(self, os.close, self._descriptor)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def rows(self, start: int, stop: int) -> NDArray[np.float32]:
+        """Return the vectors from row `start` to before `stop`, a copy.
+
+        Raises:
+            UsageError: the file was cut short since it was opened.
+        """
+        found = np.empty((max(min(stop, len(self)) - start, 0), self.shape[1]), _TYPE)
+        width = self.shape[1] * _TYPE.itemsize
+        n = (
+            os.preadv(self._descriptor, [found.data], self._offset + start * width)
+            if found.size
+            else 0
+        )
+        if n != found.nbytes:
+            raise UsageError("embedding: a file of vectors was cut short; run the command again")
+        return found
+
+    def mapped(self) -> NDArray[np.float32]:
+        """Return all vectors, memory-mapped and read-only."""
+        with open(self._descriptor, "rb", closefd=False) as stream:
+            return np.memmap(stream, _TYPE, "r", self._offset, self.shape)
+
+
+def open_vectors(path: Path, key: str, n_rows: int) -> VectorFile | None:
+    """Open the vectors of a file.
 
     None where there is no file, and where it is cut short or holds something else: numpy writes
-    and maps the array, and a line after it, which readers of .npy files pass over, repeats the
+    and reads the array, and a line after it, which readers of .npy files pass over, repeats the
     key. The line is written last, so what lacks it is not complete.
     """
     try:
-        if not _ends_with(path, _line(key, n_rows)):
-            return None
-        vectors = np.load(path, mmap_mode="r", allow_pickle=False)
+        with path.open("rb") as stream:
+            line = _line(key, n_rows)
+            size = stream.seek(0, os.SEEK_END)
+            stream.seek(max(size - len(line), 0))
+            if stream.read() != line:
+                return None
+            stream.seek(0)
+            if np.lib.format.read_magic(stream) != (1, 0):
+                return None
+            shape, by_column, kind = np.lib.format.read_array_header_1_0(stream)
+            complete = size - len(line) - stream.tell() == int(np.prod(shape)) * kind.itemsize
+            if by_column or kind != _TYPE or len(shape) != 2 or shape[0] != n_rows or not complete:
+                return None
+            return VectorFile(stream, stream.tell(), shape)
     except (OSError, ValueError, EOFError, tokenize.TokenError):  # the last: a damaged header
         return None
-    if vectors.dtype != np.float32 or vectors.ndim != 2 or len(vectors) != n_rows:
-        return None
-    kept: NDArray[np.float32] = vectors
-    return kept
 
 
-def write_vectors(path: Path, key: str, vectors: NDArray[np.float32]) -> None:
+def write_vectors(
+    path: Path, key: str, n_rows: int, blocks: Iterable[NDArray[np.float32]]
+) -> VectorFile:
     """Write under another name, then rename: a reader never meets half a file.
 
     Two processes that write the same file at once both succeed; the last one's stays.
+
+    Args:
+        path: the file.
+        key: what it holds.
+        n_rows: how many vectors the blocks have together; at least one block.
+        blocks: computed as they are written.
+
+    Returns:
+        What was written, whatever becomes of the file.
 
     Raises:
         UsageError: the folder cannot be written to.
@@ -47,11 +110,8 @@ def write_vectors(path: Path, key: str, vectors: NDArray[np.float32]) -> None:
     name = None
     try:
         descriptor, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
-        with os.fdopen(descriptor, "wb") as stream:
-            np.save(stream, vectors, allow_pickle=False)
-            stream.write(_line(key, len(vectors)))
-            stream.flush()
-            os.fsync(stream.fileno())
+        with os.fdopen(descriptor, "w+b") as stream:
+            written = _write(stream, key, n_rows, blocks)
         Path(name).replace(path)
     except OSError as error:
         _remove(name)
@@ -62,17 +122,29 @@ def write_vectors(path: Path, key: str, vectors: NDArray[np.float32]) -> None:
     except BaseException:
         _remove(name)
         raise
+    return written
+
+
+def _write(
+    stream: BinaryIO, key: str, n_rows: int, blocks: Iterable[NDArray[np.float32]]
+) -> VectorFile:
+    offset, width = 0, 0
+    for block in blocks:
+        if not offset:
+            width = block.shape[1]
+            header = {"descr": _TYPE.str, "fortran_order": False, "shape": (n_rows, width)}
+            np.lib.format.write_array_header_1_0(stream, header)
+            offset = stream.tell()
+        stream.write(np.ascontiguousarray(block, _TYPE).data)
+    stream.write(_line(key, n_rows))
+    stream.flush()
+    os.fsync(stream.fileno())
+    return VectorFile(stream, offset, (n_rows, width))
 
 
 def _line(key: str, n_rows: int) -> bytes:
     said = {"medstress": "vectors", "key": key, "n_rows": n_rows}
     return b"\n" + json.dumps(said, sort_keys=True).encode() + b"\n"
-
-
-def _ends_with(path: Path, line: bytes) -> bool:
-    with path.open("rb") as stream:
-        stream.seek(max(stream.seek(0, os.SEEK_END) - len(line), 0))
-        return stream.read() == line
 
 
 def _remove(name: str | None) -> None:

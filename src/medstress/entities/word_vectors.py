@@ -49,8 +49,8 @@ class WordVectors:
         self._size = 0
         self._known: dict[str, NDArray[np.float64] | None] = {}
 
-    def encode(self, names: Sequence[str], progress: Progress | None = None) -> NDArray[np.float32]:
-        """Return unit vectors, shape (n_names, n_dimensions); zero where no word is known.
+    def learn(self, names: Sequence[str], progress: Progress | None = None) -> None:
+        """Read the words of all names at once: the file may be large.
 
         Args:
             names: any texts.
@@ -64,14 +64,20 @@ class WordVectors:
         if new or not self._size:
             self._known.update(dict.fromkeys(new))
             self._read({word.encode(): word for word in new}, len(names), progress)
+
+    def encode(self, names: Sequence[str]) -> NDArray[np.float32]:
+        """Return unit vectors, shape (n_names, n_dimensions); zero where no word is known.
+
+        Raises:
+            UsageError: the file is missing or malformed, with the line.
+        """
+        self.learn(names)
         vectors = np.zeros((len(names), self._size))
         for row, name in enumerate(names):
             found = [v for word in _split(name) for v in self._of_word(word)]
             if found:
                 vectors[row] = np.mean(found, axis=0)
         vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-        if progress is not None:
-            progress(len(names), len(names))
         return vectors.astype(np.float32)
 
     def _of_word(self, word: str) -> list[NDArray[np.float64]]:

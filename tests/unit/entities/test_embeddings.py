@@ -165,7 +165,7 @@ def test_a_cache_that_cannot_be_written_to_is_named(cache, monkeypatch):
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(vector_files.np, "save", full)
+    monkeypatch.setattr(vector_files.os, "fsync", full)
     with pytest.raises(UsageError) as error:
         embed_names(NAMES, "ngram")
     assert str(error.value) == (
@@ -185,7 +185,7 @@ def test_an_interrupted_computation_leaves_nothing_behind(cache, monkeypatch):
     def interrupt(*args: object, **kwargs: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(vector_files.np, "save", interrupt)
+    monkeypatch.setattr(vector_files.os, "fsync", interrupt)
     with pytest.raises(KeyboardInterrupt):
         embed_names(NAMES, "ngram")
     assert list(cache.iterdir()) == []

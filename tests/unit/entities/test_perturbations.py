@@ -1,8 +1,10 @@
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
+from medstress.entities import name_vectors
 from medstress.entities.embeddings import Embedder
 from medstress.entities.names import variant_class
 from medstress.entities.perturbations import VectorPerturbationSet
@@ -103,13 +105,15 @@ def test_indices_are_ascending_and_cannot_be_changed(names):
 
 
 def test_a_name_with_the_vector_of_the_key_is_left_out():
-    class Blind:
+    class Blind(Embedder):
         identity = "blind"
 
-        def vectors(self, texts, progress=None, *, keep=True):
-            return np.array([[float(len(t)), 1.0] for t in texts], dtype=np.float32)
+        def _blocks(self, names, progress):
+            yield np.array([[float(len(t)), 1.0] for t in names], dtype=np.float32)
 
-    names = VectorPerturbationSet(vocabulary_of("v", ["iron", "zinc", "gold dust"]), Blind(), TWINS)
+    names = VectorPerturbationSet(
+        vocabulary_of("v", ["iron", "zinc", "gold dust"]), Blind("ngram"), TWINS
+    )
     assert left_out(names, question("lead", "silver")) == {"iron", "zinc"}
 
 
@@ -171,7 +175,7 @@ def test_prepared_anchors_need_no_embedder_later(names, monkeypatch):
     fresh = names.distances("Iron oxide")
     again = VectorPerturbationSet(names.vocabulary, names._embedder, TWINS)
     again.prepare(["Iron oxide", "gold", "gold"])
-    monkeypatch.setattr(Embedder, "_compute", lambda *_: pytest.fail("embedded again"))
+    monkeypatch.setattr(Embedder, "_blocks", lambda *_: pytest.fail("embedded again"))
     again.prepare(["gold"])
     assert np.allclose(again.distances("Iron oxide"), fresh, atol=1e-12)
 
@@ -279,3 +283,27 @@ def test_a_name_that_would_turn_one_option_into_another_is_left_out(names):
     assert {"aspirin", "warfarin"} <= left_out(names, item, rule="mark")
     assert names.objection(item, "Aspirin") == "equal_to_option"
     assert names.objection(item, "iron oxide") is None
+
+
+def test_what_is_kept_of_prepared_items_does_not_grow_with_them(monkeypatch):
+    monkeypatch.setattr(name_vectors, "_GAPS_BYTES", 5 * 8 * 3)
+    vocabulary = vocabulary_of("v", ["iron", "zinc", "gold dust"])
+    names = VectorPerturbationSet(vocabulary, Embedder("ngram"), TWINS)
+    keys = [f"salt {i}" for i in range(40)]
+    names.prepare(keys, ["rust"])
+    made = [weakref.ref(names.distances(key)) for key in keys]
+    assert sum(ref() is not None for ref in made) == 5
+    # Vectors lie on disk: of a text nothing is held but itself and two numbers.
+    (prepared,) = names._name_vectors._prepared
+    held = [each.nbytes for each in vars(prepared).values() if isinstance(each, np.ndarray)]
+    assert sum(held) <= 8 * 41
+
+
+def test_a_bound_on_what_is_kept_changes_no_distance(names, monkeypatch):
+    keys = [f"salt {i}" for i in range(9)]
+    monkeypatch.setattr(name_vectors, "_GAPS_BYTES", 1)
+    tight = VectorPerturbationSet(names.vocabulary, names._embedder, TWINS)
+    for each in (names, tight):
+        each.prepare(keys)
+    for key in (*keys, *reversed(keys)):
+        assert np.allclose(tight.distances(key), names.distances(key), atol=1e-12)

@@ -63,7 +63,8 @@ def test_words_that_were_read_are_not_read_again(path):
 
 def test_progress_is_told(path):
     told = []
-    WordVectors(path).encode(["heart", "gout"], lambda done, n: told.append((done, n)))
+    embedder = Embedder(str(path))
+    embedder.vectors(["heart", "gout"], lambda done, n: told.append((done, n)))
     assert told == [(2, 2)]
 
 

@@ -1,0 +1,67 @@
+import gc
+
+import numpy as np
+import pytest
+
+from medstress.entities.embeddings import Embedder
+from medstress.entities.prepared_texts import PreparedTexts
+from medstress.entities.vector_files import VectorFile
+from medstress.errors import UsageError
+
+TEXTS = ["alpha", "beta", "delta", "gamma"]
+
+
+@pytest.fixture
+def vectors() -> VectorFile:
+    return Embedder("ngram").kept(TEXTS)
+
+
+def test_a_text_has_the_vector_of_its_row(vectors):
+    prepared = PreparedTexts(TEXTS, vectors, [])
+    for text, expected in zip(TEXTS, vectors.mapped(), strict=True):
+        assert (prepared.vector(text) == expected).all()
+    assert "alph" not in prepared
+    assert "zeta" not in prepared
+
+
+def test_neighbours_stand_together_in_the_order_of_the_items(vectors):
+    prepared = PreparedTexts(TEXTS, vectors, ["gamma", "alpha", "delta", "unknown"])
+    assert prepared.neighbours("alpha", 2) == ["gamma", "alpha"]
+    assert prepared.neighbours("delta", 2) == ["delta"]
+    assert prepared.neighbours("delta", 9) == ["gamma", "alpha", "delta"]
+    assert prepared.neighbours("beta", 9) == ["beta"]
+
+
+def test_rows_past_the_end_are_left_out(vectors):
+    assert vectors.rows(2, 9).shape == (2, 1024)
+    assert vectors.rows(4, 5).shape == (0, 1024)
+
+
+def test_vectors_are_read_on_where_the_file_is_replaced_or_removed(vectors, tmp_path):
+    expected = np.array(vectors.mapped())
+    again = Embedder("ngram").kept(TEXTS)
+    for file in tmp_path.rglob("*.npy"):
+        file.unlink()
+    assert (again.rows(0, 4) == expected).all()
+
+
+def test_a_file_that_is_cut_short_while_it_is_open_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path))
+    opened = Embedder("ngram").kept(TEXTS)
+    (file,) = tmp_path.rglob("*.npy")
+    with file.open("r+b") as stream:
+        stream.truncate(200)
+    with pytest.raises(UsageError, match="cut short"):
+        opened.rows(0, 4)
+    del opened
+    gc.collect()  # and its descriptor is closed without a warning
+
+
+def test_names_made_in_several_blocks_are_those_made_at_once(monkeypatch):
+    names = [f"name {i}" for i in range(5)]
+    told = []
+    monkeypatch.setattr("medstress.entities.embeddings._TEXTS", 2)
+    blocks = Embedder("ngram", corpus=names).vectors(names, lambda *n: told.append(n))
+    monkeypatch.undo()
+    assert told == [(2, 5), (4, 5), (5, 5)]
+    assert (blocks == Embedder("ngram", corpus=names).vectors(names, keep=False)).all()
