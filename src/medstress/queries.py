@@ -83,7 +83,7 @@ def ask(
         BudgetExhausted: at the yield, if the list does not fit the budget; nothing is asked.
     """
     replies = yield Ask(tuple(queries), tuple(then))
-    return tuple(reply for reply in replies if isinstance(reply, Prediction))
+    return tuple([reply for reply in replies if isinstance(reply, Prediction)])
 
 
 def consult(

@@ -44,7 +44,8 @@ def victim_of(
     victim: Victim, attack: Attack, dataset: str, item: Question, seed: int | None, repeat: int
 ) -> Victim:
     """The victim as an attack asks it about one item in one run; the clean item likewise."""
-    if not isinstance(attack, AsksInTurns):
+    # By one name first: isinstance alone takes longer for a protocol than asking a query.
+    if not hasattr(attack, "draw_exemplars") or not isinstance(attack, AsksInTurns):
         return victim
     task, backend = victim.task, victim.backend
     assert isinstance(task, MultipleChoice)  # checked when it was opened

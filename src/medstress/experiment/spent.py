@@ -92,11 +92,10 @@ def check_prices(experiment: Experiment) -> None:
 def spent(store: RunStore, prepared: Prepared) -> Spent:
     """What the folder's run has used up so far."""
     n_queries, n_tokens = store.spent()
-    return Spent(
-        n_queries=n_queries,
-        n_tokens=n_tokens,
-        usd=usd_of(store.spending(), all_prices(prepared.experiment)),
-    )
+    prices = all_prices(prepared.experiment)
+    # Without a price nothing costs money, and adding up by payer sorts every answer.
+    usd = usd_of(store.spending(), prices) if prices else 0.0
+    return Spent(n_queries=n_queries, n_tokens=n_tokens, usd=usd)
 
 
 def usd_of(spending: Iterable[Spending], prices: Mapping[str, Price]) -> float:

@@ -48,8 +48,10 @@ def next_batch(
 def _groups(lane: Lane, room: int, *, starts: bool) -> list[Group]:
     """The next groups that fit; one that goes alone only where it starts the batch."""
     groups: list[Group] = []
-    while room > 0 and not (lane.next_is_alone and (groups or not starts)):
+    while room > 0:
         alone = lane.next_is_alone
+        if alone and (groups or not starts):
+            break
         group = lane.take(room)
         if group is None:
             break

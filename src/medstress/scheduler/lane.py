@@ -91,16 +91,16 @@ class Lane:
         group = self._waiting[0]
         if len(group.entries) > most and len(group.entries) <= self.backend.batch_size:
             return None
+        if len(group.entries) <= most:
+            return self._waiting.popleft()
         taken, group.entries = group.entries[:most], group.entries[most:]
-        if group.entries:
-            return Group(entries=taken, ahead=iter(()))
-        self._waiting.popleft()
-        return Group(entries=taken, ahead=group.ahead)
+        return Group(entries=taken, ahead=iter(()))
 
     @property
     def next_is_alone(self) -> bool:
         """Whether the next group goes in a batch of its own."""
-        return bool(self._waiting) and any(entry.alone for entry in self._waiting[0].entries)
+        # All calls of a group are of one need, which says it for all of them.
+        return bool(self._waiting) and self._waiting[0].entries[0].alone
 
     def submit(self, batch: Batch) -> None:
         """Hand a batch to a worker thread."""

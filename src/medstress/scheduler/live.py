@@ -97,7 +97,7 @@ class Live:
                     self.row,
                     seq + i,
                     need.role,
-                    need.purpose.value,
+                    str(need.purpose),
                     query,
                     call,
                     key,

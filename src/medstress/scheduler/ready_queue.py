@@ -16,6 +16,7 @@ from medstress.calls import Backend, Failure, Reply, Request
 from medstress.errors import BackendError, MedstressError, StoreError, UsageError
 from medstress.outcomes import Verdict
 from medstress.scheduler.batches import next_batch
+from medstress.scheduler.collections import rare_collections
 from medstress.scheduler.identity import arm_spec, trial_id
 from medstress.scheduler.inquiry import Ending, Findings, Inquiry
 from medstress.scheduler.lane import Batch, Entry, Group, Lane
@@ -71,8 +72,9 @@ class Scheduler:
         self.progress.n_planned = n_planned
         plan = iter(trials)
         try:
-            self._loop(plan)
-            self._write(everything=True)
+            with rare_collections():
+                self._loop(plan)
+                self._write(everything=True)
         except (KeyboardInterrupt, Exception):
             self._drain()
             raise
@@ -175,10 +177,12 @@ class Scheduler:
         """Queue the calls a trial needs; True if it has to wait."""
         need = live.need
         lane = self._lane(live.trial.victim.backend if need.role == VICTIM else None, need.role)
-        requests = tuple(request.fitted(lane.backend) for request in need.requests)
+        backend = lane.backend
+        requests = tuple([request.fitted(backend) for request in need.requests])
         if requests != need.requests:
             live.need = need = replace(need, requests=requests)
-        live.expect([request.key(lane.backend.identity) for request in requests])
+        identity = backend.identity
+        live.expect([request.key(identity) for request in requests])
         if live.is_replayed:
             self._replay(live)
         fresh: list[Entry] = []

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
 from medstress.attacks.protocol import (
     Attack,
-    CountsExclusions,
     RuleChecked,
     SearchOn,
     Validity,
@@ -17,7 +16,7 @@ from medstress.attacks.protocol import (
     search_on,
 )
 from medstress.items import Edited
-from medstress.outcomes import Measured, Outcome, Prediction, Relative, Verdict
+from medstress.outcomes import Goal, Measured, Outcome, Prediction, Verdict
 from medstress.queries import Predict
 from medstress.scheduler.result import TrialResult
 
@@ -55,8 +54,10 @@ class Referee:
         item: Any = None,
     ) -> None:
         self.goal = goal_for(attack, item)
-        if isinstance(self.goal, Relative) and result.before is not None:
-            self.goal = self.goal.relative_to(result.before)
+        # Not by isinstance, which for a protocol takes longer than asking a query.
+        relative_to: Callable[[Prediction], Goal] | None = getattr(self.goal, "relative_to", None)
+        if relative_to is not None and result.before is not None:
+            self.goal = relative_to(result.before)
         self._is_static = is_static(attack)
         self._attack = attack
         self._resources = resources
@@ -127,10 +128,11 @@ class Referee:
 
     def count_exclusions(self, candidate: Edited) -> None:
         """Note which names the attack never draws, where it knows."""
-        if not isinstance(self._attack, CountsExclusions):
+        count: Callable[..., Mapping[str, int]] | None = getattr(self._attack, "n_excluded", None)
+        if count is None:
             return
         try:
-            counts = self._attack.n_excluded(candidate, self._resources)
+            counts = count(candidate, self._resources)
         except Exception as error:  # noqa: BLE001 - the per-trial guard
             self._result.note = self._describe(error)
         else:

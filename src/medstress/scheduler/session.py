@@ -25,24 +25,24 @@ class Session:
         self._steps = attack.run(item, rng, resources)
         self.step: Step | None = None
         self.pick: Edited | None = None
-        self._advance(lambda: next(self._steps))
+        self._advance(self._steps.__next__)
 
     def tell(self, replies: Replies) -> None:
         """Send the answers to the current step, same length and order."""
-        self._advance(lambda: self._steps.send(replies))
+        self._advance(self._steps.send, replies)
 
     def refuse(self, remaining: int) -> None:
         """Throw `BudgetExhausted` at the current step: it asks for more than is left."""
-        self._advance(lambda: self._steps.throw(BudgetExhausted(remaining)))
+        self._advance(self._steps.throw, BudgetExhausted(remaining))
 
     def close(self) -> None:
         """End the attack where it stands."""
         self.step = None
         self._steps.close()
 
-    def _advance(self, move: Callable[[], Step]) -> None:
+    def _advance(self, move: Callable[..., Step], *told: Any) -> None:
         try:
-            self.step = move()
+            self.step = move(*told)
         except StopIteration as stop:
             self.step, self.pick = None, stop.value
         except BudgetExhausted:

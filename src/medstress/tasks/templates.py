@@ -55,7 +55,7 @@ class Template:
         """Render a candidate, without trailing white space (METHODS 1.2)."""
         item, edits = candidate.item, candidate.edits
         if self.plain and len(edits) == 1 and edits[0].field in item.letters:
-            frame = _frame(self, item).get(edits[0].field)
+            frame = _frame(self, item, edits[0].field)
             if frame is not None:
                 text = apply_edits(item.option(edits[0].field), edits)
                 return self._prompt(f"{frame.before}{text}{frame.after}".strip(), frame.system)
@@ -119,20 +119,21 @@ class _Frame:
     """The system turn of a conversation."""
 
 
-@lru_cache(maxsize=4096)
-def _frame(template: Template, item: Question) -> dict[str, _Frame]:
-    """Frames of the options that the template shows exactly once."""
+@lru_cache(maxsize=2048)
+def _frame(template: Template, item: Question, letter: str) -> _Frame | None:
+    """The frame of an option; None where the template does not show it exactly once.
+
+    Of the option that is edited alone: with those of the others an item's prompt would be kept
+    once for each of its options.
+    """
+    shape = _shape(template, item.letters, bool(item.context))
+    if shape.pieces[1::2].count(letter) != 1:
+        return None
     values = {"context": item.context, "stem": item.stem, "question": item.question}
     values.update(zip(item.letters, item.options, strict=True))
-    shape = _shape(template, item.letters, bool(item.context))
     texts = [values[piece] if i % 2 else piece for i, piece in enumerate(shape.pieces)]
-    frames = {}
-    for letter in item.letters:
-        places = [i for i in range(1, len(texts), 2) if shape.pieces[i] == letter]
-        if len(places) == 1:
-            before, after = "".join(texts[: places[0]]), "".join(texts[places[0] + 1 :])
-            frames[letter] = _Frame(before, after, shape.system)
-    return frames
+    place = 2 * shape.pieces[1::2].index(letter) + 1
+    return _Frame("".join(texts[:place]), "".join(texts[place + 1 :]), shape.system)
 
 
 def _is_plain(compiler: Any, source: str) -> bool:
