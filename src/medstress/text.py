@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import attrgetter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +23,9 @@ class Edit:
     """The new text, cased as it will stand."""
 
 
+_PLACE = attrgetter("start", "end")
+
+
 def apply_edits(text: str, edits: Iterable[Edit]) -> str:
     """Apply non-overlapping edits, given in the offsets of the original `text`.
 
@@ -33,7 +37,7 @@ def apply_edits(text: str, edits: Iterable[Edit]) -> str:
     """
     pieces: list[str] = []
     position = 0
-    for edit in sorted(edits, key=lambda e: (e.start, e.end)):
+    for edit in sorted(edits, key=_PLACE):
         if not position <= edit.start <= edit.end <= len(text):
             raise ValueError(f"edit [{edit.start}, {edit.end}) overlaps or leaves the text")
         pieces += (text[position : edit.start], edit.replacement)

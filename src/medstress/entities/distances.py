@@ -35,7 +35,7 @@ NAMED = ("cosine", "euclidean", "mondo", "mesh")
 DUPLICATE = 1e-9
 """A name nearer to the key's text than this is the key itself in the distance's eyes."""
 
-_KEPT_BYTES = 24 << 20
+_KEPT_BYTES = 20 << 20
 """Of distances."""
 
 

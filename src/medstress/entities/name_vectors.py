@@ -18,7 +18,7 @@ from medstress.entities.vector_files import VectorFile
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_GAPS_BYTES = 24 << 20
+_GAPS_BYTES = 20 << 20
 """Gaps that are kept; a trial reads those of its key when it is admitted and when it draws."""
 _BLOCK = 128
 _TOGETHER = 64
@@ -37,6 +37,7 @@ class NameVectors:
         self._embedder = embedder
         self._prepared: list[PreparedTexts] = []
         self._gaps: Recent[np.float64] = Recent(_GAPS_BYTES)
+        self._last: tuple[str, NDArray[np.float64]] | None = None
 
     @cached_property
     def _file(self) -> VectorFile:
@@ -87,9 +88,16 @@ class NameVectors:
 
     def gap(self, anchor: str, text: str) -> float:
         """Return 1 - cos(anchor, text); nan where a vector is undefined."""
-        one, other = self.vector(anchor), self.vector(text)
-        lengths = float(np.linalg.norm(one) * np.linalg.norm(other))
+        one, other = self._last_anchor(anchor), self.vector(text)
+        lengths = math.sqrt(one @ one) * math.sqrt(other @ other)
         return max(1 - float(one @ other) / lengths, 0.0) if lengths else math.nan
+
+    def _last_anchor(self, anchor: str) -> NDArray[np.float64]:
+        """Its vector: the spans of an item are asked for one after the other."""
+        last = self._last
+        if last is None or last[0] != anchor:
+            self._last = last = (anchor, self.vector(anchor))
+        return last[1]
 
     def gaps(self, anchor: str) -> NDArray[np.float64]:
         """Return 1 - cos(anchor, name) for every name, shape (n_names,), read-only."""

@@ -52,7 +52,7 @@ _IS_DRAWN = {
 
 _ALLOWED_BYTES = 4 << 20
 """Of indices that may be drawn: soon made again from the codes."""
-_CODES_BYTES = 8 << 20
+_CODES_BYTES = 4 << 20
 """Of codes, a byte a name: those of all trials under way."""
 
 

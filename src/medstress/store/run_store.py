@@ -24,6 +24,11 @@ from medstress.store.key_index import NEWEST, KeyIndex
 from medstress.store.spending import Spending, read_spending
 
 FILE = "run.sqlite"
+_DERIVED = (
+    "INSERT OR IGNORE INTO exchanges (trial, seq, role, purpose, query, call, answer, edits) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_OTHERS = "INSERT OR IGNORE INTO exchanges VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 @contextmanager
@@ -318,12 +323,15 @@ class RunStore:
         """Store exchanges: (trial, seq, role, purpose, query, call, key, edits, request, error)."""
         given = list(rows)
         answers = self._find([row[6] for row in given])
-        placed = []
+        derived, others = [], []
         for *before, key, edits, request, error in given:
             answer = answers.get(key) if error is None else None
-            kept = key if answer is None else None
-            placed.append((*before, answer, kept, edits, request, error))
+            if answer is not None and request is None:
+                derived.append((*before, answer, edits))
+            else:
+                kept = key if answer is None else None
+                others.append((*before, answer, kept, edits, request, error))
         with _translated(self.folder):
-            self._db.executemany(
-                "INSERT OR IGNORE INTO exchanges VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", placed
-            )
+            # Half the time of one statement for all: nulls are slow to bind.
+            self._db.executemany(_DERIVED, derived)
+            self._db.executemany(_OTHERS, others)

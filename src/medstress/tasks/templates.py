@@ -54,7 +54,7 @@ class Template:
     def render(self, candidate: Candidate) -> Prompt:
         """Render a candidate, without trailing white space (METHODS 1.2)."""
         item, edits = candidate.item, candidate.edits
-        if self.plain and len(edits) == 1 and edits[0].field in item.letters:
+        if self.plain and len(edits) == 1:
             frame = _frame(self, item, edits[0].field)
             if frame is not None:
                 text = apply_edits(item.option(edits[0].field), edits)
@@ -121,13 +121,13 @@ class _Frame:
 
 @lru_cache(maxsize=2048)
 def _frame(template: Template, item: Question, letter: str) -> _Frame | None:
-    """The frame of an option; None where the template does not show it exactly once.
+    """The frame of an option; None for other fields and unless it is shown exactly once.
 
     Of the option that is edited alone: with those of the others an item's prompt would be kept
     once for each of its options.
     """
     shape = _shape(template, item.letters, bool(item.context))
-    if shape.pieces[1::2].count(letter) != 1:
+    if letter not in item.letters or shape.pieces[1::2].count(letter) != 1:
         return None
     values = {"context": item.context, "stem": item.stem, "question": item.question}
     values.update(zip(item.letters, item.options, strict=True))
