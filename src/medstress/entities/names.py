@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from unidecode import unidecode
@@ -126,18 +126,19 @@ class VariantIndex:
 
     def __init__(self, names: Sequence[str]) -> None:
         postings: dict[str, list[int]] = {}
-        self._by_words: dict[frozenset[str], list[int]] = {}
-        self._by_text: dict[str, list[int]] = {}
+        self._names = names
         self._sizes = np.zeros(len(names), dtype=np.int64)
+        texts = np.zeros(len(names), dtype=np.int64)
         for index, name in enumerate(names):
             own = word_set(name)
             self._sizes[index] = len(own)
-            self._by_text.setdefault(normalise(name), []).append(index)
-            if own:
-                self._by_words.setdefault(own, []).append(index)
+            texts[index] = hash(normalise(name))
             for word in own:
                 postings.setdefault(word, []).append(index)
         self._postings = {word: np.array(ids, np.int64) for word, ids in postings.items()}
+        # Hashes in place of the texts, which would take ten times the memory.
+        self._by_text = np.argsort(texts, kind="stable")
+        self._texts = texts[self._by_text]
 
     def classes(
         self, references: Iterable[str], synonyms: Iterable[str] = frozenset()
@@ -149,7 +150,7 @@ class VariantIndex:
         """
         found = np.full(len(self._sizes), DIFFERENT, dtype=np.int8)
         for synonym in synonyms:
-            found[self._by_words.get(word_set(synonym), [])] = SYNONYM
+            found[self._with_words(word_set(synonym))] = SYNONYM
         for key in {word_set(reference) for reference in references}:
             postings = [self._postings[word] for word in key if word in self._postings]
             if not postings:
@@ -164,4 +165,21 @@ class VariantIndex:
 
     def equal_to(self, texts: Iterable[str]) -> list[int]:
         """Return the indices of the names that equal a text after `normalise`."""
-        return [index for text in texts for index in self._by_text.get(normalise(text), ())]
+        found: list[int] = []
+        for normal in map(normalise, texts):
+            first, end = (self._texts.searchsorted(hash(normal), side) for side in _BOTH)
+            near = self._by_text[first:end].tolist()
+            found += [index for index in near if normalise(self._names[index]) == normal]
+        return found
+
+    def _with_words(self, own: frozenset[str]) -> NDArray[np.int64]:
+        """The names of exactly these words."""
+        postings = sorted((self._postings.get(word, _NONE) for word in own), key=len)
+        found = postings[0] if postings else _NONE
+        for other in postings[1:]:
+            found = np.intersect1d(found, other, assume_unique=True)
+        return np.asarray(found[self._sizes[found] == len(own)])
+
+
+_NONE: NDArray[np.int64] = np.array([], dtype=np.int64)
+_BOTH: tuple[Literal["left"], Literal["right"]] = ("left", "right")
