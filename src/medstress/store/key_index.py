@@ -57,21 +57,20 @@ class KeyIndex:
     def _settle(self) -> None:
         """Turn the dict into an array, and merge arrays until each is twice the next."""
         rows = np.fromiter(self._newest.values(), np.int64, len(self._newest))
-        run = _sorted(_array(list(self._newest)), rows)
+        parts = [_Run(_array(list(self._newest)), rows)]
         self._newest = {}
-        while self._runs and len(self._runs[-1].keys) < 2 * len(run.keys):
-            last = self._runs.pop()
-            run = _sorted(
-                np.concatenate([last.keys, run.keys]), np.concatenate([last.rows, run.rows])
-            )
-        self._runs.append(run)
+        n = len(rows)
+        while self._runs and len(self._runs[-1].keys) < 2 * n:
+            parts.append(self._runs.pop())
+            n += len(parts[-1].keys)
+        keys = np.concatenate([part.keys for part in reversed(parts)])
+        rows = np.concatenate([part.rows for part in reversed(parts)])
+        parts.clear()  # nothing is held twice while the rest is sorted
+        # Stable: linear in what is sorted already.
+        order = np.argsort(keys, kind="stable")
+        keys = keys[order]
+        self._runs.append(_Run(keys, rows[order]))
 
 
 def _array(keys: Sequence[bytes]) -> NDArray[np.bytes_]:
     return np.array(keys, dtype=f"S{KEY_BYTES}")
-
-
-def _sorted(keys: NDArray[np.bytes_], rows: NDArray[np.int64]) -> _Run:
-    # Stable: linear in what is sorted already.
-    order = np.argsort(keys, kind="stable")
-    return _Run(keys[order], rows[order])
