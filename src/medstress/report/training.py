@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
+from statistics import fmean
 from typing import Any
 
 from markupsafe import Markup
@@ -58,16 +61,13 @@ def training_tables(training: Mapping[str, Any] | None) -> list[Table]:
 
 
 def learning_plots(summary: Mapping[str, Any]) -> Iterator[tuple[Markup, Table]]:
-    """The learning curves of all models, with their numbers."""
+    """The learning curves of all models, with their numbers; of folds the mean is drawn."""
     models = [m for m in (summary.get("training") or {}).get("models", ()) if m["curve"]]
     if not models:
         return
     named = _MEASURES[models[0]["measure"]]
     svg = learning_curves(
-        [(m["victim"], [point["loss"] for point in m["curve"]]) for m in models],
-        [(m["victim"], [point["score"] for point in m["curve"]]) for m in models],
-        named,
-        "learning",
+        _means_over_folds(models, "loss"), _means_over_folds(models, "score"), named, "learning"
     )
     yield (
         Markup(svg),
@@ -77,7 +77,7 @@ def learning_plots(summary: Mapping[str, Any]) -> Iterator[tuple[Markup, Table]]
             columns=("Model", "Epoch", "Steps", "Training loss", f"{named} on dev data", "Seconds"),
             rows=tuple(
                 (
-                    words(m["victim"]),
+                    words(m["victim"] + (f", fold {m['fold']}" if "fold" in m else "")),
                     tally(point["epoch"]),
                     tally(point["steps"]),
                     measure(point["loss"]),
@@ -89,3 +89,21 @@ def learning_plots(summary: Mapping[str, Any]) -> Iterator[tuple[Markup, Table]]
             ),
         ),
     )
+
+
+def _means_over_folds(
+    models: Sequence[Mapping[str, Any]], key: str
+) -> list[tuple[str, list[float | None]]]:
+    """One line a victim: of folds the mean over those that reached the epoch."""
+    by_victim: dict[str, list[Any]] = defaultdict(list)
+    for model in models:
+        by_victim[model["victim"]].append([point[key] for point in model["curve"]])
+    return [
+        (victim, [_mean(values) for values in zip_longest(*curves)])
+        for victim, curves in by_victim.items()
+    ]
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return fmean(known) if known else None
