@@ -30,8 +30,8 @@ def with_controls(attacks: Sequence[AttackPart], kind: str) -> list[AttackPart]:
     """
     if kind != TAGGED:
         raise UsageError(
-            f"[experiment] controls = true is for tagged texts, and the data are {kind}; name "
-            "controls in [[attack]], or leave the key out"
+            f"[experiment] controls = true is built for tagged texts, and the data are {kind}; "
+            "leave the key out"
         )
     known = [part.attack.spec() for part in attacks]
     added = list(_missing(attacks, known))

@@ -169,8 +169,8 @@ def test_a_wrong_type_or_value_is_named_with_its_line(
     [
         (
             "experiment",
-            "controls = true",
-            "line 4: controls = True is not built yet; this version has only controls = False",
+            'controls = "all"',
+            "line 4: controls = 'all': input should be a valid boolean",
         ),
         (
             "entities",

@@ -351,7 +351,14 @@ def test_a_control_that_is_written_is_not_added_again(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("experiment", "sentence"),
     [
-        (pairs(STATIC), "controls = true is for tagged texts, and the data are sentence pairs"),
+        (
+            {**tagged(), "dataset": {"name": "sample"}, "attack": {"name": "swap_noise"}},
+            "attack 'swap_noise' is for",
+        ),
+        (
+            pairs(STATIC),
+            "controls = true is built for tagged texts, and the data are sentence pairs",
+        ),
         (
             tagged({**STATIC, "search": "greedy", "budget": 4}),
             "controls = true: none of the attacks has a control; a search perturbs no whole data",

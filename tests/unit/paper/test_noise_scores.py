@@ -25,7 +25,7 @@ def overlap(pairs):
     return [len(set(zip(a, a[1:])) & set(zip(b, b[1:]))) / 20 for a, b in pairs]
 """
 ATTACKS = [
-    {"name": "swap_noise"},
+    {"name": "swap_noise", "label": "swap_noise"},
     {"name": "case_noise", "label": "capitals"},
     {"name": "synonym"},
     {"name": "keyboard_noise"},
