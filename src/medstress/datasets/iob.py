@@ -121,7 +121,7 @@ def _token_complaint(token: str, label: str) -> str | None:
 
 def _advice(label: str, complaint: str) -> str:
     if not label:
-        return "part the columns by a tab, and write O for tokens outside entities"
+        return "write O for tokens outside entities"
     if label[:2] == "I-" and "beginning of an entity" in complaint:
         return 'write B-, or set on_bad_labels = "repair" to read it as one'
     return "mend the line"
