@@ -26,8 +26,48 @@ _MEASURES = {"f1": "F1", "pearson": "Pearson", "accuracy": "accuracy"}
 
 
 def training_tables(training: Mapping[str, Any] | None) -> list[Table]:
-    """The comparison with the original models; none where nothing was trained on copies."""
-    if training is None or not training["rows"]:
+    """Scores of every kind over its seeds, and the comparison of those trained on copies."""
+    if training is None:
+        return []
+    return [*_scores(training), *_comparison(training)]
+
+
+def _scores(training: Mapping[str, Any]) -> Iterator[Table]:
+    folds = training.get("folds")
+    told = (
+        f" Cross-validated in {folds} folds, parted anew for each seed: every item is answered by "
+        "a model that has not been trained on its document."
+    )
+    if training.get("scores"):
+        yield Table(
+            name="training-scores",
+            caption="Kinds of models, over all their training seeds",
+            columns=("Attack, data, model", "Seeds", "Measure", "Clean", "Attacked"),
+            rows=tuple(
+                (
+                    _where(row),
+                    tally(row["n_seeds"]),
+                    words(_MEASURES[row["measure"]]),
+                    estimate_cell(row["clean"]),
+                    estimate_cell(row["attacked"]),
+                )
+                for row in training["scores"]
+            ),
+            note="Coefficients are averaged over seeds; else all seeds are counted together. "
+            "Intervals draw documents, pairs or questions, not seeds." + (told if folds else ""),
+        )
+
+
+def _where(row: Mapping[str, Any]) -> Cell:
+    return Cell(
+        text=str(row["attack"]),
+        lines=(f"{row['dataset']} · {row['group']}", str(row["model"])),
+        numeric=False,
+    )
+
+
+def _comparison(training: Mapping[str, Any]) -> list[Table]:
+    if not training["rows"]:
         return []
     return [
         Table(
@@ -41,11 +81,7 @@ def training_tables(training: Mapping[str, Any] | None) -> list[Table]:
             ),
             rows=tuple(
                 (
-                    Cell(
-                        text=str(row["attack"]),
-                        lines=(f"{row['dataset']} · {row['group']}", str(row["model"])),
-                        numeric=False,
-                    ),
+                    _where(row),
                     words("yes" if row["trained_on"] else "no"),
                     words(_MEASURES[row["measure"]]),
                     *(estimate_cell(row[name]) for _, name in _COLUMNS),

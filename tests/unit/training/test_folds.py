@@ -99,8 +99,15 @@ def test_attacks_on_held_out_pairs_are_pooled_over_the_folds(
     assert clean == rows["original-0", "swap_noise"]["pearson"]["value"]
     folds = [model["fold"] for model in training["models"] if model["victim"] == "original-0"]
     assert folds == [1, 2, 3, 4]
+    scores = {(row["model"], row["attack"]): row for row in training["scores"]}
+    assert scores["original", "swap_noise"]["clean"]["value"] == pytest.approx(clean)
+    assert (
+        scores["untrained", "swap_noise"]["attacked"]["value"]
+        == rows["untrained", "swap_noise"]["pearson_after"]["value"]
+    )
     page = run.report()
     assert "original-0, fold 4" in page
+    assert "Cross-validated in 4 folds" in page
 
 
 def test_each_pair_is_answered_by_the_model_of_its_fold(
@@ -142,10 +149,11 @@ def test_tagged_texts_are_cross_validated_and_rows_are_read_back(
     workplace: Path, experiment: dict[str, Any]
 ) -> None:
     del experiment["train"]["data"]
-    experiment["train"] |= {"folds": 2, "epochs": 6, "dev": 0, "adversarial": []}
+    experiment["dataset"] = [{"name": "iob", "path": "train.iob"}]
+    experiment["train"] |= {"folds": 2, "epochs": 12, "dev": 0, "adversarial": []}
     run = ms.train(experiment, out="out").run
     (first, second) = run.summary()["pooled"]
-    assert first["n_items"] == second["n_items"] == 25
+    assert first["n_items"] == second["n_items"] == 60
     reader = RunReader(run.folder)
     rows = trial_rows(reader)
     reader.close()
