@@ -147,6 +147,7 @@ def test_with_exactly_thirty_controls_a_planted_success_has_p_of_one_in_thirty_o
         assert row["p_adjusted"] == 1 / 31
         assert (row["n_controls"], row["n_as_hard"], row["n_flipped"]) == (30, 0, 0)
         assert (row["t_original"], row["t_fuzz"]) == (1.0, 0.0)
+        assert "30 matched controls that a panel let pass" in row["method"]
         assert row["effect"]["value"] == 1.0
         assert row["statistic"] == "share_correct"
         assert row["clean_confidence"] == pytest.approx(5 / 7)
@@ -433,7 +434,9 @@ def test_a_dry_run_counts_tests_and_says_what_roles_may_cost(bench: Path) -> Non
     # Nine attempts of at most 4 calls, 1,024 tokens each, at 10 dollars a million.
     assert "role attacker: at most 36 calls, and 36,864 tokens written" in text
     assert "$0.37" in text
-    assert "role judge: at most 45 calls" in text
+    # Nine attempts of at most 5 calls, and three votes on everything that 30 controls can try.
+    votes = 3 * 30 * 30 * 3
+    assert f"role judge: at most {45 + votes:,} calls, {votes:,} of them for controls" in text
     assert "faithfulness: further 3 calls to the judge" in text
 
 
