@@ -176,9 +176,27 @@ def test_an_error_on_a_control_that_judges_refuse_is_an_attempt_lost(null):
 
 @pytest.mark.parametrize("null", [Null.NEUTRAL, Null.BEST_OF_K])
 def test_single_controls_are_put_to_the_panel_too(null):
-    settings = Settings(
-        null=null, controls=ControlPlan(fixed=4), statistic=Statistic.SHARE_CORRECT
-    )
+    settings = Settings(null=null, controls=ControlPlan(fixed=4), statistic=Statistic.SHARE_CORRECT)
     success = Success(fuzz=FUZZ, attempts=5, used=2)
     _, judged = drive(significance_flow(success, settings, controls_with(PANEL)))
     assert len(judged) == 3 * 4
+
+
+def test_an_unreadable_answer_ends_no_loop_of_a_control():
+    settings = Settings(
+        null=Null.MATCHED, controls=ControlPlan(fixed=2), statistic=Statistic.SHARE_CORRECT, loops=1
+    )
+    steps = significance_flow(Success(fuzz=FUZZ, attempts=2, used=2), settings, controls_with(None))
+    step, n_looks = next(steps), 0
+    unreadable = Prediction(outcome=Outcome.UNREADABLE, answer=None)
+    right = Prediction(outcome=Outcome.RIGHT, answer=ITEM.key)
+    try:
+        while True:
+            # Attempts of loops are asked as the attack asks, fresh samples with a number.
+            in_loop = step.conversations[0].sample is None
+            n_looks += in_loop
+            step = steps.send((unreadable if in_loop else right,) * len(step.conversations))
+    except StopIteration as stop:
+        found = stop.value
+    assert n_looks == 2
+    assert found["flipped"] == [False, False]
