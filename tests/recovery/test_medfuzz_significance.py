@@ -314,6 +314,32 @@ def test_a_sheet_with_a_mistake_names_row_and_column(
     assert said in error
 
 
+def test_a_sheet_from_a_spreadsheet_that_writes_semicolons_is_read(
+    tested: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = {"trial_id": tested.rows()[0].trial_id, "reviewer": "CD", "human_valid": ""}
+    sheet = tmp_path / "sheet.csv"
+    sheet.write_text(f"{';'.join(row)};note\n{';'.join(row.values())};fine, by me\n")
+    assert medstress_cli(["review", str(tested.folder), "--import", str(sheet)]) == 0
+    reviews = tmp_path / "reviews.jsonl"
+    tested.export("reviews", reviews)
+    kept = [json.loads(line) for line in reviews.read_text().splitlines()]
+    assert [one["note"] for one in kept if one["reviewer"] == "CD"] == ["fine, by me"]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(b"\xff\xfe\x00", "it is no UTF-8 text"), (b"", "the column 'trial_id' is missing")],
+)
+def test_a_file_that_is_no_sheet_is_refused_in_one_sentence(
+    tested: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes, said: str
+) -> None:
+    sheet = tmp_path / "sheet.csv"
+    sheet.write_bytes(content)
+    assert medstress_cli(["review", str(tested.folder), "--import", str(sheet)]) == 2
+    assert said in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
