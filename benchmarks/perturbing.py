@@ -1,69 +1,114 @@
-"""How long perturbing the test set of BC5CDR takes, in seconds of processor time.
+"""Seconds of processor time to perturb the whole test set of BC5CDR, resources included.
 
-    python benchmarks/perturbing.py FOLDER
+    python benchmarks/perturbing.py FOLDER [--to results/perturbing.json]
 
-FOLDER holds test.tsv of BC5CDR-chemical. Reading the file, building the resources (lexicon and
-tables of names) and each perturbation are timed apart, with `time.process_time`, which other
-programs on the machine hardly change. `related` synonyms with the embedding `ngram`, as the time
+FOLDER holds test.tsv of BC5CDR-chemical. Every attack is timed in a process of its own, so that
+nothing is loaded before: the lexicon or the tables of names that it needs, then every sentence.
+Reading the file and starting Python are told apart. `time.process_time` counts, which other
+programs on the machine change little. `related` synonyms with the embedding `ngram`, as the time
 of a model is the model's.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
+import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
-from medstress.attacks.noise import (
-    Abbreviation,
-    CaseNoise,
-    HyphenNoise,
-    KeyboardNoise,
-    NonEntityNoise,
-    OcrNoise,
-    Perturbation,
-    SwapNoise,
-    Synonym,
-)
-from medstress.datasets import bc5cdr
-from medstress.datasets.source import DatasetOptions
-from medstress.experiment.noise_resources import noise_resources
-from medstress.seeding import rng_for
-from medstress.sentences import TaggedText
+from bench import machine, now
 
-KINDS: tuple[Perturbation, ...] = (
-    SwapNoise(),
-    SwapNoise(scope="entities"),
-    SwapNoise(scope="all"),
-    KeyboardNoise(),
-    CaseNoise(),
-    OcrNoise(),
-    HyphenNoise(),
-    NonEntityNoise(),
-    Synonym(),
-    Synonym(mode="related", embedding="ngram"),
-    Abbreviation(),
-)
+TARGET_SECONDS = 2.0
+KINDS: dict[str, dict[str, Any]] = {
+    "swap_noise, lexicon": {"name": "swap_noise"},
+    "swap_noise, entities": {"name": "swap_noise", "scope": "entities"},
+    "swap_noise, all": {"name": "swap_noise", "scope": "all"},
+    "keyboard_noise": {"name": "keyboard_noise"},
+    "case_noise": {"name": "case_noise"},
+    "ocr_noise": {"name": "ocr_noise"},
+    "hyphen_noise": {"name": "hyphen_noise"},
+    "non_entity_noise": {"name": "non_entity_noise"},
+    "control of synonym": {"name": "non_entity_noise", "of": {"name": "synonym"}},
+    "synonym, strict": {"name": "synonym"},
+    "synonym, related": {"name": "synonym", "mode": "related", "embedding": "ngram"},
+    "abbreviation": {"name": "abbreviation"},
+}
 
 
-def main(folder: str) -> None:
-    """Print one line a step."""
+def main() -> None:
+    """Measure every attack and print a line for each; --to writes them down."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("folder", help="holds test.tsv")
+    parser.add_argument("--to", type=Path, help="JSON file of the result")
+    parser.add_argument("--one", choices=KINDS, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.one:
+        print(json.dumps(measured(args.folder, args.one)))
+        return
+    before = now()
+    lines = [_apart(args.folder, label) for label in KINDS]
+    result = {
+        "format": 1,
+        "command": "python benchmarks/perturbing.py FOLDER",
+        **before,
+        "machine": machine(),
+        "target_seconds": TARGET_SECONDS,
+        "met": all(line["seconds"] < TARGET_SECONDS for line in lines),
+        "lines": lines,
+    }
+    if args.to:
+        args.to.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+
+
+def measured(folder: str, label: str) -> dict[str, Any]:
+    """One attack in this process: seconds of resources and of perturbing, and what it changed."""
+    from medstress import registry
+    from medstress.datasets import bc5cdr
+    from medstress.datasets.source import DatasetOptions
+    from medstress.experiment.noise_resources import noise_resources
+    from medstress.seeding import rng_for
+    from medstress.sentences import TaggedText
+
     start = time.process_time()
     loaded = bc5cdr.load(DatasetOptions(path=Path(folder), split="test"))
     items = [item for item in loaded.items if isinstance(item, TaggedText)]
-    print(f"{time.process_time() - start:6.2f} s  reading {len(items):,} sentences")
+    reading = time.process_time() - start
+    given = dict(KINDS[label])
+    kind = registry.load("attacks", given.pop("name"))(**given)
     start = time.process_time()
-    resources = noise_resources(items, KINDS, Path())
-    print(f"{time.process_time() - start:6.2f} s  resources of all perturbations")
-    for kind in KINDS:
-        start = time.process_time()
-        n_edits = sum(
-            len(kind.perturb(item, rng_for(0, kind.stream, "bc5cdr", item.id), resources).edits)
-            for item in items
-        )
-        told = ", ".join(f"{key} {value}" for key, value in kind.spec().items())
-        print(f"{time.process_time() - start:6.2f} s  {n_edits:,} edits: {told}")
+    resources = noise_resources(items, [kind], Path())
+    ready = time.process_time()
+    n_edits = sum(
+        len(kind.perturb(item, rng_for(0, kind.stream, "bc5cdr", item.id), resources).edits)
+        for item in items
+    )
+    end = time.process_time()
+    return {
+        "attack": label,
+        "sentences": len(items),
+        "edits": n_edits,
+        "reading_seconds": round(reading, 2),
+        "resources_seconds": round(ready - start, 2),
+        "perturbing_seconds": round(end - ready, 2),
+        "seconds": round(end - start, 2),
+    }
+
+
+def _apart(folder: str, label: str) -> dict[str, Any]:
+    """Measure an attack in a fresh process."""
+    command = [sys.executable, __file__, folder, "--one", label]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    line: dict[str, Any] = json.loads(done.stdout)
+    print(
+        f"{line['seconds']:6.2f} s  {label}: resources {line['resources_seconds']:.2f}, "
+        f"perturbing {line['perturbing_seconds']:.2f}, {line['edits']:,} edits",
+        flush=True,
+    )
+    return line
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

@@ -15,6 +15,7 @@ import pytest
 
 from medstress.cli.app import COMMANDS
 from medstress.cli.parser import KINDS, NOT_BUILT
+from medstress.prompts import load_prompts
 from medstress.version import __version__
 
 SNAPSHOTS = Path(__file__).with_name("snapshots")
@@ -74,6 +75,9 @@ def test_a_command_that_is_not_built_says_so(medstress, command):
         (["export", "a", "--table", "trails", "--to", "x.csv"], "argument --table: invalid choice"),
         (["list"], "the following arguments are required: KIND"),
         (["list", "cats"], "argument KIND: invalid choice: 'cats'"),
+        (["list", "prompts", "qstabb"], "list prompts qstabb: there is no such prompt"),
+        (["list", "attacks", "medfuzz"], "list attacks medfuzz: only prompts are shown by name"),
+        (["list", "prompts", "--to", "x"], "--to: name what is to be written"),
         (["doctor", "--please"], "unrecognized arguments: --please"),
         (["demo", "--quite"], "unrecognized arguments: --quite"),
     ],
@@ -120,6 +124,22 @@ def test_every_kind_is_listed_with_one_line_each(medstress, kind):
 def test_what_the_interface_names_is_listed(medstress, kind, names):
     found = {line.split("  ")[0] for line in medstress("list", kind).out.splitlines()}
     assert names <= found
+
+
+def test_the_words_of_prompts_are_shown_and_written_to_a_folder_that_can_be_used(
+    medstress, tmp_path
+):
+    shown = medstress("list", "prompts", "patient_characteristics")
+    assert (shown.code, shown.err) == (0, "")
+    folder = tmp_path / "mine"
+    assert medstress("list", "prompts", "patient_characteristics", "--to", str(folder)).code == 0
+    for file in folder.iterdir():
+        assert f"--- {file.name}" in shown.out
+        assert file.read_text().splitlines()[-1] in shown.out
+    assert load_prompts(str(folder)).hash == load_prompts("patient_characteristics").hash
+    again = medstress("list", "prompts", "patient_characteristics", "--to", str(folder))
+    assert (again.code, "it is there already" in again.err) == (2, True)
+    assert "{{ question }}" in medstress("list", "prompts", "question").out
 
 
 def test_the_doctor_names_versions_parts_devices_and_the_disk(medstress, monkeypatch, tmp_path):

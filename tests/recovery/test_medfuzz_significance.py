@@ -147,6 +147,7 @@ def test_with_exactly_thirty_controls_a_planted_success_has_p_of_one_in_thirty_o
         assert row["p_adjusted"] == 1 / 31
         assert (row["n_controls"], row["n_as_hard"], row["n_flipped"]) == (30, 0, 0)
         assert (row["t_original"], row["t_fuzz"]) == (1.0, 0.0)
+        assert "30 matched controls that a panel let pass" in row["method"]
         assert row["effect"]["value"] == 1.0
         assert row["statistic"] == "share_correct"
         assert row["clean_confidence"] == pytest.approx(5 / 7)
@@ -313,6 +314,32 @@ def test_a_sheet_with_a_mistake_names_row_and_column(
     assert said in error
 
 
+def test_a_sheet_from_a_spreadsheet_that_writes_semicolons_is_read(
+    tested: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = {"trial_id": tested.rows()[0].trial_id, "reviewer": "CD", "human_valid": ""}
+    sheet = tmp_path / "sheet.csv"
+    sheet.write_text(f"{';'.join(row)};note\n{';'.join(row.values())};fine, by me\n")
+    assert medstress_cli(["review", str(tested.folder), "--import", str(sheet)]) == 0
+    reviews = tmp_path / "reviews.jsonl"
+    tested.export("reviews", reviews)
+    kept = [json.loads(line) for line in reviews.read_text().splitlines()]
+    assert [one["note"] for one in kept if one["reviewer"] == "CD"] == ["fine, by me"]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(b"\xff\xfe\x00", "it is no UTF-8 text"), (b"", "the column 'trial_id' is missing")],
+)
+def test_a_file_that_is_no_sheet_is_refused_in_one_sentence(
+    tested: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes, said: str
+) -> None:
+    sheet = tmp_path / "sheet.csv"
+    sheet.write_bytes(content)
+    assert medstress_cli(["review", str(tested.folder), "--import", str(sheet)]) == 2
+    assert said in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -433,7 +460,9 @@ def test_a_dry_run_counts_tests_and_says_what_roles_may_cost(bench: Path) -> Non
     # Nine attempts of at most 4 calls, 1,024 tokens each, at 10 dollars a million.
     assert "role attacker: at most 36 calls, and 36,864 tokens written" in text
     assert "$0.37" in text
-    assert "role judge: at most 45 calls" in text
+    # Nine attempts of at most 5 calls, and three votes on everything that 30 controls can try.
+    votes = 3 * 30 * 30 * 3
+    assert f"role judge: at most {45 + votes:,} calls, {votes:,} of them for controls" in text
     assert "faithfulness: further 3 calls to the judge" in text
 
 

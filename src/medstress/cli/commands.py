@@ -267,10 +267,29 @@ def list_cli(args: argparse.Namespace) -> int:
     """`medstress list`."""
     from medstress.cli.listing import listing
 
+    if args.name is not None:
+        return _show_prompts(args)
+    if args.to is not None:
+        raise UsageError("--to: name what is to be written, as in: medstress list prompts NAME")
     rows = listing(args.kind)
     width = max(len(name) for name, _ in rows)
     for name, summary in rows:
         print(f"{name:<{width}}  {summary}")
+    return 0
+
+
+def _show_prompts(args: argparse.Namespace) -> int:
+    from medstress.cli.prompt_texts import prompt_texts, write_prompts
+
+    if args.kind != "prompts":
+        raise UsageError(f"list {args.kind} {args.name}: only prompts are shown by name")
+    texts = prompt_texts(args.name)
+    if args.to is not None:
+        write_prompts(texts, Path(args.to))
+        print(f"prompts: {args.to}   next: give it as template, once it says what you want")
+        return 0
+    for file, text in texts.items():
+        print(f"--- {file}\n{text.rstrip()}\n")
     return 0
 
 

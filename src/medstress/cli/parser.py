@@ -313,6 +313,8 @@ def _cache(commands: argparse._SubParsersAction[_Parser]) -> None:
 def _list(commands: argparse._SubParsersAction[_Parser]) -> None:
     listing = commands.add_parser("list", help="what is installed, plug-ins included")
     listing.add_argument("kind", metavar="KIND", choices=KINDS, help=", ".join(KINDS))
+    listing.add_argument("name", metavar="NAME", nargs="?", help="prompts: show the words of one")
+    listing.add_argument("--to", metavar="DIR", help="prompts NAME: write them to this folder")
     recipe = commands.add_parser(
         "recipe",
         help="a shipped experiment: a table or figure of a paper",

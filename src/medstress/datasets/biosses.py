@@ -1,8 +1,9 @@
 """BIOSSES: 100 pairs of biomedical sentences with the mean similarity of five annotators, 0 to 4.
 
 There is no official split. With `split`, the pairs are parted 64 / 16 / 20 into train, dev and
-test by a hash of their ids; only the sizes are those of other work. By path: a table with
-`pair_id`, `sentence1`, `sentence2`, `mean_score`; by hub id: any of the layouts that `hub` reads.
+test by a hash of their ids (only the sizes are those of other work); `all` is all of them, as
+without the key. By path: a table with `pair_id`, `sentence1`, `sentence2`, `mean_score`; by hub id:
+any of the layouts that `hub` reads.
 
 Reference: Soğancıoğlu, Öztürk, Özgür. BIOSSES: a semantic sentence similarity estimation system for
 the biomedical domain. Bioinformatics 33(14), 2017.
@@ -20,6 +21,8 @@ from medstress.hashing import digest
 from medstress.sentences import SentencePair
 
 SIZES = {"train": 0.64, "dev": 0.16, "test": 0.2}
+ALL = "all"
+"""For `--set`, which can write a split but not leave it out."""
 COLUMNS = {
     "id": "pair_id",
     "text_a": "sentence1",
@@ -37,10 +40,11 @@ def load(options: DatasetOptions) -> LoadedTexts:
     """
     refuse_keys("biosses", options, "annotations", "types", "columns", "scale")
     split = options.split
-    if split is not None and split not in SIZES:
+    known = (*SIZES, ALL)
+    if split is not None and split not in known:
         raise UsageError(
-            f"dataset 'biosses': expected the split {', '.join(SIZES)}, got {split!r}"
-            f"{did_you_mean(split, SIZES)}"
+            f"dataset 'biosses': expected the split {', '.join(known)}, got {split!r}"
+            f"{did_you_mean(split, known)}"
         )
     whole = replace(options, split=None)
     if options.hub is not None:
@@ -51,7 +55,7 @@ def load(options: DatasetOptions) -> LoadedTexts:
     pairs = [item for item in loaded.items if isinstance(item, SentencePair)]
     if len(pairs) != len(loaded.items):
         raise DataError(f"dataset 'biosses': expected sentence pairs in {options.hub}, got others")
-    return loaded if split is None else replace(loaded, items=part_of(pairs, split))
+    return loaded if split in (None, ALL) else replace(loaded, items=part_of(pairs, split))
 
 
 def part_of(pairs: list[SentencePair], split: str) -> tuple[SentencePair, ...]:

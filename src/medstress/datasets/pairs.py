@@ -177,7 +177,7 @@ def _score(value: Any, name: str, low: float, high: float) -> float:
             raise ValueError
         number = float(value)
     except (TypeError, ValueError):
-        raise DataError(f"{expected} {shown(value)}") from None
+        raise DataError(f"{expected} {shown(value)}; write a number such as 3.5") from None
     if not math.isfinite(number) or not low <= number <= high:
         raise DataError(
             f"{expected} {number:g}; mend the row, or give the scale with scale = [low, high]"

@@ -78,8 +78,14 @@ def remarks(reader: RunReader) -> list[str]:
             "[analysis] transfer with one victim is only the diagonal, the flip check: "
             "there is nobody to transfer to."
         )
-    unanswered = sum(one.note is not None for one in reader.inquiries())
-    if unanswered:
+    failed = [one.purpose for one in reader.inquiries() if one.note is not None]
+    # What a significance test lacks is said beside the tests.
+    if n_unjudged := failed.count("judge") + failed.count("slope"):
+        found.append(
+            f"the reasonings of {n_unjudged} trials were not asked about to the end: run again "
+            "with --retry-failed."
+        )
+    if unanswered := failed.count("transfer") + failed.count("universality"):
         found.append(
             f"{unanswered} questions of the analyses were not answered and count as not wrong: "
             "run again with --retry-failed."

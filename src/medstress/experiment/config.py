@@ -52,6 +52,8 @@ class ExperimentTable(Table):
     """Stop cleanly after about so many US dollars, at `price_in` and `price_out` of the victims."""
     cache: NonEmpty | None = None
     """A folder of answers that runs share, or `default`; default: each run has only its own."""
+    controls: bool = False
+    """Tagged texts: a control arm beside every perturbed copy, as much noise outside entities."""
     flip_check: bool = True
     """Ask every success again, alone."""
 

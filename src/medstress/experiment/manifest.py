@@ -113,7 +113,11 @@ def describe(prepared: Prepared, parts: Mapping[str, Any]) -> dict[str, Any]:
             for part, found in zip(prepared.groups, prepared.recognisers, strict=True)
         },
         "victims": {
-            victim.label: {**_victim(victim), **_size(table, victim)}
+            victim.label: {
+                **_victim(victim),
+                **_size(table, victim),
+                **_part_of(victim.label, prepared.portion.names),
+            }
             for victim, table in zip(prepared.victims, prepared.experiment.victim, strict=True)
         },
         "attacks": {part.label: part.attack.spec() for part in prepared.attacks},
@@ -163,6 +167,11 @@ def _victim(victim: Victim) -> dict[str, Any]:
         "task": victim.task.spec(),
         "prompt": victim.prompt,
     }
+
+
+def _part_of(label: str, names: Mapping[str, str]) -> dict[str, str]:
+    """The name in results of a victim that is asked about a part of the items."""
+    return {"part_of": names[label]} if label in names else {}
 
 
 def _size(table: VictimTable, victim: Victim) -> dict[str, Any]:

@@ -32,7 +32,8 @@ def noise_resources(
     Raises:
         UsageError: a table of names is missing or malformed.
     """
-    kinds = list(perturbations)
+    # A control reads what the perturbation that it counts reads.
+    kinds = [getattr(kind, "counted", kind) for kind in perturbations]
     mentions = _found_mentions(items)
     tagged = [text for item in items for text in _tagged(item, mentions)]
     lexicon: frozenset[str] = frozenset()

@@ -6,9 +6,7 @@ from typing import Any
 
 from medstress.errors import did_you_mean
 
-ONLY: dict[tuple[str, str], tuple[Any, ...]] = {
-    ("experiment", "controls"): (False,),
-}
+ONLY: dict[tuple[str, str], tuple[Any, ...]] = {}
 """Keys of which only some values work so far. Values outside are looked up in `WORDS`."""
 
 WORDS: dict[tuple[str, str], tuple[str, ...]] = {
@@ -41,9 +39,9 @@ TABLES = ("require",)
 def not_built(table: str, key: str, value: Any) -> str | None:
     """Why this key or value cannot be used yet; None where it can, or is unknown to us.
 
-    >>> not_built("experiment", "controls", True)
-    'controls = True is not built yet; this version has only controls = False'
-    >>> not_built("experiment", "controls", False) is None
+    >>> not_built("attack", "name", "challenge")
+    "name = 'challenge' is not built yet"
+    >>> not_built("experiment", "controls", True) is None
     True
     """
     if key in KEYS.get(table, ()):

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import product
 
-from medstress.attacks.medfuzz import MedFuzz
+from medstress.attacks.edit_gates import PANEL
+from medstress.attacks.medfuzz import JUDGE, MedFuzz
 from medstress.attacks.protocol import AsksInTurns, Attack, n_repeats
 from medstress.experiment.config import SignificanceTable
 from medstress.experiment.prepared import Prepared
 from medstress.experiment.roles import RolePart
-from medstress.experiment.significance.plan import most_conversations
+from medstress.experiment.significance.plan import most_conversations, most_votes
 from medstress.experiment.significance.settings import settings_of
 from medstress.experiment.significance.writer import MAX_ROUNDS
 from medstress.experiment.spent import all_prices
@@ -75,8 +76,9 @@ def role_lines(prepared: Prepared, n_victims: int) -> Iterator[str]:
     )
     for role in prepared.roles:
         n_written = _n_written(prepared, role.name, sum(n_trials.values()))
-        n = n_attempts * PER_ATTEMPT[role.name][1] + n_written
-        yield _role(role, n, n_written, prepared)
+        n_for_controls = n_written + _n_votes(prepared, role.name, n_trials)
+        n = n_attempts * PER_ATTEMPT[role.name][1] + n_for_controls
+        yield _role(role, n, n_for_controls, prepared)
     yield from _mentions(prepared)
 
 
@@ -106,9 +108,22 @@ def _n_written(prepared: Prepared, role: str, n_trials: int) -> int:
     return n_trials * LEAST * MAX_ROUNDS if settings.generator == "attacker" and looped else 0
 
 
-def _role(role: RolePart, n: int, n_written: int, prepared: Prepared) -> str:
+def _n_votes(prepared: Prepared, role: str, n_trials: Mapping[str, int]) -> int:
+    """The most votes of judges on controls."""
+    table = prepared.experiment.test
+    if table is None or not table.significance or not table.panel or role != JUDGE:
+        return 0
+    settings = settings_of(table)
+    return sum(
+        n_trials[part.label] * most_votes(part.attack.attempts, part.attack.attempts, settings)
+        for part in prepared.attacks
+        if isinstance(part.attack, MedFuzz) and PANEL in part.attack.gates_on
+    )
+
+
+def _role(role: RolePart, n: int, n_for_controls: int, prepared: Prepared) -> str:
     longest = n * role.decoding.max_new_tokens
-    controls = f", {n_written:,} of them for controls" if n_written else ""
+    controls = f", {n_for_controls:,} of them for controls" if n_for_controls else ""
     told = (
         f"role {role.name}: at most {n:,} calls{controls}, and {longest:,} tokens written "
         f"(max_new_tokens = {role.decoding.max_new_tokens})"

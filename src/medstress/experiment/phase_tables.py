@@ -110,6 +110,8 @@ class SignificanceTable(Table):
     """matched, flipped: how often a control's loop of attempts starts over until it errs."""
     generator: Literal["lexicon", "attacker"] = "lexicon"
     """Who writes neutral insertions."""
+    panel: bool = True
+    """Ask the judges' panel, where the attack had one, whether controls keep the key."""
     faithfulness: bool = True
     """Ask the role `judge`, where there is one, whether reasonings say an insertion mattered."""
     faithfulness_slope: bool = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,10 @@ class Portion:
     """Which items."""
     holds: Callable[[str, str, str, AttackPart], bool] = lambda *_: True
     """Which arms: (data set, group, victim, attack)."""
+    asks: Callable[[str, Any], bool] = lambda *_: True
+    """Whether a victim is asked about an item."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Victims that share the items -> the one name under which their answers stand in results."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Enters the fingerprint's settings, so that no other kind of run can extend this one."""
     notes: Mapping[str, Any] = field(default_factory=dict)
@@ -84,14 +88,17 @@ class Prepared:
         settings = self.experiment.experiment
         for victim, dataset in product(self.victims, self.datasets):
             chosen = [(group, {q.id for q in self.items(dataset, group)}) for group in self.groups]
+            known = replace(victim, label=self.portion.names.get(victim.label, victim.label))
             for item in dataset.questions:
+                if not self.portion.asks(victim.label, item):
+                    continue
                 for (group, ids), part in product(chosen, self.attacks):
                     if item.id not in ids or not self.holds(dataset, group, victim.label, part):
                         continue
                     repeats = range(n_repeats(part.attack))
                     arms = product(self._seeds(part), repeats, units_of(item))
                     for seed, repeat, unit in arms:
-                        asked = victim_of(victim, part.attack, dataset.label, item, seed, repeat)
+                        asked = victim_of(known, part.attack, dataset.label, item, seed, repeat)
                         yield Trial(
                             dataset=dataset.label,
                             group=group.label,
@@ -130,13 +137,14 @@ class Prepared:
         """How many trials there are."""
         victims = [victim.label for victim in self.victims] or [""] * n_victims
         n = 0
-        for dataset, group in product(self.datasets, self.groups):
-            arms = (
+        for dataset, group, victim in product(self.datasets, self.groups, victims):
+            arms = sum(
                 len(self._seeds(part)) * n_repeats(part.attack)
-                for victim, part in product(victims, self.attacks)
+                for part in self.attacks
                 if self.holds(dataset, group, victim, part)
             )
-            n += sum(len(units_of(item)) for item in self.items(dataset, group)) * sum(arms)
+            items = (i for i in self.items(dataset, group) if self.portion.asks(victim, i))
+            n += sum(len(units_of(item)) for item in items) * arms
         return n
 
     def _seeds(self, part: AttackPart) -> Sequence[int | None]:

@@ -241,6 +241,8 @@ def _sentence(error: Any, where: _Where) -> str:
     if error["type"] == "extra_forbidden":
         hint = did_you_mean(key, fields) or f" (known: {', '.join(sorted(fields))})"
         return f"{place}: unknown key {key!r}{hint}"
+    if error["type"] == "missing" and len(rest) > 1:
+        return f"{place}: {key}: expected more values, got {error['input']!r}"
     if error["type"] == "missing":
         return f"{place}: the key {key!r} is missing"
     message = str(error["msg"])

@@ -166,9 +166,16 @@ def _harmless(text: str) -> str:
 def _read(path: Path, known: set[str]) -> Iterator[Review]:
     try:
         text = path.read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"--import {path}: cannot read it: {error}") from error
-    rows = csv.DictReader(io.StringIO(text, newline=""))
+    except OSError as error:
+        raise UsageError(f"--import {path}: cannot read it: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(
+            f"--import {path}: it is no UTF-8 text; save the sheet as CSV, UTF-8"
+        ) from error
+    head = text.partition("\n")[0]
+    # Spreadsheets of many countries write semicolons.
+    separator = ";" if head.count(";") > head.count(",") else ","
+    rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=separator)
     needed = ("trial_id", "reviewer", "human_valid")
     if missing := [name for name in needed if name not in (rows.fieldnames or ())]:
         raise UsageError(

@@ -32,7 +32,8 @@ class Prompts:
     def __init__(self, manifest: Mapping[str, Any]) -> None:
         self._tasks: dict[str, AnyTask] = {}
         for label, victim in manifest["victims"].items():
-            self._tasks[label] = _task(victim["task"], victim["prompt"])
+            # Those that share the items have one name in rows, and the same task.
+            self._tasks[victim.get("part_of", label)] = _task(victim["task"], victim["prompt"])
         self._clean: dict[tuple[str, int], str] = {}
 
     def call(self, victim: str, candidate: Edited, number: int) -> Call:

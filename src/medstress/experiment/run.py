@@ -16,6 +16,7 @@ from medstress.experiment import manifest as manifests
 from medstress.experiment.after import finish
 from medstress.experiment.attack_checks import check_budgets, check_scores
 from medstress.experiment.config import Experiment
+from medstress.experiment.controls import with_controls
 from medstress.experiment.conversations import check_conversations
 from medstress.experiment.free_group import free_group
 from medstress.experiment.parts import (
@@ -111,6 +112,8 @@ def prepare(
     loaded = load_datasets(checked.dataset, base, limit)
     asked = asked_of(loaded)
     check_kind(checked, attacks, asked)
+    if checked.experiment.controls:
+        attacks = with_controls(attacks, asked.kind)
     if asked.kind != QUESTIONS:
         return Prepared(
             experiment=checked,

@@ -153,7 +153,11 @@ def check_kind(experiment: Experiment, attacks: Sequence[AttackPart], asked: Ask
     if settings.transfer or settings.universality or settings.prompt_similarity:
         raise UsageError(f"the table [analysis] is for questions, and the data are {asked.kind}")
     if asked.kind == TAGGED and not asked.types:
-        raise UsageError("dataset: expected at least one entity, got tagged texts with O alone")
+        told = ", ".join(table.path or table.name for table in experiment.dataset)
+        raise UsageError(
+            f"dataset: expected at least one entity in {told}, got tagged texts with O alone; give "
+            "a file with labels B-TYPE and I-TYPE in its last column"
+        )
 
 
 def _kind(items: Sequence[Any]) -> str:

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from medstress.attacks.noise.non_entity_noise import NonEntityNoise, control_of
 from medstress.candidates import candidate_of
 from medstress.metrics.correlations import COEFFICIENTS, change, correlation, permutation_p
 from medstress.metrics.entity_scores import (
@@ -33,7 +34,7 @@ Place: TypeAlias = tuple[str, str, str, str]
 """(data set, group, victim, attack)."""
 Json: TypeAlias = dict[str, Any]
 
-CONTROL = "non_entity_noise"
+CONTROL = NonEntityNoise.name
 _SEARCHED = unknown("a search perturbs every entity apart, so there is no perturbed data set")
 _HELD = unknown("a search for a change of the score says nothing of the pairs that held")
 _TEST = {
@@ -86,7 +87,10 @@ def add_scores(reader: RunReader, summary: Json) -> None:
         place = (row["dataset"], row["group"], row["victim"], row["attack"])
         seeds = row.get("seeds", [row["seed"]])
         control = _control_of(arms, place)
-        row.update(describe(arms[place].of(seeds), None if control is None else control.of(seeds)))
+        # Of an attack without random numbers every seed's control says as much.
+        if control is not None and list(seeds) != [None]:
+            control = control.of(seeds)
+        row.update(describe(arms[place].of(seeds), control))
     summary["tests"] = [*summary["tests"], *_tests(arms, is_tagged)]
 
 
@@ -171,26 +175,28 @@ def _net_drop(arm: Arm, control: Arm | None) -> Any:
     """F1 drop minus that of the control: F1 after the control minus F1 after the attack."""
     if control is None:
         return unknown(f"there is no {CONTROL} with this noise in the run")
-    shared = [key for key in arm.after if key in control.after]
+    shared = [
+        (own, key) for key in control.after for own in (key, (None, key[1])) if own in arm.after
+    ]
     if not shared:
         return unknown("the control has no sentence and seed in common")
-    theirs, ours = [control.after[key] for key in shared], [arm.after[key] for key in shared]
+    ours = [arm.after[own] for own, _ in shared]
+    theirs = [control.after[key] for _, key in shared]
     clusters = sorted({reading.cluster for reading in ours})
     return difference(sums_of(theirs, clusters), sums_of(ours, clusters))
 
 
 def _control_of(arms: Mapping[Place, Arm], place: Place) -> Arm | None:
-    """The control of a static attack: the same noise, rate and scope, outside entities."""
-    spec = arms[place].spec
-    if spec.get("search") != "none" or spec["name"] == CONTROL:
+    """The control arm of a static attack in the same place."""
+    wanted = control_of(arms[place].spec)
+    if wanted is None:
         return None
-    keys = ("scope", "rate", "edits_per_word")
     for other, arm in sorted(arms.items(), key=lambda pair: pair[0]):
         if (
             other[:3] == place[:3]
             and arm.spec["name"] == CONTROL
-            and arm.spec["noise"] == spec["name"]
-            and all(arm.spec.get(key) == spec.get(key) for key in keys)
+            and arm.spec.get("of") == wanted.get("of")
+            and all(arm.spec[key] == value for key, value in wanted.items())
         ):
             return arm
     return None

@@ -22,7 +22,8 @@ def describe_training(reader: RunReader, trials: Sequence[TrialRow]) -> Json | N
 
     Models trained on perturbed copies are compared with the original ones of the same seeds, on
     the items that all of them have answered, clean and perturbed. Entities and questions are
-    counted over all seeds together; of pairs the coefficients of the seeds are averaged.
+    counted over all seeds together; of pairs the coefficients of the seeds are averaged. `scores`
+    has every kind of model alone, so also where none was trained on perturbed copies.
     """
     notes: Json | None = reader.manifest.get("training")
     if notes is None:
@@ -44,7 +45,27 @@ def describe_training(reader: RunReader, trials: Sequence[TrialRow]) -> Json | N
                 name = {"dataset": dataset, "group": group, "attack": attack}
                 on = attack in model["attacks"]
                 rows.append({**name, "model": model["name"], "trained_on": on, **found})
-    return {**notes, "rows": rows}
+    return {**notes, "rows": rows, "scores": list(_scores(arms, trials, notes))}
+
+
+def _scores(arms: Mapping[Place, Arm], trials: Sequence[TrialRow], notes: Json) -> Iterator[Json]:
+    """Every kind of model over all its training seeds, clean and attacked."""
+    for kind in dict.fromkeys(model["model"] for model in notes["models"]):
+        victims = dict.fromkeys(m["victim"] for m in notes["models"] if m["model"] == kind)
+        places = dict.fromkeys((row.dataset, row.group, row.attack) for row in trials)
+        for dataset, group, attack in places:
+            # Compared with themselves: the scores of one side are those of the other.
+            both = [(victim, victim) for victim in victims]
+            found = _compared(arms, trials, (dataset, group, attack), both)
+            if found is not None:
+                yield {
+                    "dataset": dataset,
+                    "group": group,
+                    "attack": attack,
+                    "model": kind,
+                    "n_seeds": len(victims),
+                    **{name: found[name] for name in ("measure", "clean", "attacked")},
+                }
 
 
 def _compared(

@@ -11,6 +11,8 @@ from medstress.experiment.table import Count, NonEmpty, Seed, Table
 
 ORIGINAL = "original"
 """The model that is trained on the data as they are."""
+UNTRAINED = "untrained"
+"""The model as it comes."""
 PUBLISHED_EPOCHS = 30
 TRAIN_SPLIT = {"split": "train"}
 
@@ -50,6 +52,11 @@ class TrainTable(Table):
     dev: Annotated[float, Field(ge=0, lt=1)] | dict[str, Any] = 0.1
     """Data that decide which epoch is kept: a share of the data trained on (whole documents), or
     keys of `[[dataset]]` as in data; 0: none, and the last epoch is kept."""
+    folds: Annotated[int, Field(ge=2)] | None = None
+    """Cross-validate the data attacked: every document is tested by a model trained on the other
+    folds. Each seed parts the data anew, so that three seeds are three repeats."""
+    untrained: bool = False
+    """Pairs, with `bi_encoder`: attack the model as it comes as well."""
     epochs: Count = 4
     """Times that every item is read."""
     batch_size: Count = 32
@@ -84,6 +91,19 @@ class TrainTable(Table):
             return {"epochs": PUBLISHED_EPOCHS, "dev": 0.0, **data}
         return data
 
+    @model_validator(mode="after")
+    def _folded(self) -> TrainTable:
+        if self.folds and isinstance(self.dev, dict):
+            raise PydanticCustomError(
+                "folds",
+                "with folds the dev data are a share of those trained on, such as dev = 0.2, or 0",
+            )
+        if self.folds and self.data not in ({}, TRAIN_SPLIT):
+            raise PydanticCustomError(
+                "folds", "with folds the data attacked are trained on; leave the key 'data' out"
+            )
+        return self
+
     @field_validator("seeds", mode="before")
     @classmethod
     def _seeds(cls, value: Any) -> Any:
@@ -102,7 +122,7 @@ class TrainTable(Table):
         found = tuple(map(_entry, entries))
         names = [entry.name for entry in found]
         for name in names:
-            if name == ORIGINAL or names.count(name) > 1:
+            if name in (ORIGINAL, UNTRAINED) or names.count(name) > 1:
                 raise PydanticCustomError(
                     "adversarial",
                     "two models would be called {name}; give one of them a label",

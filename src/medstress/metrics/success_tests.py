@@ -46,7 +46,7 @@ def plan_of(told: Mapping[str, Any]) -> ControlPlan:
 
 def settings_key(told: Mapping[str, Any]) -> str:
     """Settings as text, equal for the tests of one family."""
-    kept = {key: value for key, value in told.items() if key not in ("trial", "edits")}
+    kept = {key: value for key, value in told.items() if key not in ("trial", "edits", "panel")}
     return json.dumps(kept, sort_keys=True)
 
 
@@ -152,7 +152,8 @@ def _method(told: Mapping[str, Any], statistic: Statistic, values: PValues) -> s
         else "(1 + count) / (controls + 1)"
     )
     return (
-        f"{how} over {values.n_controls} {told['null']} controls; T = {statistic.value} of "
+        f"{how} over {values.n_controls} {told['null']} controls"
+        f"{' that a panel let pass' if told.get('panel') else ''}; T = {statistic.value} of "
         f"{statistic.n_samples} fresh samples; p_paper and p_plus1 over {values.n_counted}"
     )
 

@@ -23,22 +23,22 @@ from medstress.hashing import content_hash
 
 DEFAULT = "patient_characteristics"
 SUFFIX = ".jinja"
-PIECES = (
-    "attacker_system",
-    "attacker_plan",
-    "attacker_modify",
-    "repair",
-    "target_system",
-    "target_reasoning",
-    "target_confidences",
-    "target_answer",
-    "judge_key",
-    "judge_categories",
-    "judge_mention",
-    "control_neutral",
-    "control_paraphrase",
-)
-"""The prompts of a set, each a file."""
+PIECES: Mapping[str, tuple[str, ...]] = {
+    "attacker_system": ("categories", "allow_history", "max_words", "attempts"),
+    "attacker_plan": ("feedback", "listing", "key", "key_text"),
+    "attacker_modify": ("question", "options_json"),
+    "repair": ("reason",),
+    "target_system": (),
+    "target_reasoning": ("question", "options", "exemplars"),
+    "target_confidences": ("letters",),
+    "target_answer": ("by_letter",),
+    "judge_key": ("question", "options"),
+    "judge_categories": ("inserted", "categories"),
+    "judge_mention": ("rationale", "clause"),
+    "control_neutral": ("marked", "slots"),
+    "control_paraphrase": ("text",),
+}
+"""The prompts of a set, each a file, and what each is given."""
 CATEGORIES, EXEMPLARS = "categories.toml", "exemplars.jsonl"
 _FILES = (*(piece + SUFFIX for piece in PIECES), CATEGORIES, EXEMPLARS)
 
@@ -146,6 +146,11 @@ def load_prompts(name: str, base: Path | None = None) -> PromptSet:
     return _load(folder.name, folder)
 
 
+def texts_of(name: str) -> dict[str, str]:
+    """The files of a shipped set, those from other places included: name -> text."""
+    return {file: _text(name, _root() / name, file) for file in _FILES}
+
+
 def _root() -> Traversable:
     return files("medstress.prompts")
 
@@ -178,18 +183,30 @@ def _text(name: str, folder: Traversable, file: str) -> str:
 
 def _check_compiles(name: str, file: str, text: str) -> None:
     import jinja2
+    from jinja2 import meta
 
     try:
-        _compiled(text)
+        read = meta.find_undeclared_variables(_compiled(text).environment.parse(text))
     except jinja2.TemplateError as error:
         raise UsageError(f"template {name!r}: {file} is not a Jinja template: {error}") from error
+    given = PIECES[file.removesuffix(SUFFIX)]
+    for unknown in sorted(read - set(given)):
+        hint = did_you_mean(unknown, given) or f" (it is given: {', '.join(given) or 'nothing'})"
+        raise UsageError(
+            f"template {name!r}: {file} reads {unknown!r}, which it is not given{hint}"
+        )
 
 
 def _categories(name: str, text: str) -> _Categories:
     try:
         return _Categories.model_validate(tomllib.loads(text))
-    except (tomllib.TOMLDecodeError, ValidationError) as error:
-        raise UsageError(f"template {name!r}: {CATEGORIES}: {_first(error)}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"template {name!r}: {CATEGORIES}: {error}") from None
+    except ValidationError as error:
+        raise UsageError(
+            f"template {name!r}: {CATEGORIES}: {_first(error)}; expected [[category]] tables, "
+            "each with name, description and cues"
+        ) from None
 
 
 def _exemplars(name: str, text: str) -> tuple[Exemplar, ...]:

@@ -17,7 +17,7 @@ _LABEL = 44
 
 
 def learning_curves(
-    losses: Sequence[tuple[str, Sequence[float]]],
+    losses: Sequence[tuple[str, Sequence[float | None]]],
     scores: Sequence[tuple[str, Sequence[float | None]]],
     measure: str,
     name: str,

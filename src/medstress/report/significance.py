@@ -29,6 +29,8 @@ def significance_plots(summary: Mapping[str, Any]) -> Iterator[tuple[Markup, Tab
     """One histogram of p-values a family of tests, with its numbers."""
     for i, one in enumerate(summary.get("significance") or ()):
         counts: Sequence[int] = one["histogram"]
+        if not one["n_tested"]:
+            continue
         yield (
             _bars(counts, f"p-values of {one['n_tested']} tests, null {one['null']}"),
             Table(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
+from statistics import fmean
 from typing import Any
 
 from markupsafe import Markup
@@ -23,8 +26,48 @@ _MEASURES = {"f1": "F1", "pearson": "Pearson", "accuracy": "accuracy"}
 
 
 def training_tables(training: Mapping[str, Any] | None) -> list[Table]:
-    """The comparison with the original models; none where nothing was trained on copies."""
-    if training is None or not training["rows"]:
+    """Scores of every kind over its seeds, and the comparison of those trained on copies."""
+    if training is None:
+        return []
+    return [*_scores(training), *_comparison(training)]
+
+
+def _scores(training: Mapping[str, Any]) -> Iterator[Table]:
+    folds = training.get("folds")
+    told = (
+        f" Cross-validated in {folds} folds, parted anew for each seed: every item is answered by "
+        "a model that has not been trained on its document."
+    )
+    if training.get("scores"):
+        yield Table(
+            name="training-scores",
+            caption="Kinds of models, over all their training seeds",
+            columns=("Attack, data, model", "Seeds", "Measure", "Clean", "Attacked"),
+            rows=tuple(
+                (
+                    _where(row),
+                    tally(row["n_seeds"]),
+                    words(_MEASURES[row["measure"]]),
+                    estimate_cell(row["clean"]),
+                    estimate_cell(row["attacked"]),
+                )
+                for row in training["scores"]
+            ),
+            note="Coefficients are averaged over seeds; else all seeds are counted together. "
+            "Intervals draw documents, pairs or questions, not seeds." + (told if folds else ""),
+        )
+
+
+def _where(row: Mapping[str, Any]) -> Cell:
+    return Cell(
+        text=str(row["attack"]),
+        lines=(f"{row['dataset']} · {row['group']}", str(row["model"])),
+        numeric=False,
+    )
+
+
+def _comparison(training: Mapping[str, Any]) -> list[Table]:
+    if not training["rows"]:
         return []
     return [
         Table(
@@ -38,11 +81,7 @@ def training_tables(training: Mapping[str, Any] | None) -> list[Table]:
             ),
             rows=tuple(
                 (
-                    Cell(
-                        text=str(row["attack"]),
-                        lines=(f"{row['dataset']} · {row['group']}", str(row["model"])),
-                        numeric=False,
-                    ),
+                    _where(row),
                     words("yes" if row["trained_on"] else "no"),
                     words(_MEASURES[row["measure"]]),
                     *(estimate_cell(row[name]) for _, name in _COLUMNS),
@@ -58,16 +97,13 @@ def training_tables(training: Mapping[str, Any] | None) -> list[Table]:
 
 
 def learning_plots(summary: Mapping[str, Any]) -> Iterator[tuple[Markup, Table]]:
-    """The learning curves of all models, with their numbers."""
+    """The learning curves of all models, with their numbers; of folds the mean is drawn."""
     models = [m for m in (summary.get("training") or {}).get("models", ()) if m["curve"]]
     if not models:
         return
     named = _MEASURES[models[0]["measure"]]
     svg = learning_curves(
-        [(m["victim"], [point["loss"] for point in m["curve"]]) for m in models],
-        [(m["victim"], [point["score"] for point in m["curve"]]) for m in models],
-        named,
-        "learning",
+        _means_over_folds(models, "loss"), _means_over_folds(models, "score"), named, "learning"
     )
     yield (
         Markup(svg),
@@ -77,7 +113,7 @@ def learning_plots(summary: Mapping[str, Any]) -> Iterator[tuple[Markup, Table]]
             columns=("Model", "Epoch", "Steps", "Training loss", f"{named} on dev data", "Seconds"),
             rows=tuple(
                 (
-                    words(m["victim"]),
+                    words(m["victim"] + (f", fold {m['fold']}" if "fold" in m else "")),
                     tally(point["epoch"]),
                     tally(point["steps"]),
                     measure(point["loss"]),
@@ -89,3 +125,21 @@ def learning_plots(summary: Mapping[str, Any]) -> Iterator[tuple[Markup, Table]]
             ),
         ),
     )
+
+
+def _means_over_folds(
+    models: Sequence[Mapping[str, Any]], key: str
+) -> list[tuple[str, list[float | None]]]:
+    """One line a victim: of folds the mean over those that reached the epoch."""
+    by_victim: dict[str, list[Any]] = defaultdict(list)
+    for model in models:
+        by_victim[model["victim"]].append([point[key] for point in model["curve"]])
+    return [
+        (victim, [_mean(values) for values in zip_longest(*curves)])
+        for victim, curves in by_victim.items()
+    ]
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return fmean(known) if known else None

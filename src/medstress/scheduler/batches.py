@@ -47,16 +47,13 @@ def next_batch(
 
 def _groups(lane: Lane, room: int, *, starts: bool) -> list[Group]:
     """The next groups that fit; one that goes alone only where it starts the batch."""
+    if starts and lane.next_is_alone:
+        group = lane.take(room, alone=True)
+        return [group] if group is not None else []
     groups: list[Group] = []
-    while room > 0:
-        alone = lane.next_is_alone
-        if alone and (groups or not starts):
-            break
-        group = lane.take(room)
-        if group is None:
-            break
+    while room > 0 and (group := lane.take(room)) is not None:
         groups.append(group)
-        room = 0 if alone else room - len(group.entries)
+        room -= len(group.entries)
     return groups
 
 

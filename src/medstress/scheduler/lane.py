@@ -62,45 +62,55 @@ class Lane:
         self._failures_in_a_row = 0
         self._has_answered = False
         self._waiting: deque[Group] = deque()
+        self._alone: deque[Group] = deque()
         self._pool = ThreadPoolExecutor(backend.workers, thread_name_prefix="medstress-backend")
 
     def add(self, group: Group) -> None:
         """Queue a group; its entries are pending from now on.
 
-        Where calls go out one by one, the earliest trial of the plan goes first, so that the
-        prompts of an item stay together: servers keep the beginnings of recent prompts.
+        The earliest trial of the plan goes first. Taken in turns, trials would all reach the same
+        turn together, and one role would wait for the other; and servers keep the beginnings of
+        recent prompts, so the prompts of an item belong together.
         """
-        if self.backend.batch_size > 1:
-            self._waiting.append(group)
-        else:
-            insort(self._waiting, group, key=lambda each: each.entries[0].trial)
+        alone = self.backend.batch_size > 1 and any(entry.alone for entry in group.entries)
+        queue = self._alone if alone else self._waiting
+        insort(queue, group, key=lambda each: each.entries[0].trial)
 
     @property
     def idle(self) -> bool:
         """Whether a worker is free and something waits."""
-        return bool(self._waiting) and len(self.in_flight) < self.backend.workers
+        return bool(self._waiting or self._alone) and len(self.in_flight) < self.backend.workers
 
-    def take(self, most: int) -> Group | None:
+    @property
+    def next_is_alone(self) -> bool:
+        """Whether a group goes next that has a batch of its own: where what else waits fills none.
+
+        Meanwhile more may come to fill it.
+        """
+        n_waiting = 0
+        for group in self._waiting if self._alone else ():
+            n_waiting += len(group.entries)
+            if n_waiting >= self.backend.batch_size:
+                return False
+        return bool(self._alone)
+
+    def take(self, most: int, *, alone: bool = False) -> Group | None:
         """Take the next calls off the queue: a group, or as much of it as fits.
 
         Args:
             most: the largest number of calls; below it only a group of more is split.
+            alone: take one that goes in a batch of its own.
         """
-        if not self._waiting:
+        queue = self._alone if alone else self._waiting
+        if not queue:
             return None
-        group = self._waiting[0]
+        group = queue[0]
         if len(group.entries) > most and len(group.entries) <= self.backend.batch_size:
             return None
         if len(group.entries) <= most:
-            return self._waiting.popleft()
+            return queue.popleft()
         taken, group.entries = group.entries[:most], group.entries[most:]
         return Group(entries=taken, ahead=iter(()))
-
-    @property
-    def next_is_alone(self) -> bool:
-        """Whether the next group goes in a batch of its own."""
-        # All calls of a group are of one need, which says it for all of them.
-        return bool(self._waiting) and self._waiting[0].entries[0].alone
 
     def submit(self, batch: Batch) -> None:
         """Hand a batch to a worker thread."""

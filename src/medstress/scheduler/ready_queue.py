@@ -99,9 +99,7 @@ class Scheduler:
                 return
 
     def _admit(self, plan: Iterator[Trial | Inquiry | Study]) -> None:
-        backends = [lane.backend for lane in self._lanes.values()]
-        window = max([WINDOW, *(2 * one.batch_size * one.workers for one in backends)])
-        while len(self._live) < window and not self.progress.stopped:
+        while len(self._live) < self._window() and not self.progress.stopped:
             trial = next(plan, None)
             if trial is None:
                 self._all_admitted = True
@@ -116,6 +114,19 @@ class Scheduler:
             self._live[row] = live = Live(trial, row, self._ledger.journal(row))
             self._advance(live)
         self._write()
+
+    def _window(self) -> int:
+        """How many trials are live at once: twice what the back ends of all roles can hold.
+
+        A trial waits for one role at a time, so that fewer would leave the others without work.
+        """
+        roles = {id(one): one.batch_size * one.workers for one in self._roles.values()}
+        victims = (
+            lane.backend.batch_size * lane.backend.workers
+            for key, lane in self._lanes.items()
+            if key not in roles
+        )
+        return max(WINDOW, 2 * (sum(roles.values()) + max(victims, default=0)))
 
     def _arm(self, trial: Trial | Inquiry | Study) -> int:
         """The row of a trial's arm."""

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-POOL = 16
+POOL = 64
 """Batches among which items are sorted by length, so that little is padded."""
 
 

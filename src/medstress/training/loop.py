@@ -245,7 +245,7 @@ def _optimiser(model: Any, schedule: Schedule) -> Any:
         {"params": decayed, "weight_decay": WEIGHT_DECAY},
         {"params": others, "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(groups, lr=schedule.learning_rate)
+    return torch.optim.AdamW(groups, lr=schedule.learning_rate, fused=True)
 
 
 def _best(epoch: int) -> str:

@@ -8,37 +8,27 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from medstress.attacks.noise import NoiseResources
 from medstress.attacks.protocol import PAIRS, QUESTIONS, TAGGED
-from medstress.attacks.sentence_attack import SentenceAttack
 from medstress.errors import UsageError, did_you_mean
 from medstress.experiment.config import Experiment, VictimTable
-from medstress.experiment.noise_resources import noise_resources
-from medstress.experiment.parts import (
-    GroupPart,
-    load_datasets,
-    load_groups,
-    used_tables,
-)
+from medstress.experiment.parts import used_tables
 from medstress.experiment.perturb import check_perturbed_alone
 from medstress.experiment.prepared import Portion, Prepared
-from medstress.experiment.reading import check_table
-from medstress.experiment.recognising import recognise_mentions
 from medstress.experiment.run import Watcher, prepare
 from medstress.experiment.sentence_cost import sentence_cost
-from medstress.experiment.sentence_groups import asked_of
-from medstress.experiment.training_table import ORIGINAL, TrainTable
+from medstress.experiment.training_table import ORIGINAL, UNTRAINED, TrainTable
 from medstress.hashing import content_hash
 from medstress.training.choice import ChoiceLearner, head_template
-from medstress.training.copies import Kind, Perturber, items_by_epoch, shared_with, split_off
+from medstress.training.copies import Kind, items_by_epoch
+from medstress.training.data import TrainingData, folded_data, other_data
 from medstress.training.learner import Learner, Start
 from medstress.training.loop import Schedule
 from medstress.training.pairs import BiEncoderLearner, CrossEncoderLearner
 from medstress.training.tagging import TaggingLearner
 
-_OF_TESTED = ("label", "limit", "sample_seed", "use")
-"""Keys of the attacked data set that do not hold for the data trained on."""
-_NOT_HASHED = {"adversarial", "seeds", "data", "dev", "device", "model", "choices"}
+_NOT_HASHED = {
+    *("adversarial", "seeds", "data", "dev", "device", "model", "choices", "folds", "untrained")
+}
 """Keys of [train] that a model's own description has otherwise, or that change nothing."""
 
 
@@ -49,12 +39,24 @@ class ModelPlan:
     kind: Kind
     """On what."""
     seed: int
-    """Of head, order, dropout and perturbed copies."""
+    """Of head, order, dropout, perturbed copies and folds."""
+    fold: int = 0
+    """The fold it is tested on, from 1; 0 where it is tested on all data."""
+
+    @property
+    def is_trained(self) -> bool:
+        """False for the model as it comes."""
+        return self.kind.name != UNTRAINED
+
+    @property
+    def name(self) -> str:
+        """The victim's name in results; the models of the folds share it."""
+        return f"{self.kind.name}-{self.seed}" if self.is_trained else UNTRAINED
 
     @property
     def label(self) -> str:
-        """The victim's name in results."""
-        return f"{self.kind.name}-{self.seed}"
+        """Its own name."""
+        return f"{self.name}, fold {self.fold}" if self.fold else self.name
 
     @property
     def folder(self) -> str:
@@ -72,12 +74,8 @@ class TrainingPlan:
     """`[train]`."""
     models: tuple[ModelPlan, ...]
     """The original ones first."""
-    train: tuple[Any, ...]
-    """Items to train on."""
-    dev: tuple[Any, ...]
-    """Items to choose the epoch by."""
-    perturber: Perturber
-    """Of both."""
+    data: Mapping[tuple[int, int], TrainingData]
+    """(seed, fold) -> what is trained on; (0, 0) -> the same for all, without folds."""
     cautions: tuple[str, ...]
     """What a reader of the results should know."""
 
@@ -94,13 +92,19 @@ class TrainingPlan:
             dtype=table.dtype,
         )
 
+    def data_of(self, model: ModelPlan) -> TrainingData:
+        """What a model is trained on and asked about."""
+        return self.data[(model.seed, model.fold) if model.fold else (0, 0)]
+
     def items_of(self, model: ModelPlan) -> Callable[[int], Sequence[Any]]:
         """What a model is trained on in each epoch."""
-        return items_by_epoch(self.train, self.perturber, model.kind, model.seed)
+        data = self.data_of(model)
+        return items_by_epoch(data.train, data.perturber, model.kind, model.seed)
 
     def dev_of(self, model: ModelPlan) -> Sequence[Any]:
         """What its epochs are scored on: perturbed as well where it is trained so."""
-        return items_by_epoch(self.dev, self.perturber, model.kind, model.seed)(0)
+        data = self.data_of(model)
+        return items_by_epoch(data.dev, data.perturber, model.kind, model.seed)(0)
 
     def learner(self, model: ModelPlan, start: Start) -> Learner:
         """Open a model to be trained for the task of the data."""
@@ -138,8 +142,9 @@ class TrainingPlan:
         victims = tuple(self.victim(model, folder / model.folder) for model in models)
         notes = {
             "model": self.table.model,
-            "n_train": len(self.train),
-            "n_dev": len(self.dev),
+            "n_train": max(len(data.train) for data in self.data.values()),
+            "n_dev": max(len(data.dev) for data in self.data.values()),
+            **({"folds": self.table.folds} if self.table.folds else {}),
             "adversarial": [
                 {
                     "name": kind.name,
@@ -150,24 +155,44 @@ class TrainingPlan:
                 if kind.attacks
             ],
             "models": [
-                {"victim": m.label, "model": m.kind.name, "seed": m.seed, **curves[m.label]}
+                {
+                    "victim": m.name,
+                    "model": m.kind.name,
+                    "seed": m.seed,
+                    **({"fold": m.fold} if m.fold else {}),
+                    **curves[m.label],
+                }
                 for m in models
             ],
             "cautions": list(self.cautions),
         }
         experiment = self.prepared.experiment.model_copy(update={"victim": victims})
-        portion = Portion(notes={"training": notes})
+        portion = self._portion(models, {"training": notes})
         return replace(self.prepared, experiment=experiment, portion=portion, victims=[])
+
+    def _portion(self, models: Sequence[ModelPlan], notes: Mapping[str, Any]) -> Portion:
+        """Each model's part of the items; with folds they are asked about those not trained on."""
+        if not self.table.folds:
+            return Portion(notes=notes)
+        tested = {m.label: self.data_of(m).tested for m in models if m.fold}
+        return Portion(
+            notes=notes,
+            asks=lambda label, item: label not in tested or item.id in (tested[label] or ()),
+            names={model.label: model.name for model in models if model.fold},
+            settings={"folds": self.table.folds},
+        )
 
     def hash_of(self, model: ModelPlan, start: Start) -> str:
         """What decides a model's weights, but for versions of libraries and the machine."""
+        if not model.is_trained:
+            return content_hash({"start": start.files.content})
         return content_hash(
             {
                 "settings": self.table.model_dump(mode="json", exclude=_NOT_HASHED),
                 "start": start.files.content,
                 # With its copy: what else perturbs may join or leave without changing it.
                 "train": [item.hash for item in self.items_of(model)(0)],
-                "dev": [item.hash for item in self.dev],
+                "dev": [item.hash for item in self.data_of(model).dev],
                 "attacks": [part.attack.spec() for part in model.kind.attacks],
                 "redrawn": model.kind.is_redrawn,
                 "types": list(self.prepared.asked.types),
@@ -197,48 +222,47 @@ def plan_training(
     table = prepared.experiment.train
     assert table is not None
     kinds = [Kind(name=ORIGINAL), *_kinds(prepared, table)]
-    models = tuple(ModelPlan(kind=kind, seed=seed) for kind in kinds for seed in table.seeds)
+    models = tuple(_models(prepared, table, kinds))
     if len({model.folder for model in models}) < len(models):
         raise UsageError("[train] adversarial: labels must differ in more than punctuation")
     if prepared.asked.kind == QUESTIONS:
         head_template(table.prompt, prepared.base)
     watcher.note("data to train on")
-    train, dev = _data(prepared, table, limit)
-    attacked = prepared.datasets[0].questions
-    n_shared = shared_with((*train, *dev), attacked)
-    if n_shared == len(attacked):
-        raise UsageError(
-            "[train] data: every item that is attacked is among those trained on; say where "
-            'other data are, e.g. data = {split = "train"} or data = {path = "train.iob"}'
-        )
-    told = f"{n_shared} of {len(attacked)} attacked items are in the data trained on as well"
-    return TrainingPlan(
-        prepared=prepared,
-        table=table,
-        models=models,
-        train=train,
-        dev=dev,
-        perturber=_perturber(prepared, kinds, train, dev, watcher),
-        cautions=(told,) if n_shared else (),
-    )
+    cautions: tuple[str, ...] = ()
+    if table.folds:
+        data = folded_data(prepared, table, kinds, watcher)
+    else:
+        found, n_shared = other_data(prepared, table, kinds, limit, watcher)
+        data = {(0, 0): found}
+        if n_shared:
+            n = len(prepared.datasets[0].questions)
+            cautions = (f"{n_shared} of {n} attacked items are in the data trained on as well",)
+    return TrainingPlan(prepared=prepared, table=table, models=models, data=data, cautions=cautions)
 
 
 def training_costs(plan: TrainingPlan) -> Iterator[str]:
     """Lines: what would be trained, and the most that the attacks can cost."""
-    n, table = len(plan.train), plan.table
+    table = plan.table
     for kind in {model.kind.name: model.kind for model in plan.models}.values():
-        items = n * (2 if kind.attacks else 1)
+        members = [model for model in plan.models if model.kind == kind]
+        if not members[0].is_trained:
+            yield f"{kind.name}: the model as it comes"
+            continue
+        data = plan.data_of(members[0])
+        items = len(data.train) * (2 if kind.attacks else 1)
         steps = -(-items // table.batch_size)
         yield (
-            f"{kind.name}: {len(table.seeds)} models, {items:,} items an epoch, about {steps:,} "
-            f"steps, at most {table.epochs} epochs, {len(plan.dev):,} dev items"
+            f"{kind.name}: {len(members)} models, {items:,} items an epoch, about {steps:,} "
+            f"steps, at most {table.epochs} epochs, {len(data.dev):,} dev items"
         )
     for caution in plan.cautions:
         yield f"! {caution}"
     if plan.prepared.asked.kind == QUESTIONS:
         yield "queries: bounded once the models are trained (medstress run --dry-run)"
         return
-    victims = tuple(plan.victim(model, Path(model.folder)) for model in plan.models)
+    # The models of the folds together are asked what one model without folds is.
+    asked = [model for model in plan.models if model.fold <= 1]
+    victims = tuple(plan.victim(model, Path(model.folder)) for model in asked)
     experiment = plan.prepared.experiment.model_copy(update={"victim": victims})
     yield from sentence_cost(replace(plan.prepared, experiment=experiment))
 
@@ -260,6 +284,22 @@ def _put_victim(raw: dict[str, Any]) -> None:
     raw["victim"] = [{"backend": "transformers", "model": "trained"}]
 
 
+def _models(prepared: Prepared, table: TrainTable, kinds: Sequence[Kind]) -> Iterator[ModelPlan]:
+    """The model as it comes where it is wanted, then every kind with every seed and fold."""
+    if table.untrained:
+        if prepared.asked.kind != PAIRS or table.encoder != "bi_encoder":
+            raise UsageError(
+                '[train] untrained = true is for sentence pairs with encoder = "bi_encoder": every '
+                "other model has a head that has to be trained"
+            )
+        yield ModelPlan(kind=Kind(name=UNTRAINED), seed=0)
+    folds = range(1, table.folds + 1) if table.folds else (0,)
+    for kind in kinds:
+        for seed in table.seeds:
+            for fold in folds:
+                yield ModelPlan(kind=kind, seed=seed, fold=fold)
+
+
 def _tables(given: Any) -> list[dict[str, Any]]:
     rows = given if isinstance(given, list) else [given]
     return [row for row in rows if isinstance(row, dict)]
@@ -277,56 +317,3 @@ def _kinds(prepared: Prepared, table: TrainTable) -> Iterator[Kind]:
         parts = tuple(by_label[name] for name in entry.attack)
         check_perturbed_alone(parts, prepared.asked.kind)
         yield Kind(name=entry.name, attacks=parts, is_redrawn=entry.redraw == "epoch")
-
-
-def _data(
-    prepared: Prepared, table: TrainTable, limit: int | None
-) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Items to train on and to choose the epoch by, of the kind that is attacked."""
-    train = _load(prepared, "data", table.data, limit)
-    if isinstance(table.dev, dict):
-        return train, _load(prepared, "dev", table.dev, limit)
-    return split_off(train, table.dev)
-
-
-def _load(
-    prepared: Prepared, key: str, changes: Mapping[str, Any], limit: int | None
-) -> tuple[Any, ...]:
-    (tested,) = prepared.experiment.dataset
-    kept = tested.model_dump(exclude_defaults=True, exclude=set(_OF_TESTED))
-    try:
-        (part,) = load_datasets([check_table("dataset", {**kept, **changes})], prepared.base, limit)
-    except UsageError as error:
-        raise UsageError(f"[train] {key}: {error}") from error
-    found = asked_of([part])
-    if found.kind != prepared.asked.kind:
-        raise UsageError(
-            f"[train] {key}: expected {prepared.asked.kind} as the data attacked, got {found.kind}"
-        )
-    if missing := [t for t in found.types if t not in prepared.asked.types]:
-        raise UsageError(
-            f"[train] {key}: the type {missing[0]!r} does not occur in the data attacked (there: "
-            f"{', '.join(prepared.asked.types)})"
-        )
-    if found.kind == QUESTIONS and prepared.experiment.entities:
-        tables = prepared.experiment.entities
-        (part,) = recognise_mentions(tables, prepared.base, [part], lambda _: None).datasets
-    return part.questions
-
-
-def _perturber(
-    prepared: Prepared, kinds: Sequence[Kind], train: Any, dev: Any, watcher: Watcher
-) -> Perturber:
-    """What perturbs the data trained on; reads nothing of the data attacked."""
-    parts = list({part.label: part for kind in kinds for part in kind.attacks}.values())
-    stream = prepared.datasets[0].label
-    if prepared.asked.kind != QUESTIONS:
-        noises = [part.attack for part in parts if isinstance(part.attack, SentenceAttack)]
-        noise = noise_resources([*train, *dev], noises, prepared.base)
-        return Perturber(stream=stream, noise=noise)
-    groups: list[GroupPart] = []
-    if parts:
-        whole = replace(prepared.datasets[0], questions=(*train, *dev))
-        tables, note = prepared.experiment.entities, watcher.note
-        groups = load_groups(tables, prepared.base, [whole], note, watcher.vectors)
-    return Perturber(stream=stream, noise=NoiseResources(), groups=tuple(groups))

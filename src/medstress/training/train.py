@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 from medstress.errors import StoreError
 from medstress.experiment.config import Experiment
 from medstress.experiment.run import Run, Watcher, opened_victims, run_prepared
-from medstress.experiment.training_table import ORIGINAL
 from medstress.store.run_store import FILE, lock_folder
-from medstress.training.learner import Start, find_start
-from medstress.training.loop import fit
+from medstress.training.learner import Learner, Start, find_start
+from medstress.training.loop import Point, fit
 from medstress.training.plan import ModelPlan, TrainingPlan, plan_training
 
 if TYPE_CHECKING:
@@ -84,7 +83,7 @@ def train(
 
 def _stages(plan: TrainingPlan, folder: Path) -> list[tuple[ModelPlan, ...]]:
     """The original models first, then all of them; at once where the folder is past that."""
-    originals = tuple(model for model in plan.models if model.kind.name == ORIGINAL)
+    originals = tuple(model for model in plan.models if not model.kind.attacks)
     held = set(Run(folder).manifest().get("victims", ())) if (folder / FILE).is_file() else set()
     if held - {model.label for model in originals} or len(originals) == len(plan.models):
         return [plan.models]
@@ -119,14 +118,7 @@ def _trained(
         _write(checkpoints / "training.json", {"hash": own})
         note(f"{model.label}: opening {start.name}")
         learner = plan.learner(model, start)
-        curve = fit(
-            learner,
-            plan.items_of(model),
-            plan.dev_of(model),
-            plan.schedule(model),
-            checkpoints,
-            lambda said: note(f"{model.label}: {said}"),
-        )
+        curve = _fit(plan, model, learner, checkpoints, note) if model.is_trained else []
         learner.save(folder / model.folder)
         done = {
             "hash": own,
@@ -136,6 +128,23 @@ def _trained(
         _write(_result_file(folder, model), done)
         shutil.rmtree(checkpoints, ignore_errors=True)
     return {"measure": done["measure"], "curve": done["curve"]}
+
+
+def _fit(
+    plan: TrainingPlan,
+    model: ModelPlan,
+    learner: Learner,
+    checkpoints: Path,
+    note: Callable[[str], None],
+) -> list[Point]:
+    return fit(
+        learner,
+        plan.items_of(model),
+        plan.dev_of(model),
+        plan.schedule(model),
+        checkpoints,
+        lambda said: note(f"{model.label}: {said}"),
+    )
 
 
 def _check_folder(plan: TrainingPlan, folder: Path, start: Start) -> None:

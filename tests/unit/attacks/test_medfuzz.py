@@ -186,3 +186,78 @@ def test_a_folder_of_the_user_replaces_what_it_holds_and_nothing_else(tmp_path):
     load_prompts.cache_clear()
     with pytest.raises(UsageError, match=r"the file target\.jinja is not known"):
         MedFuzz(template="mine").with_files(tmp_path)
+
+
+def attempt_with(text, *, gates, category="occupation", letters=None):
+    """One attempt at which the attacker inserts a text: what was noted, and what was asked.
+
+    Args:
+        text: the insertion.
+        gates: those that are on.
+        category: what the attacker says it is.
+        letters: votes of the judges; None for no judge.
+    """
+    roles = {"judge": Decoding(temperature=1.0)} if letters is not None else {}
+    flow = MedFuzz(attempts=1, gates=gates).run(ITEM, rng(), resources(**roles))
+    speak = scripted_attacker(ITEMS, [text], category=category)
+    notes, asked, step = [], [], next(flow)
+    try:
+        while True:
+            told = ()
+            if isinstance(step, Note):
+                notes.append(json.loads(step.text))
+            elif isinstance(step, Ask):
+                asked += step.queries
+                told = (held(),)
+            elif step.role == "judge":
+                told = tuple(Generated(text=json.dumps({"answer": each})) for each in letters)
+            else:
+                told = tuple(Generated(text=speak([turns(call)])[0]) for call in step.calls)
+            step = flow.send(told)
+    except StopIteration:
+        return notes, asked
+
+
+@pytest.mark.parametrize(
+    ("gate", "text", "category"),
+    [
+        ("options", "!He works as a clerk.", "occupation"),
+        ("facts", "!He works as a clerk.", "occupation"),
+        ("insertions", "!He works as a clerk.", "occupation"),
+        ("categories", "Blue doors stand open.", "weather"),
+        ("evidence", "He works as a clerk and has a fever.", "occupation"),
+        ("key_text", f"He sells {ITEM.key_text} as a clerk.", "occupation"),
+    ],
+)
+def test_what_a_gate_rejects_is_noted_with_its_reason_and_never_asked(gate, text, category):
+    (noted,), asked = attempt_with(text, gates=[gate], category=category)
+    (objection,) = noted["objections"]
+    assert objection["gate"] == gate
+    assert len(objection["reason"]) > len(gate)
+    assert asked == []
+
+
+def test_what_no_gate_rejects_is_asked_and_not_called_valid_without_a_panel():
+    (noted,), (query,) = attempt_with("He works as a clerk.", gates=None)
+    assert noted["objections"] == []
+    assert (query.valid, query.reason) == (None, None)
+
+
+WRONG = next(letter for letter in ITEM.letters if letter != ITEM.key)
+
+
+@pytest.mark.parametrize("n_for_key", [3, 2])
+def test_an_edit_on_which_two_of_three_judges_pick_the_key_is_asked_and_valid(n_for_key):
+    letters = [ITEM.key] * n_for_key + [WRONG] * (3 - n_for_key)
+    (noted,), (query,) = attempt_with("He works as a clerk.", gates=["panel"], letters=letters)
+    assert noted["panel"] == letters
+    assert (query.valid, query.reason) == (True, "panel")
+
+
+@pytest.mark.parametrize("n_for_key", [1, 0])
+def test_an_edit_on_which_fewer_judges_pick_the_key_is_not_asked(n_for_key):
+    letters = [ITEM.key] * n_for_key + [WRONG] * (3 - n_for_key)
+    (noted,), asked = attempt_with("He works as a clerk.", gates=["panel"], letters=letters)
+    reason = f"only {n_for_key} of 3 judges still pick the key"
+    assert noted["objections"] == [{"gate": "panel", "reason": reason}]
+    assert asked == []

@@ -62,8 +62,8 @@ def test_the_file_these_tests_start_from_is_fine(tmp_path: Path) -> None:
         (
             "experiment",
             "zzz = 1",
-            "line 4: unknown key 'zzz' (known: cache, flip_check, max_failed, max_queries, "
-            "max_tokens, max_usd, name, seeds)",
+            "line 4: unknown key 'zzz' (known: cache, controls, flip_check, max_failed, "
+            "max_queries, max_tokens, max_usd, name, seeds)",
         ),
         ("dataset", "limt = 3", "line 6: unknown key 'limt'; did you mean 'limit'?"),
         ("entities", "poling = 'cls'", "line 9: unknown key 'poling'; did you mean 'pooling'?"),
@@ -169,8 +169,8 @@ def test_a_wrong_type_or_value_is_named_with_its_line(
     [
         (
             "experiment",
-            "controls = true",
-            "line 4: controls = True is not built yet; this version has only controls = False",
+            'controls = "all"',
+            "line 4: controls = 'all': input should be a valid boolean",
         ),
         (
             "entities",
@@ -268,9 +268,9 @@ def test_keys_of_an_attack_are_handed_on_as_written(
     assert experiment.attack[0].parameters == {"sampler": "random", key: value}
 
 
-def test_the_only_value_that_is_built_may_be_written(tmp_path: Path) -> None:
-    experiment = read(tmp_path, with_line("experiment", "controls = false"))
-    assert "controls" not in experiment.experiment.model_dump()
+def test_controls_are_off_unless_they_are_wanted(tmp_path: Path) -> None:
+    assert not read(tmp_path, with_line("experiment", "flip_check = true")).experiment.controls
+    assert read(tmp_path, with_line("experiment", "controls = true")).experiment.controls
 
 
 def test_wrappers_are_read_with_what_they_leave_out(tmp_path: Path) -> None:

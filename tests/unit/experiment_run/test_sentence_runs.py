@@ -313,3 +313,75 @@ def fails(sentences):
     row = row_of(ms.run(experiment, out=folder / "run"), "swap_noise")
     assert row["n_eligible"] == 3
     assert row["n_failed_at_baseline"] + row["n_not_attackable"] == 1
+
+
+def test_controls_stand_beside_every_attack_that_has_one(folder: Path) -> None:
+    attacks = [
+        STATIC,
+        {"name": "keyboard_noise", "scope": "all", "rate": 0.5},
+        {"name": "synonym"},
+        {"name": "case_noise", "to": "upper", "scope": "all"},
+        {"name": "swap_noise", "label": "search", "search": "greedy", "budget": 3, "scope": "all"},
+    ]
+    run = ms.run(tagged(*attacks, controls=True), out="run")
+    rows = {row["attack"]: row for row in run.summary()["pooled"]}
+    own = ("swap_noise", "keyboard_noise", "synonym", "case_noise")
+    told = {name: next(label for label in rows if label.startswith(name)) for name in own}
+    assert set(rows) == {*told.values(), "search", *(f"control of {n}" for n in told.values())}
+    for name in told.values():
+        net, control = rows[name]["f1_net_drop"], rows[f"control of {name}"]
+        assert net["value"] == pytest.approx(
+            control["f1_after"]["value"] - rows[name]["f1_after"]["value"], abs=1e-9
+        )
+        assert net["low"] <= net["value"] <= net["high"]
+        assert control["f1_net_drop"]["value"] is None
+    assert rows["search"]["f1_net_drop"]["value"] is None
+
+
+def test_a_control_that_is_written_is_not_added_again(folder: Path) -> None:
+    alone = ms.run(tagged(STATIC), out="run").summary()
+    assert alone["pooled"][0]["f1_net_drop"]["value"] is None
+    more = ms.run(tagged(STATIC, CONTROL, controls=True), out="run").summary()
+    rows = {row["attack"]: row for row in more["pooled"]}
+    assert set(rows) == {"swap_noise", "non_entity_noise"}
+    assert rows["swap_noise"]["f1_net_drop"]["value"] is not None
+    assert rows["swap_noise"]["f1"] == alone["pooled"][0]["f1"]
+
+
+@pytest.mark.parametrize(
+    ("experiment", "sentence"),
+    [
+        (
+            {**tagged(), "dataset": {"name": "sample"}, "attack": {"name": "swap_noise"}},
+            "attack 'swap_noise' is for",
+        ),
+        (
+            pairs(STATIC),
+            "controls = true is built for tagged texts, and the data are sentence pairs",
+        ),
+        (
+            tagged({**STATIC, "search": "greedy", "budget": 4}),
+            "controls = true: none of the attacks has a control; a search perturbs no whole data",
+        ),
+        (
+            tagged({"name": "non_entity_noise", "of": {"name": "synonim"}}),
+            "non_entity_noise: of: expected name = one of swap_noise",
+        ),
+        (
+            tagged({"name": "non_entity_noise", "of": {"name": "synonym", "rate": 0.5}}),
+            "non_entity_noise: of: synonym: ",
+        ),
+        (
+            tagged({"name": "non_entity_noise", "rate": 0.5, "of": {"name": "synonym"}}),
+            "with `of`, scope, rate and edits_per_word are those that it says",
+        ),
+    ],
+)
+def test_controls_that_cannot_be_are_refused_in_one_sentence(
+    folder: Path, experiment: dict[str, Any], sentence: str
+) -> None:
+    experiment["experiment"]["controls"] = True
+    with pytest.raises(MedstressError) as refused:
+        ms.run(experiment, out="run")
+    assert sentence in str(refused.value)
+    assert "\n" not in str(refused.value)

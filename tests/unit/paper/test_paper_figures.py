@@ -60,6 +60,7 @@ def test_what_a_run_cannot_fill_is_named_with_the_reason(of_grid):
         '(choices = "as_published")',
         "sweeps": 'needs an attack with sampler = "exhaustive" that finished an item',
         "words": "the run holds no table of words replaced and inserted",
+        "noise-scores": "needs tagged texts or sentence pairs with a perturbed copy of the data",
         "analysis": "the run holds no analyses",
     }
 

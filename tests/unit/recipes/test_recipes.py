@@ -152,6 +152,23 @@ def test_a_recipe_of_training_is_checked_without_a_model(name, tmp_path, monkeyp
     assert ("swap_noise: " in out) == bool(raw["train"].get("adversarial"))
 
 
+@pytest.mark.parametrize("name", ["araujo2020-table3", "araujo2020-table6"])
+def test_recipes_of_pairs_are_cross_validated_as_they_say(name, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "data").mkdir()
+    rows = "".join(f"{n}\tAspirin helps {n}\tPain is gone {n}\t{n % 5}\n" for n in range(100))
+    head = "pair_id\tsentence1\tsentence2\tmean_score\n"
+    (tmp_path / "data" / "biosses.tsv").write_text(head + rows, encoding="utf-8")
+    said = next(line for line in recipes.text_of(name).splitlines() if "train.folds" in line)
+    changes = [*said.removeprefix("#").split(), "--set", "attack.synonym.mode=strict"]
+    assert medstress_cli(["train", name, "--dry-run", *changes]) == 0
+    out = capsys.readouterr().out
+    assert "untrained: the model as it comes" in out
+    assert "original: 15 models, 64 items an epoch, about 2 steps" in out
+    assert "16 dev items" in out
+
+
 def test_the_experiment_of_the_page_on_training_is_checked(tmp_path, monkeypatch, capsys):
     page = (Path(__file__).parents[3] / "docs" / "training.md").read_text("utf-8")
     monkeypatch.chdir(tmp_path)

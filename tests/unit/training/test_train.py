@@ -17,6 +17,7 @@ import pytest
 import medstress as ms
 from medstress.cli.app import medstress_cli
 from medstress.errors import MedstressError, StoreError
+from medstress.experiment.run import Run
 from medstress.training import train as flow
 
 TOML = """
@@ -142,6 +143,72 @@ def test_a_killed_process_goes_on_and_ends_with_the_same_models(
         )
         assert broken == whole
     assert not begun.exists()
+
+
+SLOWLY = """
+import os, sys, time, torch
+import medstress.backends.token_classification as backend
+from medstress.cli.app import medstress_cli
+
+torch.set_num_threads(1)
+kind = backend.TokenClassificationBackend
+answer = kind.answer
+
+
+def slow(self, calls):
+    with open(os.environ["LOG"], "a") as log:
+        log.write("".join(f"{self.identity.hash} {call!r}\\n" for call in calls))
+    time.sleep(float(os.environ["DELAY"]))
+    return answer(self, calls)
+
+
+kind.answer = slow
+sys.exit(medstress_cli(["train", "e.toml", "--out", sys.argv[1], "--quiet"]))
+"""
+
+
+def test_a_process_killed_while_it_attacks_asks_nothing_again_and_says_the_same(
+    workplace: Path, encoder: Path
+) -> None:
+    (workplace / "e.toml").write_text(TOML.format(model=encoder, epochs=2))
+    source = str(Path(ms.__file__).parents[1])
+
+    def start(out: str, delay: float) -> subprocess.Popen[bytes]:
+        own = {"PYTHONPATH": source, "LOG": f"{out}.log", "DELAY": str(delay)}
+        command = [sys.executable, "-c", SLOWLY, out]
+        return subprocess.Popen(command, env={**os.environ, **own}, cwd=workplace)
+
+    def asked(out: str) -> list[str]:
+        path = workplace / f"{out}.log"
+        return path.read_text("utf-8").splitlines() if path.is_file() else []
+
+    assert start("whole", 0).wait(300) == 0
+    whole = asked("whole")
+    process = start("broken", 0.5)
+    deadline = time.monotonic() + 120
+    while len(asked("broken")) <= len(whole) // 3 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    n_at_the_kill = len(asked("broken"))
+    assert 0 < n_at_the_kill < len(whole)
+    weights = workplace / "broken" / "models" / "original-0" / "model.safetensors"
+    trained_at = weights.stat().st_mtime_ns
+    assert start("broken", 0).wait(300) == 0
+
+    assert weights.stat().st_mtime_ns == trained_at
+    assert set(asked("broken")) == set(whole)
+    summaries = [Run(workplace / name).summary() for name in ("broken", "whole")]
+    interrupted = sum(row["queries"]["interrupted"] for row in summaries[0]["results"])
+    assert len(asked("broken")) - len(whole) <= interrupted
+    for summary in summaries:
+        for row in (*summary["results"], *summary["pooled"]):
+            row.get("queries", {}).pop("interrupted", None)
+        for model in summary["training"]["models"]:
+            for point in model["curve"]:
+                del point["seconds"]
+    assert summaries[0]["pooled"] == summaries[1]["pooled"]
+    assert summaries[0]["training"] == summaries[1]["training"]
 
 
 def test_the_command_prints_the_comparison_and_where_everything_is(

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from medstress.attacks.noise.abbreviation import Abbreviation
 from medstress.attacks.noise.case_noise import CaseNoise
+from medstress.attacks.noise.hyphen_noise import HyphenNoise
 from medstress.attacks.noise.keyboard_noise import KeyboardNoise
 from medstress.attacks.noise.ocr_noise import OcrNoise
 from medstress.attacks.noise.projection import apply_edits
-from medstress.attacks.noise.protocol import NoiseResources, Perturbed, TokenEdit
+from medstress.attacks.noise.protocol import NoiseResources, Perturbation, Perturbed, TokenEdit
 from medstress.attacks.noise.swap_noise import SwapNoise
+from medstress.attacks.noise.synonym import Synonym
 from medstress.attacks.noise.word_noise import WordNoise
 from medstress.errors import UsageError, did_you_mean
 from medstress.sentences import OUTSIDE, TaggedText
@@ -21,6 +25,14 @@ if TYPE_CHECKING:
 NOISES: dict[str, type[WordNoise]] = {
     kind.name: kind for kind in (SwapNoise, KeyboardNoise, CaseNoise, OcrNoise)
 }
+CONTROLLED: dict[str, Any] = {
+    **NOISES,
+    **{kind.name: kind for kind in (HyphenNoise, Synonym, Abbreviation)},
+}
+"""Perturbations that have a control."""
+_SHARED = ("scope", "rate", "edits_per_word")
+_OF_ATTACKS = ("budget", "search", "side", "max_change")
+"""Parameters of an attack that say nothing of what it perturbs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +42,9 @@ class NonEntityNoise:
     The noise is drawn first with its own random numbers, so with the same seed its edits are
     counted exactly as they were made. Then words with label O, whatever the lexicon says, are
     taken in random order until as many have changed, or none is left.
+
+    What is no letter noise (synonyms, abbreviations, hyphens) is named in `of`; its control
+    perturbs as many words as it replaces, by `noise`.
     """
 
     noise: str = "swap_noise"
@@ -40,9 +55,14 @@ class NonEntityNoise:
     """The noise's."""
     edits_per_word: int = 1
     """The noise's."""
+    of: Mapping[str, Any] | None = None
+    """Name and parameters of a perturbation whose replaced words are counted; default: the
+    noise's."""
 
     name: ClassVar[str] = "non_entity_noise"
     _base: WordNoise = field(init=False, repr=False, compare=False)
+    counted: Perturbation = field(init=False, repr=False, compare=False)
+    """The perturbation that it controls."""
 
     def __post_init__(self) -> None:
         if self.noise not in NOISES:
@@ -55,12 +75,22 @@ class NonEntityNoise:
             rate=self.rate,
             edits_per_word=self.edits_per_word,
         )
+        counted: Perturbation = base
+        if self.of is not None:
+            if (self.scope, self.rate, self.edits_per_word) != ("lexicon", 1.0, 1):
+                raise UsageError(
+                    f"{self.name}: with `of`, scope, rate and edits_per_word are those that it "
+                    "says; write them there"
+                )
+            counted = _perturbation(self.of)
+            base = counted if isinstance(counted, WordNoise) else base
         object.__setattr__(self, "_base", base)
+        object.__setattr__(self, "counted", counted)
 
     @property
     def stream(self) -> str:
-        """That of the noise it controls."""
-        return self._base.stream
+        """That of what it controls."""
+        return self.counted.stream
 
     @property
     def deterministic(self) -> bool:
@@ -70,12 +100,14 @@ class NonEntityNoise:
     def spec(self) -> dict[str, Any]:
         """The parameters, as JSON values."""
         given = asdict(self)
-        del given["_base"]
+        del given["_base"], given["counted"]
+        if self.of is None:
+            del given["of"]
         return {"name": self.name, **given}
 
     def perturb(self, item: TaggedText, rng: Generator, resources: NoiseResources) -> Perturbed:
         """Perturb one item; see `Perturbation.perturb`."""
-        wanted = len(self._base.perturb(item, rng, resources).edits)
+        wanted = sum(e.end - e.start for e in self.counted.perturb(item, rng, resources).edits)
         outside = [
             place
             for place, (token, label) in enumerate(zip(item.tokens, item.labels, strict=True))
@@ -92,3 +124,40 @@ class NonEntityNoise:
             if word != item.tokens[place]:
                 edits.append(TokenEdit(start=place, end=place + 1, replacement=(word,)))
         return apply_edits(item, edits)
+
+
+def control_of(spec: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The parameters of the control of an attack; None where it has none.
+
+    Args:
+        spec: of an attack, as JSON values. A search has no control: it perturbs no whole data set.
+
+    >>> control_of({"name": "swap_noise", "scope": "all", "rate": 1.0, "edits_per_word": 1})
+    {'noise': 'swap_noise', 'scope': 'all', 'rate': 1.0, 'edits_per_word': 1}
+    >>> control_of({"name": "synonym", "mode": "strict", "budget": 1})
+    {'noise': 'swap_noise', 'of': {'name': 'synonym', 'mode': 'strict'}}
+    """
+    if spec["name"] not in CONTROLLED or spec.get("search", "none") != "none":
+        return None
+    own = {key: value for key, value in spec.items() if key not in _OF_ATTACKS}
+    shared: dict[str, Any] = {key: own[key] for key in _SHARED if key in own}
+    kind = NOISES.get(spec["name"])
+    if kind is not None and kind(**shared).spec() == {"name": kind.name, **own}:
+        return {"noise": kind.name, **shared}
+    return {"noise": "swap_noise", "of": own}
+
+
+def _perturbation(given: Mapping[str, Any]) -> Perturbation:
+    """Build what `of` names."""
+    name = given.get("name")
+    if name not in CONTROLLED:
+        raise UsageError(
+            f"{NonEntityNoise.name}: of: expected name = one of {', '.join(CONTROLLED)}, got "
+            f"{name!r}{did_you_mean(str(name), CONTROLLED)}"
+        )
+    parameters = {key: value for key, value in given.items() if key != "name"}
+    try:
+        made: Perturbation = CONTROLLED[name](**parameters)
+    except TypeError as error:
+        raise UsageError(f"{NonEntityNoise.name}: of: {name}: {error}") from error
+    return made

@@ -13,6 +13,7 @@ from medstress.attacks.controls.neutral import Gate, neutral_controls
 from medstress.attacks.controls.scrambled import scrambled_controls
 from medstress.attacks.controls.slots import Slot
 from medstress.errors import TrialError
+from medstress.experiment.significance.panel import Panel
 from medstress.items import Candidate, Question
 from medstress.scheduler.study import Replies
 
@@ -87,6 +88,8 @@ class Controls:
     """Writes neutral controls and paraphrases, where a role does."""
     written: bool = False
     """Whether the writer rather than the lexicon makes neutral insertions."""
+    panel: Panel | None = None
+    """Judges who must still pick the key on a control; None where nobody is asked."""
     pool_size: int = 30
     """Controls that the writer makes for all loops together."""
     _pool: list[Candidate] | None = None
@@ -120,8 +123,9 @@ class Controls:
 
         return _FromLexicon(restart, [restart()])
 
-    def scrambled(self, n: int) -> list[Candidate]:
+    def scrambled(self, n: int) -> Making:
         """The next n scrambled controls."""
+        yield from ()
         if self._scrambles is None:
             self._scrambles = scrambled_controls(self.fuzz, self.rng_of("scrambled", 0))
         return list(islice(self._scrambles, n))

@@ -8,6 +8,7 @@ from typing import Any
 
 from medstress.errors import TrialError
 from medstress.experiment.significance.controls import Controls
+from medstress.experiment.significance.panel import drawn_until, hardest_passing, passing
 from medstress.experiment.significance.settings import Settings
 from medstress.items import Candidate
 from medstress.metrics.hardness import Sampled, Statistic, hardness, sampled, told, usable
@@ -120,11 +121,12 @@ def _block(
             best = yield from _hardest_of(numbers, controls, success.used)
             return [(candidate, False) for candidate in best]
         case Null.NEUTRAL:
-            singles = yield from controls.neutral(n)
+            draw = controls.neutral
         case Null.PARAPHRASE:
-            singles = yield from controls.paraphrases(n)
+            draw = controls.paraphrases
         case Null.SCRAMBLED:
-            singles = controls.scrambled(n)
+            draw = controls.scrambled
+    singles = yield from drawn_until(n, draw, controls.panel)
     return [(candidate, False) for candidate in singles]
 
 
@@ -136,8 +138,11 @@ def _loops(
     A loop ends at its first error, as the attack's does. Where K attempts hold it starts over,
     up to `limit` attempts: only what ended in an error is comparable with a success. A loop
     that holds throughout gives its hardest attempt.
+
+    The panel is asked about errors alone, and about the hardest attempts of loops that held:
+    what it would say of the others changes nothing. What it refuses is an attempt lost.
     """
-    hardest: dict[int, tuple[float, Candidate]] = {}
+    held: dict[int, list[tuple[float, Candidate]]] = {number: [] for number in numbers}
     erred: dict[int, Candidate] = {}
     sources = {number: controls.loop(number) for number in numbers}
     for _ in range(limit):
@@ -148,17 +153,21 @@ def _loops(
         for number in open_:
             tried.append((yield from sources[number].draw()))
         replies = yield Look(tuple(Converse(candidate) for candidate in tried))
+        wrong: dict[int, Candidate] = {}
         for number, candidate, reply in zip(open_, tried, replies, strict=True):
             assert isinstance(reply, Prediction)
             if reply.outcome is Outcome.WRONG:
-                erred[number] = candidate
-                continue
-            shown = _ease(candidate, reply)
-            if number not in hardest or shown < hardest[number][0]:
-                hardest[number] = (shown, candidate)
+                wrong[number] = candidate
+            else:
+                held[number].append((_ease(candidate, reply), candidate))
+        allowed = yield from passing(controls.panel, list(wrong.values()))
+        erred |= {
+            number: one for (number, one), ok in zip(wrong.items(), allowed, strict=True) if ok
+        }
+    rest = {number: held[number] for number in numbers if number not in erred}
+    hardest = yield from hardest_passing(rest, controls.panel)
     return [
-        (erred[number], True) if number in erred else (hardest[number][1], False)
-        for number in numbers
+        (erred[number], True) if number in erred else (hardest[number], False) for number in numbers
     ]
 
 
@@ -174,15 +183,15 @@ def _hardest_of(
         tried.append(row)
     replies = yield Look(tuple(Converse(candidate) for row in tried for candidate in row))
     given = iter(replies)
-    found = []
-    for row in tried:
-        eases = []
+    shown: dict[int, list[tuple[float, Candidate]]] = {}
+    for number, row in zip(numbers, tried, strict=True):
+        shown[number] = []
         for candidate in row:
             reply = next(given)
             assert isinstance(reply, Prediction)
-            eases.append(_ease(candidate, reply))
-        found.append(row[eases.index(min(eases))])
-    return found
+            shown[number].append((_ease(candidate, reply), candidate))
+    hardest = yield from hardest_passing(shown, controls.panel)
+    return [hardest[number] for number in numbers]
 
 
 def _ease(candidate: Candidate, reply: Prediction) -> float:

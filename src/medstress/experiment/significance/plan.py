@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from medstress.attacks.controls.slots import Slot, slots_of
-from medstress.attacks.edit_gates import GATES, Draft
-from medstress.attacks.medfuzz import MedFuzz
+from medstress.attacks.edit_gates import GATES, PANEL, Draft
+from medstress.attacks.medfuzz import JUDGE, N_VOTES, MedFuzz
 from medstress.calls import Decoding
 from medstress.errors import UsageError
 from medstress.experiment.conversations import victim_of
 from medstress.experiment.significance.controls import Controls
 from medstress.experiment.significance.flow import Success, significance_flow
+from medstress.experiment.significance.panel import MAX_ROUNDS, Panel
 from medstress.experiment.significance.settings import Settings
 from medstress.experiment.significance.writer import RoleWriter
 from medstress.items import Candidate, Question
@@ -89,6 +90,16 @@ def n_conversations(chosen: Sequence[TrialRow], tools: Tools, settings: Settings
     )
 
 
+def n_votes(chosen: Sequence[TrialRow], tools: Tools, settings: Settings) -> int:
+    """The most votes of the panel that the tests can take."""
+    asked = [(tools.attacks[row.attack], row.first_success_attempt or 1) for row in chosen]
+    return sum(
+        most_votes(attack.attempts, used, settings)
+        for attack, used in asked
+        if panel_of(attack, tools, settings) is not None
+    )
+
+
 def most_conversations(attempts: int, used: int, settings: Settings) -> int:
     """The most conversations of one test.
 
@@ -97,12 +108,23 @@ def most_conversations(attempts: int, used: int, settings: Settings) -> int:
         used: attempts until its success.
         settings: of the test.
     """
-    tries = {
+    tries = _tries(attempts, used, settings)
+    return 2 * MOST_SAMPLES + settings.controls.most * (tries + MOST_SAMPLES)
+
+
+def most_votes(attempts: int, used: int, settings: Settings) -> int:
+    """The most votes of the panel in one test: on every control, tried or drawn in its place."""
+    drawn = _tries(attempts, used, settings) or MAX_ROUNDS
+    return settings.controls.most * drawn * N_VOTES
+
+
+def _tries(attempts: int, used: int, settings: Settings) -> int:
+    """The most attempts of one control's loop; 0 where there is no loop."""
+    return {
         Null.MATCHED: attempts * settings.loops,
         Null.FLIPPED: attempts * settings.loops,
         Null.BEST_OF_K: used,
     }.get(settings.null, 0)
-    return 2 * MOST_SAMPLES + settings.controls.most * (tries + MOST_SAMPLES)
 
 
 def studies(chosen: Sequence[TrialRow], tools: Tools, settings: Settings) -> list[Study]:
@@ -124,6 +146,8 @@ def _study(row: TrialRow, tools: Tools, settings: Settings) -> Study:
         return significance_flow(success, settings, _controls(row, fuzz, tools, settings))
 
     told = {"trial": row.trial_id, "edits": row.edits, **settings.as_told()}
+    if panel_of(attack, tools, settings) is not None:
+        told["panel"] = True
     return study_of(row, tools, Purpose.TEST, told, steps)
 
 
@@ -183,7 +207,16 @@ def _controls(row: TrialRow, fuzz: Candidate, tools: Tools, settings: Settings) 
         gate=gate,
         writer=writer,
         written=settings.generator == "attacker",
+        panel=panel_of(attack, tools, settings),
     )
+
+
+def panel_of(attack: MedFuzz, tools: Tools, settings: Settings) -> Panel | None:
+    """The judges who vote on controls as they did on the attack's edits, where they did."""
+    decoding = tools.roles.get(JUDGE)
+    if decoding is None or PANEL not in attack.gates_on or not settings.panel:
+        return None
+    return Panel(prompts=attack.prompts, decoding=decoding)
 
 
 def _added(row: TrialRow) -> list[tuple[str, str]]:
@@ -197,7 +230,7 @@ def _added(row: TrialRow) -> list[tuple[str, str]]:
 def _gate(
     attack: MedFuzz, slots: Sequence[Slot], tools: Tools
 ) -> Callable[[Candidate], str | None]:
-    """The attack's gates but the panel, which would have to be asked about every control."""
+    """The attack's gates that are rules; the panel is asked once there are candidates."""
     names = [name for name in attack.gates_on if name in GATES]
     categories = attack.prompts.categories
 

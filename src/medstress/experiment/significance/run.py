@@ -26,6 +26,7 @@ from medstress.experiment.significance.plan import (
     Tools,
     check_family,
     n_conversations,
+    n_votes,
     studies,
     testable,
 )
@@ -217,9 +218,11 @@ def _ask(
         return True
     planned = studies(successes, tools, settings)
     most = n_conversations(successes, tools, settings)
+    votes = n_votes(successes, tools, settings)
     note(
         f"significance: {len(planned)} successes, {settings.null.value} controls, at most "
         f"{most:,} conversations with the victims"
+        + (f" and {votes:,} votes of judges on controls" if votes else "")
     )
     told = settings_key(settings.as_told())
     families = {**store.manifest().get(KEY, {}), told: settings.family.value}

@@ -29,9 +29,14 @@ class Settings:
     """matched, flipped: how often a control's loop of K attempts starts over until it errs."""
     generator: Generator = "lexicon"
     """Who writes neutral insertions: the lexicon, or the role `attacker`."""
+    panel: bool = True
+    """Whether the judges' panel, where the attack had one, is asked about controls too."""
 
     def as_told(self) -> dict[str, Any]:
-        """What changes the questions, as JSON values: part of a study's id."""
+        """What changes the questions, as JSON values: part of a study's id.
+
+        Whether a panel votes is told beside it, for that also depends on the roles.
+        """
         return {
             "null": self.null.value,
             "controls": self.controls.fixed or "adaptive",
@@ -52,4 +57,5 @@ def settings_of(table: SignificanceTable) -> Settings:
         family=Family(table.family),
         loops=table.loops,
         generator=table.generator,
+        panel=table.panel,
     )

@@ -86,11 +86,12 @@ def cases_of(arms: Sequence[Arm], items: Items, per_arm: int = PER_ARM) -> list[
     """Appendix E: up to `per_arm` cases of every method in every place.
 
     Chosen by a hash of the trial, not by how striking they are; of those, successes known to be
-    invalid, and those that did not repeat, come last.
+    invalid, and those that did not repeat, come last. Sentences are no cases.
     """
     found = []
     groups: dict[tuple[object, str], list[Arm]] = defaultdict(list)
-    for arm in arms:
+    asked = {dataset for (dataset, _), item in items.items() if isinstance(item, Question)}
+    for arm in (arm for arm in arms if arm.place.dataset in asked):
         groups[arm.place, arm.method].append(arm)
     for members in groups.values():
         by_trial = {trial.trial_id: arm for arm in members for trial in arm.trials}

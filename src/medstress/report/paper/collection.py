@@ -13,6 +13,7 @@ from medstress.report.paper import (
     claim_table,
     claims,
     curves,
+    noise_scores,
     notes,
     regimes,
     sizes,
@@ -26,6 +27,7 @@ from medstress.report.paper.latex import latex_table
 from medstress.report.paper.layout import PaperTable, as_csv, flatten
 from medstress.report.paper.plot_advantages import plot_advantages
 from medstress.report.paper.plot_curves import plot_curves
+from medstress.report.paper.plot_noise_scores import plot_noise_scores
 from medstress.report.paper.plot_regimes import plot_regimes
 from medstress.report.paper.plot_sizes import plot_sizes
 from medstress.report.paper.plot_sweeps import plot_sweeps
@@ -300,6 +302,24 @@ def _claims(run: _Run, name: str, title: str) -> Iterator[Made]:
     )
 
 
+def _noise_scores(run: _Run, name: str, title: str) -> Iterator[Made]:
+    found = noise_scores.panels_of(run.arms, run.summary.get("training"))
+    if not found:
+        raise _Lacks("needs tagged texts or sentence pairs with a perturbed copy of the data")
+    panels = [panel for panel, _ in found]
+    seeds = {seed for _, arms in found for arm in arms for seed in arm.row["seeds"] or ()}
+    said = [
+        notes.seeds_note({seed for seed in seeds if seed is not None}),
+        "Intervals: 95 %, bootstrap over documents, sentences or pairs.",
+        *notes.state(run.summary),
+    ]
+    if any(bars.published for panel in panels for bars in panel.bars):
+        said.append(notes.PUBLISHED.format(source=noise_scores.SOURCE))
+    files = plot_noise_scores(panels, said, run.formats)
+    data = as_csv(list(noise_scores.csv_rows(panels)), noise_scores.CSV_FIELDS)
+    yield _figure(name, title, files, said, data)
+
+
 def _analyses(run: _Run, name: str, title: str) -> Iterator[Made]:
     files = {
         f"{name}-{key.replace('_', '-')}.csv": as_csv(flat, list(flat[0])).encode()
@@ -327,6 +347,7 @@ _MAKERS: tuple[tuple[str, str, _Maker], ...] = (
     ("variants", "What is left of the near regime without variants of the key", _variants),
     ("sweeps", "Success by distance, every name asked", _sweeps),
     ("words", "Success by words replaced and inserted", _words),
+    ("noise-scores", "Figure 1 of Araujo et al., scores under synonyms and noise", _noise_scores),
     ("claims", "Claims of the paper, tested", _claims),
     ("analysis", "Analyses, as numbers", _analyses),
 )

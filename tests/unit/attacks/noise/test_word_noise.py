@@ -15,6 +15,7 @@ from medstress.attacks.noise import (
     NonEntityNoise,
     OcrNoise,
     SwapNoise,
+    Synonym,
 )
 from medstress.attacks.noise.keyboard_noise import NEIGHBOURS
 from medstress.errors import UsageError
@@ -189,3 +190,18 @@ def test_the_control_stops_where_no_word_is_left():
 def test_wrong_parameters_are_refused_in_one_sentence(make, says):
     with pytest.raises(UsageError, match=says):
         make()
+
+
+def test_the_control_of_synonyms_changes_as_many_words_outside_entities() -> None:
+    words = ("patients", "received", "warfarin", "sodium", "without", "relief", "and", "bleeding")
+    labels = ("O", "O", "B-Chemical", "I-Chemical", "O", "O", "O", "B-Disease")
+    item = TaggedText(id="1", tokens=words, labels=labels)
+    control = NonEntityNoise(of={"name": "synonym"})
+    table = {"warfarin sodium": (("coumadin",),)}
+    resources = NoiseResources(replacements={Synonym().table: table})
+    found = control.perturb(item, rng_for(0, control.stream, "d", "1"), resources)
+    assert len(found.edits) == 2
+    assert all(item.labels[edit.start] == "O" for edit in found.edits)
+    assert found.labels == labels
+    assert control.spec()["of"] == {"name": "synonym"}
+    assert "of" not in NonEntityNoise().spec()

@@ -1,0 +1,44 @@
+"""The words of shipped prompts: shown, or written to a folder to be changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from medstress.errors import UsageError, did_you_mean
+from medstress.prompts import shipped, texts_of
+from medstress.tasks.templates import load_template, shipped_prompts
+
+
+def prompt_texts(name: str) -> dict[str, str]:
+    """File -> text of a shipped prompt, or of a set of them.
+
+    Raises:
+        UsageError: there is none of that name.
+    """
+    if name in shipped():
+        return texts_of(name)
+    known = [*shipped_prompts(), *shipped()]
+    if name not in known:
+        raise UsageError(
+            f"list prompts {name}: there is no such prompt{did_you_mean(name, known)}; see: "
+            "medstress list prompts"
+        )
+    return {f"{name}.jinja": load_template(name).source}
+
+
+def write_prompts(texts: dict[str, str], folder: Path) -> None:
+    """Write files to a new folder.
+
+    Raises:
+        UsageError: it is there already, or cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True)
+        for file, text in texts.items():
+            (folder / file).write_text(text, encoding="utf-8")
+    except FileExistsError:
+        raise UsageError(
+            f"--to {folder}: it is there already; give another name, or remove it"
+        ) from None
+    except OSError as error:
+        raise UsageError(f"--to {folder}: cannot write it: {error.strerror}") from error

@@ -1,0 +1,160 @@
+"""What models are trained on: other data than those attacked, or folds of the attacked ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from medstress.attacks.noise import NoiseResources
+from medstress.attacks.protocol import QUESTIONS
+from medstress.attacks.sentence_attack import SentenceAttack
+from medstress.errors import UsageError
+from medstress.experiment.noise_resources import noise_resources
+from medstress.experiment.parts import GroupPart, load_datasets, load_groups
+from medstress.experiment.prepared import Prepared
+from medstress.experiment.reading import check_table
+from medstress.experiment.recognising import recognise_mentions
+from medstress.experiment.run import Watcher
+from medstress.experiment.sentence_groups import asked_of
+from medstress.experiment.training_table import TrainTable
+from medstress.hashing import digest
+from medstress.training.copies import Kind, Perturber, document_of, shared_with, split_off
+
+_OF_TESTED = ("label", "limit", "sample_seed", "use")
+"""Keys of the attacked data set that do not hold for the data trained on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingData:
+    """Items of a model, and what perturbs them."""
+
+    train: tuple[Any, ...]
+    """Items to train on."""
+    dev: tuple[Any, ...]
+    """Items to choose the epoch by."""
+    tested: frozenset[str] | None
+    """Ids of the attacked items that the model is asked about; None: all."""
+    perturber: Perturber
+    """Of training and dev items; reads nothing of those tested."""
+
+
+def other_data(
+    prepared: Prepared,
+    table: TrainTable,
+    kinds: Sequence[Kind],
+    limit: int | None,
+    watcher: Watcher,
+) -> tuple[TrainingData, int]:
+    """The data that `[train]` names, and how many attacked items are among them.
+
+    Raises:
+        UsageError: they cannot be read, are of another kind, or hold every attacked item.
+    """
+    train = _load(prepared, "data", table.data, limit)
+    if isinstance(table.dev, dict):
+        dev = _load(prepared, "dev", table.dev, limit)
+    else:
+        train, dev = split_off(train, table.dev)
+    attacked = prepared.datasets[0].questions
+    n_shared = shared_with((*train, *dev), attacked)
+    if n_shared == len(attacked):
+        raise UsageError(
+            "[train] data: every item that is attacked is among those trained on; say where "
+            'other data are, e.g. data = {split = "train"} or data = {path = "train.iob"}, or '
+            "cross-validate with folds = 5"
+        )
+    perturber = _perturber(prepared, kinds, (*train, *dev), watcher)
+    return TrainingData(train=train, dev=dev, tested=None, perturber=perturber), n_shared
+
+
+def folded_data(
+    prepared: Prepared, table: TrainTable, kinds: Sequence[Kind], watcher: Watcher
+) -> dict[tuple[int, int], TrainingData]:
+    """The attacked items parted anew for every training seed: (seed, fold from 1) -> data.
+
+    Each item is tested once for every seed, by a model that has seen nothing of its document.
+
+    Raises:
+        UsageError: questions, or fewer documents than folds.
+    """
+    assert table.folds is not None
+    assert isinstance(table.dev, float)
+    if prepared.asked.kind == QUESTIONS:
+        raise UsageError("[train] folds is for tagged texts and sentence pairs, not for questions")
+    items = prepared.datasets[0].questions
+    found = {}
+    for seed in table.seeds:
+        for fold, tested in enumerate(parted(items, table.folds, seed), start=1):
+            rest = [item for item in items if item.id not in tested]
+            train, dev = split_off(rest, table.dev)
+            perturber = _perturber(prepared, kinds, rest, watcher)
+            found[seed, fold] = TrainingData(
+                train=train, dev=dev, tested=tested, perturber=perturber
+            )
+    return found
+
+
+def parted(items: Sequence[Any], n_folds: int, seed: int) -> list[frozenset[str]]:
+    """Part items into folds, whole documents, drawn by the seed; returns the ids of each fold.
+
+    The numbers of documents of two folds differ by one at most.
+
+    Raises:
+        UsageError: there are fewer documents than folds.
+    """
+    names = dict.fromkeys(map(document_of, items))
+    if len(names) < n_folds:
+        raise UsageError(
+            f"[train] folds = {n_folds}: there are {len(names)} documents; give more data, or "
+            "fewer folds"
+        )
+    ranked = sorted(names, key=lambda name: digest(["fold", seed, name]))
+    of_document = {name: place % n_folds for place, name in enumerate(ranked)}
+    return [
+        frozenset(item.id for item in items if of_document[document_of(item)] == fold)
+        for fold in range(n_folds)
+    ]
+
+
+def _load(
+    prepared: Prepared, key: str, changes: Mapping[str, Any], limit: int | None
+) -> tuple[Any, ...]:
+    (tested,) = prepared.experiment.dataset
+    kept = tested.model_dump(exclude_defaults=True, exclude=set(_OF_TESTED))
+    try:
+        (part,) = load_datasets([check_table("dataset", {**kept, **changes})], prepared.base, limit)
+    except UsageError as error:
+        raise UsageError(f"[train] {key}: {error}") from error
+    found = asked_of([part])
+    if found.kind != prepared.asked.kind:
+        raise UsageError(
+            f"[train] {key}: expected {prepared.asked.kind} as the data attacked, got {found.kind}"
+        )
+    if missing := [t for t in found.types if t not in prepared.asked.types]:
+        raise UsageError(
+            f"[train] {key}: the type {missing[0]!r} does not occur in the data attacked (there: "
+            f"{', '.join(prepared.asked.types)})"
+        )
+    if found.kind == QUESTIONS and prepared.experiment.entities:
+        tables = prepared.experiment.entities
+        (part,) = recognise_mentions(tables, prepared.base, [part], lambda _: None).datasets
+    return part.questions
+
+
+def _perturber(
+    prepared: Prepared, kinds: Sequence[Kind], items: Sequence[Any], watcher: Watcher
+) -> Perturber:
+    """What perturbs the data trained on; reads nothing of the data attacked."""
+    parts = list({part.label: part for kind in kinds for part in kind.attacks}.values())
+    stream = prepared.datasets[0].label
+    if prepared.asked.kind != QUESTIONS:
+        noises = [part.attack for part in parts if isinstance(part.attack, SentenceAttack)]
+        noise = noise_resources(items, noises, prepared.base) if noises else NoiseResources()
+        return Perturber(stream=stream, noise=noise)
+    groups: list[GroupPart] = []
+    if parts:
+        whole = replace(prepared.datasets[0], questions=tuple(items))
+        tables, note = prepared.experiment.entities, watcher.note
+        groups = load_groups(tables, prepared.base, [whole], note, watcher.vectors)
+    return Perturber(stream=stream, noise=NoiseResources(), groups=tuple(groups))

@@ -1,0 +1,169 @@
+"""Runs on sentences, and trainings, killed and resumed: no answer that arrived is asked again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medstress.experiment.run import Run
+
+N_KILLS = 4
+BATCH = 4
+VICTIMS = '''
+"""Victims that log every sentence or pair they are given, and take their time."""
+
+import json
+import os
+import time
+
+
+def _log(given):
+    lines = "".join(json.dumps(each) + "\\n" for each in given)
+    descriptor = os.open(os.environ["LOG"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(descriptor, lines.encode())
+    os.close(descriptor)
+    time.sleep(float(os.environ.get("DELAY", "0")))
+
+
+def tags(sentences):
+    _log(sentences)
+    return [["B-Chemical" if w in ("aspirin", "warfarin") else "O" for w in s] for s in sentences]
+
+
+def overlap(pairs):
+    _log(pairs)
+    return [len(set(zip(a, a[1:])) & set(zip(b, b[1:]))) / 20 for a, b in pairs]
+'''
+NAMES = ("aspirin", "warfarin", "naproxen")
+TAGGED = """
+[experiment]
+name = "broken"
+seeds = [0, 1]
+controls = true
+[[dataset]]
+name = "iob"
+path = "data.iob"
+[[victim]]
+backend = "python"
+target = "v.py:tags"
+batch_size = 4
+[[attack]]
+name = "swap_noise"
+scope = "all"
+[[attack]]
+name = "keyboard_noise"
+label = "search"
+scope = "all"
+search = "greedy"
+budget = 6
+"""
+PAIRS = """
+[experiment]
+name = "broken"
+seeds = [0, 1]
+[[dataset]]
+name = "pairs"
+path = "pairs.tsv"
+[[victim]]
+backend = "python"
+target = "v.py:overlap"
+batch_size = 4
+[[attack]]
+name = "swap_noise"
+scope = "all"
+[[attack]]
+name = "keyboard_noise"
+label = "search"
+scope = "all"
+search = "random"
+budget = 6
+max_change = 0.1
+side = "random"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "v.py").write_text(VICTIMS, encoding="utf-8")
+    (tmp_path / "tagged.toml").write_text(TAGGED, encoding="utf-8")
+    (tmp_path / "paired.toml").write_text(PAIRS, encoding="utf-8")
+    sentences = (
+        f"Patient\tO\nn{n}\tO\nreceived\tO\n{NAMES[n % 3]}\tB-Chemical\nagainst\tO\nfever\tO\n"
+        for n in range(20)
+    )
+    (tmp_path / "data.iob").write_text("\n".join(sentences), encoding="utf-8")
+    head = "id\ttext_a\ttext_b\tscore\n"
+    pairs = (f"p{n}\tpatient {n} received warfarin\tfever of {n}\t{n % 5}\n" for n in range(20))
+    (tmp_path / "pairs.tsv").write_text(head + "".join(pairs), encoding="utf-8")
+    return tmp_path
+
+
+def start(
+    folder: Path, arguments: list[str], log: str = "log.txt", delay: float = 0.0
+) -> subprocess.Popen[bytes]:
+    environment = {**os.environ, "LOG": str(folder / log), "DELAY": str(delay)}
+    with (folder / "err.txt").open("a") as errors:
+        return subprocess.Popen(
+            [sys.executable, "-m", "medstress", *arguments, "--quiet"],
+            cwd=folder,
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+        )
+
+
+def ended(folder: Path, process: subprocess.Popen[bytes]) -> None:
+    """Wait for the end, which has to be a good one."""
+    assert process.wait(300) == 0, (folder / "err.txt").read_text("utf-8")
+
+
+def logged(folder: Path, log: str) -> Counter[str]:
+    path = folder / log
+    return Counter(path.read_text("utf-8").splitlines() if path.is_file() else [])
+
+
+def told(folder: Path) -> tuple[Any, ...]:
+    """What a run says, but for what a kill is allowed to change."""
+    summary = Run(folder).summary()
+    rows = [*summary["results"], *summary["pooled"]]
+    for row in rows:
+        row.get("queries", {}).pop("interrupted", None)
+    return rows, summary["tests"]
+
+
+@pytest.mark.parametrize("file", ["tagged.toml", "paired.toml"])
+def test_a_run_on_sentences_killed_again_and_again_asks_only_for_what_was_in_flight(
+    folder: Path, file: str
+) -> None:
+    ended(folder, start(folder, ["run", file, "--out", "whole"], "whole.log"))
+    whole = logged(folder, "whole.log")
+
+    kills = 0
+    for number in range(N_KILLS):
+        process = start(folder, ["run", file, "--out", "broken"], "broken.log", 0.05)
+        wanted = (number + 1) * whole.total() // (N_KILLS + 1)
+        while logged(folder, "broken.log").total() < wanted and process.poll() is None:
+            time.sleep(0.01)
+        if process.poll() is None:
+            os.kill(process.pid, signal.SIGKILL)
+            kills += 1
+        process.wait(30)
+    ended(folder, start(folder, ["run", file, "--out", "broken"], "broken.log"))
+    assert kills == N_KILLS
+
+    broken = logged(folder, "broken.log")
+    assert broken.keys() == whole.keys()
+    interrupted = sum(
+        row["queries"]["interrupted"] for row in Run(folder / "broken").summary()["results"]
+    )
+    assert broken.total() - whole.total() <= kills * BATCH
+    assert broken.total() - whole.total() <= interrupted
+    assert told(folder / "broken") == told(folder / "whole")

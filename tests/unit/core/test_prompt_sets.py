@@ -1,0 +1,39 @@
+"""Folders of prompts: what is wrong with one is said before anything is asked."""
+
+from __future__ import annotations
+
+import pytest
+
+from medstress.errors import UsageError
+from medstress.prompts import load_prompts
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        ("attacker_plan.jinja", "{{ listing ", "attacker_plan.jinja is not a Jinja template"),
+        (
+            "attacker_plan.jinja",
+            "{{ lising }}",
+            "attacker_plan.jinja reads 'lising', which it is not given; did you mean 'listing'?",
+        ),
+        ("judge_mention.jinja", "{{ xyz }}", "reads 'xyz', which it is not given .it is given: "),
+        ("target_system.jinja", "{{ xyz }}", "it is given: nothing"),
+        ("categories.toml", "category = 3", r"expected \[\[category\]\] tables"),
+        ("categories.toml", "[[category]]\nnam = 'x'", "category.0.name: Field required; expected"),
+        ("categories.toml", "[[category", "categories.toml: "),
+        ("exemplars.jsonl", "{}", "exemplars.jsonl, line 1: expected an object with options"),
+        ("attacker_plann.jinja", "x", "did you mean 'attacker_plan.jinja'"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_named_with_what_is_wrong(tmp_path, file, text, said):
+    (tmp_path / file).write_text(text)
+    with pytest.raises(UsageError, match=said):
+        load_prompts(str(tmp_path))
+
+
+def test_a_loop_and_its_own_names_are_no_unknown_values(tmp_path):
+    loop = "{% for letter, option in options %}{{ loop.index }} {{ letter }}{% endfor %}"
+    (tmp_path / "judge_key.jinja").write_text(loop + "{% set n = 1 %}{{ n }} {{ question }}")
+    made = load_prompts(str(tmp_path))
+    assert made.render("judge_key", options=[("A", "x")], question="Why?") == "1 A1 Why?"
