@@ -21,9 +21,9 @@ Found with py-spy and the profiler of torch.
 prompts, many small attention products, one a tree, took 16 to 19 % of a forward; memory that was
 given back and taken anew cost 12 µs per 4 KB page on this virtual machine; and the store looked
 answers up in SQLite a statement at a time. Beside an instant victim a tenth to a fifth of the CPU
-time went to Python's collector, which went through all live queries again and again, then 5 % to
-binding nulls, 5 % to setting frozen fields, and with more items than are kept to computing each
-key's distances twice. Memory grew with the items by the vectors of their keys and spans (8 KB each,
+time went to Python's collector, which went through all live queries again and again, 5 % to setting
+frozen fields, 2 % to binding nulls and 2 % to asking objects for their protocols; with more items
+under way than were kept, each key's distances were computed twice. Memory grew with the items by the vectors of their keys and spans (8 KB each,
 in float64) and was largest while these were made, all at once; with names by 512 arrays of
 distances, whatever their length.
 
@@ -31,10 +31,10 @@ distances, whatever their length.
 well; attention is 10 to 12 %. Trees of similar size share one product, freed memory is kept, and
 look-ups go a batch at a time. Beside an instant victim the collector takes under 1 %, and no step
 more than 6 %: what is left is many small Python functions, of which rendering and hashing a prompt
-(12 %), storing (11 %) and building the candidates (9 %) are the largest groups. Vectors are written
+(12 %) and storing (11 %) are the largest groups. Vectors are written
 as they are made and read from the file as they are needed; of distances, codes and allowed names 28
-MB are kept. What still grows: the items themselves (1.2 KB), 24 bytes an answer to find it again,
-and an index of the names' words (about 1 KB a name).
+MB are kept. What still grows: the items themselves (1.4 KB), 24 bytes an answer to find it again
+and as much while these are merged, and an index of the names' words (0.3 KB a name).
 """
 
 TITLES = {
