@@ -23,18 +23,18 @@ given back and taken anew cost 12 µs per 4 KB page on this virtual machine; and
 answers up in SQLite a statement at a time. Beside an instant victim a tenth to a fifth of the CPU
 time went to Python's collector, which went through all live queries again and again, 5 % to setting
 frozen fields, 2 % to binding nulls and 2 % to asking objects for their protocols; with more items
-under way than were kept, each key's distances were computed twice. Memory grew with the items by the vectors of their keys and spans (8 KB each,
-in float64) and was largest while these were made, all at once; with names by 512 arrays of
-distances, whatever their length.
+under way than were kept, each key's distances were computed twice. Memory grew with the items by
+the vectors of their keys and spans (8 KB each, in float64) and was largest while these were made,
+all at once; with names by 512 arrays of distances, whatever their length.
 
 **After.** 80 % of a forward are matrix products of the linear layers, which a bare loop needs as
 well; attention is 10 to 12 %. Trees of similar size share one product, freed memory is kept, and
 look-ups go a batch at a time. Beside an instant victim the collector takes under 1 %, and no step
 more than 6 %: what is left is many small Python functions, of which rendering and hashing a prompt
-(12 %) and storing (11 %) are the largest groups. Vectors are written
-as they are made and read from the file as they are needed; of distances, codes and allowed names 28
-MB are kept. What still grows: the items themselves (1.4 KB), 24 bytes an answer to find it again
-and as much while these are merged, and an index of the names' words (0.3 KB a name).
+(12 %) and storing (11 %) are the largest groups. Vectors are written as they are made and read from
+the file as they are needed; of distances, codes and allowed names 28 MB are kept. What still grows:
+the items themselves (1.4 KB), 24 bytes an answer to find it again and as much while these are
+merged, and an index of the names' words (0.3 KB a name).
 """
 
 TITLES = {

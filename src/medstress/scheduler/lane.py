@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from medstress.calls import Backend, Failure, Reply, Request
 from medstress.errors import BackendError, UsageError
@@ -40,6 +41,11 @@ class Group:
     """Needed now."""
     ahead: Iterator[Entry]
     """Needed next; already known calls are left out."""
+    trial: int
+    """Row of the trial."""
+
+
+_TRIAL = attrgetter("trial")
 
 
 @dataclass(slots=True)
@@ -74,7 +80,7 @@ class Lane:
         """
         alone = self.backend.batch_size > 1 and any(entry.alone for entry in group.entries)
         queue = self._alone if alone else self._waiting
-        insort(queue, group, key=lambda each: each.entries[0].trial)
+        insort(queue, group, key=_TRIAL)
 
     @property
     def idle(self) -> bool:
@@ -110,7 +116,7 @@ class Lane:
         if len(group.entries) <= most:
             return queue.popleft()
         taken, group.entries = group.entries[:most], group.entries[most:]
-        return Group(entries=taken, ahead=iter(()))
+        return Group(entries=taken, ahead=iter(()), trial=group.trial)
 
     def submit(self, batch: Batch) -> None:
         """Hand a batch to a worker thread."""

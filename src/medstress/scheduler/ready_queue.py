@@ -203,7 +203,8 @@ class Scheduler:
         if live.n_open == 0:
             return False
         if fresh:
-            lane.add(Group(entries=fresh, ahead=self._ahead(lane, live, need.ahead)))
+            ahead = self._ahead(lane, live, need.ahead)
+            lane.add(Group(entries=fresh, ahead=ahead, trial=live.row))
         return True
 
     def _replay(self, live: Live) -> None:

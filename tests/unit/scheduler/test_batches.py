@@ -25,7 +25,7 @@ def lane_with(batch_size, waiting, alone=()):
             trial=trial,
             alone=trial in alone,
         )
-        lane.add(Group(entries=[entry], ahead=iter(())))
+        lane.add(Group(entries=[entry], ahead=iter(()), trial=entry.trial))
     return lane
 
 
