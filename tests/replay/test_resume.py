@@ -228,12 +228,12 @@ def test_fresh_leaves_a_folder_alone_that_holds_no_run(bench, capsys):
 
 @pytest.fixture
 def sometimes(bench):
-    """A victim that raises in its second and its ninth batch as long as `broken` exists."""
+    """A victim that raises in its first and its ninth batch as long as `broken` exists."""
     path = bench.root / "victim.py"
     text = path.read_text("utf-8").replace(
         "    time.sleep(",
         "    COUNT.append(prompts)\n"
-        "    if len(COUNT) in (2, 9) and os.path.exists(os.environ['VICTIM_LOG'] + '.broken'):\n"
+        "    if len(COUNT) in (1, 9) and os.path.exists(os.environ['VICTIM_LOG'] + '.broken'):\n"
         "        raise RuntimeError('no connection')\n"
         "    time.sleep(",
     )
