@@ -53,6 +53,7 @@ ROW_FIELDS = {
 }
 EXCHANGE_FIELDS = {
     "trial_id",
+    "about_trial",
     "role",
     "purpose",
     "query",

@@ -183,6 +183,16 @@ def test_unfaithful_is_the_success_whose_reasoning_does_not_say_so(tested: Run) 
     assert pooled["unfaithful"]["value"] == 0.5
 
 
+def test_exported_exchanges_of_a_test_name_the_trial_they_are_about(
+    tested: Run, tmp_path: Path
+) -> None:
+    tested.export("exchanges", tmp_path / "exchanges.jsonl")
+    rows = [json.loads(line) for line in (tmp_path / "exchanges.jsonl").read_text().splitlines()]
+    successes = {row.trial_id for row in tested.rows() if row.item_id != "cole"}
+    assert {row["about_trial"] for row in rows if row["purpose"] == "test"} == successes
+    assert {row["about_trial"] for row in rows if row["purpose"] == "attack"} == {None}
+
+
 def test_a_finished_run_asks_nothing_again(bench: Path, tested: Run) -> None:
     (before,) = tested.summary()["results"]
     run(experiment(bench, controls=30), bench / "run")
@@ -214,6 +224,7 @@ def test_other_nulls_stand_beside_and_only_attacked_items_can_dilute_matched_one
     )
     shown = capsys.readouterr().out
     assert "smallest attainable p" in shown
+    assert "1 of 2 successes are tested; in the family the others count as p = 1" in shown
     # No neutral loop errs, so nothing is comparable; and the attack's own words in any order err.
     assert {row["p"] for row in rows_of(tested, "flipped").values()} == {1.0}
     (scrambled,) = rows_of(tested, "scrambled").values()
@@ -231,6 +242,12 @@ def test_a_role_can_write_the_controls(bench: Path, tested: Run, null: str) -> N
     (row,) = rows_of(tested, null).values()
     assert row["note"] is None
     assert (row["p"], row["n_controls"], row["n_as_hard"]) == (1 / 31, 30, 0)
+    # Abel and Brook are the family, though Abel alone is tested.
+    assert row["p_adjusted"] == pytest.approx(2 / 31)
+    assert "over 2 successes, p = 1 for the 1 successes without a test" in row["method"]
+    families = tested.summary()["significance"]
+    (family,) = (one for one in families if one["null"] == null)
+    assert (family["n_tested"], family["n_successes"], family["n_family"]) == (1, 2, 2)
 
 
 def test_the_report_shows_tests_histogram_and_faithfulness(tested: Run) -> None:
@@ -251,6 +268,12 @@ def test_a_family_in_which_nothing_can_be_found_is_refused_before_anything_is_as
 ) -> None:
     assert medstress_cli(["test", str(tested.folder), "--controls", "5", "--quiet"]) == 2
     assert "give --controls 9 or more" in capsys.readouterr().err
+    # One test alone could reach 1/11, or 1/26: of the two successes, of the three attacked items.
+    one = ["test", str(tested.folder), "--item", "abel", "--quiet", "--controls"]
+    assert medstress_cli([*one, "10"]) == 2
+    assert "give --controls 19 or more" in capsys.readouterr().err
+    assert medstress_cli([*one, "25", "--family", "attacked"]) == 2
+    assert "give --controls 29 or more" in capsys.readouterr().err
     assert medstress_cli(["test", str(tested.folder), "--item", "cole", "--quiet"]) == 2
     assert "no success of medfuzz on this item (items with one: abel, brook)" in (
         capsys.readouterr().err

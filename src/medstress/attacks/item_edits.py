@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from dataclasses import dataclass
 
 from rapidfuzz.distance import Indel
@@ -11,6 +12,9 @@ from medstress.items import Candidate, Question
 from medstress.text import Edit
 
 _WORD = re.compile(r"\w+|[^\w\s]")
+_HIDDEN = ("Cc", "Cf")
+"""Unicode categories: controls, and marks without a shape."""
+_LAYOUT = "\t\n\r"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,20 @@ def edits_between(item: Question, rewritten: str) -> Candidate:
         if op is not None:
             i, j = op.src_end, op.dest_end
     return Candidate(item=item, edits=tuple(edits))
+
+
+def hidden_in(rewritten: str, original: str) -> str | None:
+    """The first character of a rewritten text that nobody sees and the original does not have.
+
+    Such characters would part words that the gates look for, or end a text early.
+
+    >>> hidden_in("a fe\\u200bver", "a fever"), hidden_in("two\\nlines", "two lines")
+    ('U+200B', None)
+    """
+    for character in rewritten:
+        if unicodedata.category(character) in _HIDDEN and character not in _LAYOUT + original:
+            return f"U+{ord(character):04X}"
+    return None
 
 
 def _words(text: str) -> list[_Word]:

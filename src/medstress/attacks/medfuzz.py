@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from medstress.attacks.choices import check_flag, check_word
 from medstress.attacks.edit_gates import GATES, NAMES, NO_CATEGORY, PANEL, Draft
-from medstress.attacks.item_edits import edits_between
+from medstress.attacks.item_edits import edits_between, hidden_in
 from medstress.attacks.protocol import SearchOn
 from medstress.attacks.role_session import RoleSession, votes
 from medstress.errors import TrialError, UsageError, did_you_mean
@@ -270,12 +271,14 @@ class MedFuzz:
         listing = "\n".join([item.question, *(f"{k}: {text}" for k, text in shown.items())])
         say = self.prompts.render
         known = {"listing": listing, "key": item.key, "key_text": item.key_text}
-        plan = yield from session.ask(say("attacker_plan", feedback=feedback, **known), Plan)
+        plan = yield from session.ask(
+            say("attacker_plan", feedback=feedback, **known), Plan, partial(_no_distractor, item)
+        )
         if isinstance(plan, Unreadable):
             return {"unreadable": "the plan", "reason": plan.reason}
         options = json.dumps(shown, ensure_ascii=False)
         request = say("attacker_modify", question=item.question, options_json=options)
-        made = yield from session.ask(request, Modification)
+        made = yield from session.ask(request, Modification, partial(_hidden, item))
         if isinstance(made, Unreadable):
             told = {"plan": plan.plan, "post_mortem": plan.post_mortem}
             return {"unreadable": "the edited item", "reason": made.reason, **told}
@@ -336,6 +339,20 @@ class MedFuzz:
         decoding, letters = resources.roles[JUDGE], draft.item.letters
         found = yield from votes(JUDGE, decoding, sample, request, Letter, letters, N_VOTES)
         return [None if isinstance(vote, Unreadable) else vote.answer for vote in found]
+
+
+def _no_distractor(item: Question, plan: Plan) -> str | None:
+    """What is wrong with the option that a plan aims at."""
+    distractors = [letter for letter in item.letters if letter != item.key]
+    if plan.target_option in distractors:
+        return None
+    return f"target_option: expected the letter of a distractor ({', '.join(distractors)})"
+
+
+def _hidden(item: Question, made: Modification) -> str | None:
+    """What is wrong with the characters of an edit; options are compared byte by byte anyway."""
+    found = hidden_in(" ".join([made.modified_item, *(a.text for a in made.added)]), item.question)
+    return None if found is None else f"it holds the character {found}, which nobody can see"
 
 
 def _told(plan: Plan, draft: Draft) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeVar
 
 from medstress.calls import Decoding, Generate, Generated, Message
@@ -41,22 +42,32 @@ class RoleSession:
         self._letters = letters
         self._turns = [Message("system", system)] if system else []
 
-    def ask(self, text: str, kind: type[R]) -> Steps[R | Unreadable]:
-        """Say something and read the reply; one that cannot be read is asked for once more."""
-        found = yield from self._said(text, kind)
+    def ask(
+        self, text: str, kind: type[R], objection: Callable[[R], str | None] | None = None
+    ) -> Steps[R | Unreadable]:
+        """Say something and read the reply; one that cannot be used is asked for once more.
+
+        Args:
+            text: what is said.
+            kind: what the reply has to be.
+            objection: says what is wrong with a reply of this form, or None.
+        """
+        found = yield from self._said(text, kind, objection)
         if isinstance(found, Unreadable):
             repair = self._prompts.render("repair", reason=found.reason)
-            found = yield from self._said(repair, kind)
+            found = yield from self._said(repair, kind, objection)
         return found
 
-    def _said(self, text: str, kind: type[R]) -> Steps[R | Unreadable]:
+    def _said(
+        self, text: str, kind: type[R], objection: Callable[[R], str | None] | None
+    ) -> Steps[R | Unreadable]:
         self._turns.append(Message("user", text))
         schema = schema_of(kind, self._letters)
         call = Generate(tuple(self._turns), self._decoding, schema=schema)
         (answer,) = yield from consult(self._role, [call], self._sample)
         assert isinstance(answer, Generated)
         self._turns.append(Message("assistant", answer.text))
-        return read_reply(answer.text, kind)
+        return read_reply(answer.text, kind, objection)
 
 
 def votes(

@@ -60,6 +60,5 @@ def victim_of(
         by_letter=task.answer_by is AnswerBy.LETTER,
         in_turns=getattr(backend, "in_turns", True),
         decoding=decoding,
-        parser=task.parser,
     )
     return replace(victim, task=conversation)

@@ -79,7 +79,7 @@ def _content(item: Any) -> Row:
 
 def exchange_rows(reader: RunReader) -> Iterator[Row]:
     """The calls of a run, with prompts derived from item, edits and template."""
-    prompts, items = Prompts(reader.manifest), reader.items()
+    prompts, items, subjects = Prompts(reader.manifest), reader.items(), reader.subjects()
     edits: dict[tuple[int, str, int | None], str | None] = {}
     for row in reader.exchanges():
         place = (row.trial, row.purpose, row.query)
@@ -89,6 +89,7 @@ def exchange_rows(reader: RunReader) -> Iterator[Row]:
         answer, scores = _answer(row)
         yield {
             "trial_id": row.trial_id,
+            "about_trial": subjects.get(row.trial_id),
             "role": row.role,
             "purpose": row.purpose,
             "query": row.query,

@@ -53,15 +53,15 @@ class Attainable:
     """What a family of tests can show at best, known before anything is asked."""
 
     n_tested: int
-    """Successes."""
+    """Successes that are tested."""
     n_family: int
-    """Tests in the family; those beyond the successes have p = 1."""
+    """Tests in the family; those beyond the tested have p = 1."""
     p_min: float
     """Smallest p-value of one test."""
 
     @property
     def adjusted(self) -> float:
-        """Smallest adjusted p-value: all successes at `p_min`."""
+        """Smallest adjusted p-value: all that are tested at `p_min`."""
         return min(1.0, self.p_min * self.n_family / self.n_tested)
 
     @property
@@ -75,14 +75,28 @@ class Attainable:
         return math.ceil(self.n_family / (self.n_tested * FALSE_DISCOVERY_RATE) - 1e-9) - 1
 
 
-def attainable(n_successes: int, n_attacked: int, family: Family, plan: ControlPlan) -> Attainable:
+def attainable(
+    n_successes: int,
+    n_attacked: int,
+    family: Family,
+    plan: ControlPlan,
+    n_tested: int | None = None,
+) -> Attainable:
     """What a family can show at best.
+
+    Args:
+        n_successes: of the run, tested or not.
+        n_attacked: items attacked, successes among them.
+        family: which of the two are the family.
+        plan: number of controls.
+        n_tested: successes that are tested; None for all.
 
     >>> attainable(40, 40, Family.SUCCESSES, ControlPlan(fixed=30)).n_needed
     13
     """
     n_family = n_successes if family is Family.SUCCESSES else n_attacked
-    return Attainable(n_tested=n_successes, n_family=n_family, p_min=plan.p_min)
+    tested = n_successes if n_tested is None else n_tested
+    return Attainable(n_tested=tested, n_family=n_family, p_min=plan.p_min)
 
 
 def refusal(best: Attainable) -> str | None:
@@ -108,11 +122,11 @@ def refusal(best: Attainable) -> str | None:
 
 
 def adjust(p_values: Sequence[float], n_family: int) -> list[float]:
-    """Adjust the successes' p-values by Benjamini and Hochberg within their family.
+    """Adjust the tested successes' p-values by Benjamini and Hochberg within their family.
 
     Args:
-        p_values: of the successes.
-        n_family: tests in the family; those beyond the successes have p = 1.
+        p_values: of the tested successes.
+        n_family: tests in the family; those beyond the tested have p = 1.
 
     >>> [round(p, 6) for p in adjust([0.01, 0.02], 4)]
     [0.04, 0.04]

@@ -40,12 +40,17 @@ def family_lines(summary: Mapping[str, Any]) -> Iterator[str]:
         if not one["n_tested"]:
             yield f"{one['null']}: none of the tests could be finished"
             continue
-        of = "attacked trials" if one["family"] == "attacked" else "tested successes"
+        of = "attacked trials" if one["family"] == "attacked" else "successes"
         yield (
             f"{one['null']}: {one['n_significant']} of {one['n_tested']} at p <= {LEVEL:g}; "
             f"{one['n_discoveries']} at a false discovery rate of {FALSE_DISCOVERY_RATE:g} over "
             f"{one['n_family']} {of} ({one['n_successes']} successes in all)"
         )
+        if one["n_tested"] < one["n_successes"]:
+            yield (
+                f"  {one['n_tested']} of {one['n_successes']} successes are tested; "
+                "in the family the others count as p = 1"
+            )
         yield (
             f"  smallest attainable p {one['smallest_p']:.3g}, adjusted "
             f"{one['smallest_p_adjusted']:.3g}; {one['n_needed_at_smallest']} successes must sit "

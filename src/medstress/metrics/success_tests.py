@@ -50,6 +50,20 @@ def settings_key(told: Mapping[str, Any]) -> str:
     return json.dumps(kept, sort_keys=True)
 
 
+def family_counts(trials: Sequence[TrialRow], tested: Sequence[TrialRow]) -> tuple[int, int]:
+    """Successes and attacked trials where something is tested, whichever of them are.
+
+    A family of the tested alone could be made as small as one likes by testing few.
+    """
+    places = {_place(trial) for trial in tested}
+    alike = [trial for trial in trials if _place(trial) in places]
+    return sum(map(is_flipped, alike)), sum(map(is_eligible, alike))
+
+
+def _place(trial: TrialRow) -> tuple[str, str, str, str]:
+    return trial.dataset, trial.group, trial.victim, trial.attack
+
+
 def success_test_rows(
     trials: Sequence[TrialRow],
     tested: Iterable[Tested],
@@ -166,26 +180,24 @@ def _adjusted(
 ) -> dict[str, Any]:
     """Adjust the p-values of a family in place; what it could attain and what came."""
     done = [row for row in rows if row["p"] is not None]
-    places = {(row["dataset"], row["group"], row["victim"], row["comparison"]) for row in rows}
-    alike = [t for t in trials if (t.dataset, t.group, t.victim, t.attack) in places]
-    n_successes = sum(is_flipped(trial) for trial in alike)
-    n_attacked = sum(is_eligible(trial) for trial in alike)
-    n_held = n_attacked - n_successes if family is Family.ATTACKED else 0
-    n_family = len(done) + n_held
-    best = attainable(len(done), n_family, Family.ATTACKED, plan_of(told)) if done else None
+    here = {row["trial_id"] for row in rows}
+    n_successes, n_attacked = family_counts(trials, [t for t in trials if t.trial_id in here])
+    n_family = n_attacked if family is Family.ATTACKED else n_successes
+    plan = plan_of(told)
+    best = attainable(n_successes, n_attacked, family, plan, len(done)) if done else None
+    of = "attacked trials, p = 1 where they held" if family is Family.ATTACKED else "successes"
+    untested = n_successes - len(done)
     for row, p in zip(done, adjust([row["p"] for row in done], n_family), strict=True):
         row["p_adjusted"] = p
-        row["method"] += (
-            f"; adjusted by Benjamini-Hochberg over {n_family} "
-            f"{'attacked trials, p = 1 where they held' if n_held else 'tested successes'}"
-        )
+        row["method"] += f"; adjusted by Benjamini-Hochberg over {n_family} {of}"
+        row["method"] += f", p = 1 for the {untested} successes without a test" if untested else ""
     return {
         **told,
         "family": family.value,
         "n_successes": n_successes,
         "n_tested": len(done),
         "n_family": n_family,
-        "smallest_p": plan_of(told).p_min,
+        "smallest_p": plan.p_min,
         **_attained(best),
         "n_significant": sum(row["significant"] for row in done),
         "n_discoveries": sum(row["p_adjusted"] <= 0.10 for row in done),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
@@ -81,10 +82,17 @@ class Unreadable:
     """What is wrong with it, for the model and for people."""
 
 
-def read_reply(text: str, kind: type[R]) -> R | Unreadable:
+def read_reply(
+    text: str, kind: type[R], objection: Callable[[R], str | None] | None = None
+) -> R | Unreadable:
     """Read the first JSON object of a text.
 
     Code fences and whatever else stands around the object do not matter.
+
+    Args:
+        text: what the model wrote.
+        kind: what it was told to write.
+        objection: says what is wrong with a reply of the right form, or None.
 
     >>> read_reply('Sure! ```json\\n{"answer": "B"}\\n```', Letter)
     Letter(answer='B')
@@ -95,11 +103,13 @@ def read_reply(text: str, kind: type[R]) -> R | Unreadable:
     if found is None:
         return Unreadable("it holds no JSON object")
     try:
-        return kind.model_validate(found)
+        told = kind.model_validate(found)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         return Unreadable(f"{place}: {first['msg']}"[:MAX_REASON])
+    reason = objection(told) if objection is not None else None
+    return told if reason is None else Unreadable(reason[:MAX_REASON])
 
 
 def _first_object(text: str) -> dict[str, Any] | None:
@@ -107,7 +117,7 @@ def _first_object(text: str) -> dict[str, Any] | None:
     while at >= 0:
         try:
             found, _ = decoder.raw_decode(text, at)
-        except (json.JSONDecodeError, RecursionError):
+        except (ValueError, RecursionError):  # no JSON, an integer Python refuses; too deep
             at = text.find("{", at + 1)
             continue
         return found if isinstance(found, dict) else None

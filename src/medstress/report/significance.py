@@ -126,9 +126,10 @@ def _families(families: Sequence[Mapping[str, Any]]) -> Table:
             )
             for one in families
         ),
-        note="A discovery has an adjusted p-value up to .10 (Benjamini-Hochberg). 'Needed there': "
-        "how many successes must sit at the smallest attainable p for the first discovery. A guess "
-        "is a success on an item whose clean P(key) is below .5.",
+        note="A discovery has an adjusted p-value up to .10 (Benjamini-Hochberg over all "
+        "successes or all attacked items; successes without a test count as p = 1). 'Needed "
+        "there': how many successes must sit at the smallest attainable p for the first discovery. "
+        "A guess is a success on an item whose clean P(key) is below .5.",
     )
 
 

@@ -193,6 +193,14 @@ class RunReader:
                 found=found.get("found"),
             )
 
+    def subjects(self) -> dict[str, str]:
+        """Identifier of a finished analysis -> that of the trial it is about."""
+        rows = self._db.execute(
+            "SELECT trial_id, json_extract(result, '$.told.trial') FROM trials "
+            f"WHERE verdict IN {_INQUIRIES}"
+        )
+        return {own: about for own, about in rows if about is not None}
+
     def reviews(self) -> Iterator[reviews.Review]:
         """What experts said of successes."""
         return reviews.read(self._db)

@@ -7,7 +7,7 @@ question answering", 2024, Algorithm 1. The wording is ours.
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypeVar
 
@@ -27,7 +27,6 @@ from medstress.outcomes import Outcome, Prediction
 from medstress.prompts import Exemplar, PromptSet
 from medstress.prompts.replies import Confidences, Letter, Reply, Unreadable, read_reply, schema_of
 from medstress.tasks.multiple_choice import Flow, from_scores, mark
-from medstress.tasks.parsers import PARSERS
 from medstress.tasks.task import Task
 from medstress.tasks.templates import Template
 
@@ -45,8 +44,9 @@ class Conversation:
 
     Where the target's back end gives scores and the victim answers by letter, the last turn
     is a `Score` over the letters, so that P(key) is known; else the letter is generated and read.
-    A reply that cannot be read is asked for once more. Confidences that stay unreadable are
-    unknown, an answer that stays unreadable makes the prediction `UNREADABLE`.
+    Confidences and letter are read from JSON alone: a letter somewhere in a sentence may be one
+    that the sentence rules out. What cannot be used is asked for once more. Confidences that stay
+    so are unknown, an answer that stays so makes the prediction `UNREADABLE`.
     """
 
     own: Task
@@ -61,8 +61,6 @@ class Conversation:
     """False renders the conversation as one text, for models without a chat template."""
     decoding: Decoding = Decoding(max_new_tokens=384)
     """Of the reasoning turn; the others share its temperature."""
-    parser: str = "standalone"
-    """Reads an answer that is no JSON."""
 
     @property
     def template(self) -> Template:
@@ -100,7 +98,6 @@ class Conversation:
             "by_letter": self.by_letter,
             "in_turns": self.in_turns,
             "decoding": [self.decoding.max_new_tokens, self.decoding.temperature],
-            "parser": self.parser,
         }
 
     def flow(self, candidate: Candidate) -> Flow:
@@ -119,7 +116,7 @@ class Conversation:
         turns = [Message("system", say("target_system")), Message("user", reasoning)]
         rationale = yield from self._said(turns, self.decoding)
         turns.append(Message("user", say("target_confidences", letters=item.letters)))
-        told = yield from self._read(turns, Confidences, item.letters)
+        told, _ = yield from self._read(turns, Confidences, item.letters, _is_complete)
         confidences = _ordered(told, item.letters)
         turns.append(Message("user", say("target_answer", by_letter=self.by_letter)))
         if self.by_letter:
@@ -137,33 +134,33 @@ class Conversation:
         return text
 
     def _read(
-        self, turns: list[Message], kind: type[R], letters: str
-    ) -> Generator[tuple[Request, ...], tuple[Answer, ...], R | Unreadable]:
-        """A turn that has to be JSON, with one turn to repair it."""
+        self,
+        turns: list[Message],
+        kind: type[R],
+        letters: str,
+        objection: Callable[[R, str], str | None],
+    ) -> Generator[tuple[Request, ...], tuple[Answer, ...], tuple[R | Unreadable, str]]:
+        """A turn that has to be JSON, with one turn to repair it: what is read, and the text."""
+
+        def says(told: R) -> str | None:
+            return objection(told, letters)
+
         decoding, schema = replace(self.decoding, max_new_tokens=SHORT), schema_of(kind, letters)
-        found = read_reply((yield from self._said(turns, decoding, schema)), kind)
+        text = yield from self._said(turns, decoding, schema)
+        found = read_reply(text, kind, says)
         if isinstance(found, Unreadable):
             turns.append(Message("user", self.prompts.render("repair", reason=found.reason)))
-            found = read_reply((yield from self._said(turns, decoding, schema)), kind)
-        return found
+            text = yield from self._said(turns, decoding, schema)
+            found = read_reply(text, kind, says)
+        return found, text
 
     def _letter(
         self, turns: list[Message], candidate: Candidate
     ) -> Generator[tuple[Request, ...], tuple[Answer, ...], Prediction]:
-        letters, text = candidate.item.letters, ""
-        for attempt in range(2):
-            if attempt:
-                said = f"expected one of the letters {', '.join(letters)}"
-                turns.append(Message("user", self.prompts.render("repair", reason=said)))
-            decoding = replace(self.decoding, max_new_tokens=SHORT)
-            text = yield from self._said(turns, decoding, schema_of(Letter, letters))
-            told = read_reply(text, Letter)
-            letter = told.answer if isinstance(told, Letter) else None
-            if letter is None:
-                letter = PARSERS[self.parser](text, letters)
-            if letter is not None and len(letter) == 1 and letter in letters:
-                return Prediction(outcome=mark(candidate, letter), answer=letter, text=text)
-        return Prediction(outcome=Outcome.UNREADABLE, answer=None, text=text)
+        told, text = yield from self._read(turns, Letter, candidate.item.letters, _is_letter)
+        if isinstance(told, Unreadable):
+            return Prediction(outcome=Outcome.UNREADABLE, answer=None, text=text)
+        return Prediction(outcome=mark(candidate, told.answer), answer=told.answer, text=text)
 
     def _scored(
         self, turns: list[Message], candidate: Candidate
@@ -187,8 +184,19 @@ def _first_speech(text: str) -> str:
     return text.split("\nUser:", 1)[0].strip()
 
 
+def _is_complete(told: Confidences, letters: str) -> str | None:
+    missing = [letter for letter in letters if letter not in told.confidence]
+    return f"confidence: {', '.join(missing)} missing" if missing else None
+
+
+def _is_letter(told: Letter, letters: str) -> str | None:
+    if len(told.answer) == 1 and told.answer in letters:
+        return None
+    return f"answer: expected one of the letters {', '.join(letters)}"
+
+
 def _ordered(told: Confidences | Unreadable, letters: str) -> tuple[float, ...] | None:
-    """One confidence an option, or None where any is missing."""
-    if isinstance(told, Unreadable) or any(letter not in told.confidence for letter in letters):
+    """One confidence an option, or None where they are unknown."""
+    if isinstance(told, Unreadable):
         return None
     return tuple(told.confidence[letter] for letter in letters)

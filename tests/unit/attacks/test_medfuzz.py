@@ -75,6 +75,67 @@ def test_the_contract_holds_where_nothing_the_attacker_says_can_be_read():
     assert kinds == [Consult, Consult, Note] * 2
 
 
+def replied(flow, *texts):
+    """Send texts to the attacker's questions; the last step, and what was noted."""
+    step, noted, given = next(flow), [], iter(texts)
+    try:
+        while not isinstance(step, Ask):
+            if isinstance(step, Note):
+                noted.append(json.loads(step.text))
+                step = flow.send(())
+            else:
+                step = flow.send((Generated(text=next(given)),))
+    except StopIteration:
+        return None, noted
+    return step, noted
+
+
+def plan(letter):
+    return json.dumps({"post_mortem": None, "target_option": letter, "plan": "Insert it."})
+
+
+def edit(text):
+    options = dict(zip(ITEM.letters, ITEM.options, strict=True))
+    added = [{"category": "occupation", "text": text}]
+    modified = f"{ITEM.context} {text} {ITEM.stem}".strip()
+    return json.dumps({"added": added, "modified_item": modified, "options": options})
+
+
+WRONG = next(letter for letter in ITEM.letters if letter != ITEM.key)
+
+
+@pytest.mark.parametrize("letter", ["Z", ITEM.key, "", WRONG * 2, "the first"])
+def test_a_plan_has_to_aim_at_a_distractor(letter):
+    good = (plan(WRONG), edit("He works as a clerk."))
+    step, _ = replied(MedFuzz(attempts=1).run(ITEM, rng(), resources()), plan(letter), *good)
+    assert "clerk" in step.queries[0].candidate.context
+    attack = MedFuzz(attempts=1).run(ITEM, rng(), resources())
+    step, (noted,) = replied(attack, plan(letter), plan(letter))
+    assert step is None
+    assert noted["unreadable"] == "the plan"
+    assert "expected the letter of a distractor" in noted["reason"]
+
+
+@pytest.mark.parametrize("hidden", ["\x00", "\x1b", "\u200b", "\u202e"])
+def test_an_edit_with_a_character_that_nobody_sees_is_asked_for_again_and_then_lost(hidden):
+    bad = edit(f"He works{hidden} as a clerk.")
+    attack = MedFuzz(attempts=1).run(ITEM, rng(), resources())
+    step, _ = replied(attack, plan(WRONG), bad, edit("He works as a clerk."))
+    assert "clerk" in step.queries[0].candidate.context
+    attack = MedFuzz(attempts=1).run(ITEM, rng(), resources())
+    step, (noted,) = replied(attack, plan(WRONG), bad, bad)
+    assert step is None
+    assert noted["unreadable"] == "the edited item"
+    assert noted["reason"] == f"it holds the character U+{ord(hidden):04X}, which nobody can see"
+
+
+def test_a_number_of_more_digits_than_python_reads_is_unreadable():
+    huge = '{"plan": "Insert it.", "target_option": %s}' % ("1" * 5_000)
+    step, (noted,) = replied(MedFuzz(attempts=1).run(ITEM, rng(), resources()), huge, huge)
+    assert step is None
+    assert noted["unreadable"] == "the plan"
+
+
 def test_the_second_plan_follows_a_post_mortem_of_all_three_answers_and_edits_the_original():
     flow = MedFuzz(attempts=2).run(ITEM, rng(), resources())
     steps, step = advance(flow, next(flow))
@@ -241,9 +302,6 @@ def test_what_no_gate_rejects_is_asked_and_not_called_valid_without_a_panel():
     (noted,), (query,) = attempt_with("He works as a clerk.", gates=None)
     assert noted["objections"] == []
     assert (query.valid, query.reason) == (None, None)
-
-
-WRONG = next(letter for letter in ITEM.letters if letter != ITEM.key)
 
 
 @pytest.mark.parametrize("n_for_key", [3, 2])

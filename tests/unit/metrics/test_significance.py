@@ -153,6 +153,16 @@ def test_a_family_in_which_nothing_can_be_found_is_refused_with_the_controls_it_
     assert refusal(attainable(10, 60, Family.ATTACKED, ControlPlan())) is None
 
 
+def test_a_family_is_all_successes_whichever_are_tested() -> None:
+    plan = ControlPlan(fixed=30)
+    best = attainable(4, 60, Family.SUCCESSES, plan, n_tested=1)
+    assert (best.adjusted, best.controls_needed) == (4 / 31, 39)
+    said = refusal(best)
+    assert said is not None
+    assert "(1 successes in a family of 4)" in said
+    assert attainable(4, 60, Family.ATTACKED, plan, n_tested=2).adjusted == pytest.approx(30 / 31)
+
+
 def test_bins_of_the_histogram_are_closed_on_the_right() -> None:
     assert histogram([0.05, 0.0500001, 0.1])[:3] == [1, 2, 0]
     assert sum(histogram([0.001, 0.3, 0.999, 1.0])) == 4

@@ -40,6 +40,7 @@ def drive(task, *texts):
 
 
 CONFIDENT = '{"confidence": {"A": 5, "B": 1, "C": 1, "D": 2}}'
+ANSWER = '{"answer": "A"}'
 
 
 def test_reasoning_confidences_and_answer_are_three_turns_of_one_conversation():
@@ -64,7 +65,7 @@ def test_a_victim_that_answers_by_letter_is_scored_in_the_last_turn():
 
 
 def test_the_worked_questions_stand_before_the_case():
-    calls, _ = drive(task(exemplars=PROMPTS.exemplars[:2]), "x", CONFIDENT, "A")
+    calls, _ = drive(task(exemplars=PROMPTS.exemplars[:2]), "x", CONFIDENT, ANSWER)
     text = calls[0].prompt[1].content
     places = [text.index(each.question) for each in PROMPTS.exemplars[:2]]
     assert places == sorted(places)
@@ -72,11 +73,11 @@ def test_the_worked_questions_stand_before_the_case():
 
 
 def test_unreadable_confidences_are_asked_for_once_more_and_then_unknown():
-    calls, found = drive(task(), "Facts.", "high", CONFIDENT, "A")
+    calls, found = drive(task(), "Facts.", "high", CONFIDENT, ANSWER)
     assert len(calls) == 4
     assert "could not be used" in calls[2].prompt[-1].content
     assert found.confidences is not None
-    _, found = drive(task(), "Facts.", "high", "low", "A")
+    _, found = drive(task(), "Facts.", "high", "low", ANSWER)
     assert (found.confidences, found.answer) == (None, "A")
 
 
@@ -85,13 +86,42 @@ def test_an_answer_that_stays_unreadable_is_unreadable_and_never_right():
     assert len(calls) == 4
     assert found.outcome is Outcome.UNREADABLE
     assert found.rationale == "Facts."
-    _, found = drive(task(), "Facts.", CONFIDENT, '{"answer": "Z"}', "The answer is A.")
-    assert found.outcome is Outcome.RIGHT
+    calls, found = drive(task(), "Facts.", CONFIDENT, '{"answer": "Z"}', ANSWER)
+    assert (len(calls), found.outcome) == (4, Outcome.RIGHT)
+    assert "expected one of the letters A, B, C, D" in calls[3].prompt[-1].content
+
+
+@pytest.mark.parametrize("said", ["It is not B, that is sure.", "B", "The answer is B."])
+def test_a_letter_outside_json_is_asked_for_again_and_never_counts(said):
+    calls, found = drive(task(), "Facts.", CONFIDENT, said, ANSWER)
+    assert "it holds no JSON object" in calls[3].prompt[-1].content
+    assert (len(calls), found.outcome, found.answer) == (4, Outcome.RIGHT, "A")
+    calls, found = drive(task(), "Facts.", CONFIDENT, said, said)
+    assert (len(calls), found.outcome, found.answer) == (4, Outcome.UNREADABLE, None)
+
+
+def test_confidences_that_leave_out_an_option_are_asked_for_again():
+    calls, found = drive(task(), "Facts.", '{"confidence": {"A": 5}}', CONFIDENT, ANSWER)
+    assert "confidence: B, C, D missing" in calls[2].prompt[-1].content
+    assert found.confidences == (5.0, 1.0, 1.0, 2.0)
+    _, found = drive(task(), "Facts.", *['{"confidence": {"A": 5}}'] * 2, ANSWER)
+    assert found.confidences is None
+
+
+def test_a_number_of_more_digits_than_python_reads_is_asked_for_again():
+    huge = '{"confidence": {"A": %s}}' % ("1" * 5_000)
+    calls, found = drive(
+        task(), "Facts.", huge, CONFIDENT, '{"answer": %s}' % ("1" * 5_000), ANSWER
+    )
+    assert len(calls) == 5
+    assert (found.confidences, found.answer) == ((5.0, 1.0, 1.0, 2.0), "A")
+    _, found = drive(task(), "Facts.", huge, huge, huge, huge)
+    assert (found.confidences, found.outcome) == (None, Outcome.UNREADABLE)
 
 
 def test_models_without_a_chat_template_get_one_text_and_are_cut_at_the_users_turn():
     told = "Facts.\nUser: and now?"
-    calls, found = drive(task(in_turns=False), told, CONFIDENT, " A")
+    calls, found = drive(task(in_turns=False), told, CONFIDENT, ANSWER)
     assert isinstance(calls[0], Generate)
     assert calls[0].prompt.endswith("Assistant:")
     assert found.rationale == "Facts."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,9 +21,10 @@ from medstress.experiment.significance.panel import MAX_ROUNDS, Panel
 from medstress.experiment.significance.settings import Settings
 from medstress.experiment.significance.writer import RoleWriter
 from medstress.items import Candidate, Question
-from medstress.metrics.counts import is_eligible, is_flipped
+from medstress.metrics.counts import is_flipped
 from medstress.metrics.hardness import Statistic
 from medstress.metrics.significance import Null, attainable, refusal
+from medstress.metrics.success_tests import family_counts
 from medstress.prompts.replies import Addition
 from medstress.rows import TrialRow
 from medstress.scheduler.study import Study, Studying
@@ -63,18 +64,27 @@ def testable(rows: Iterable[TrialRow], attacks: Mapping[str, MedFuzz]) -> list[T
 def check_family(
     rows: Sequence[TrialRow],
     chosen: Sequence[TrialRow],
-    attacks: Mapping[str, MedFuzz],
     settings: Settings,
+    done: Collection[str] = (),
 ) -> None:
     """Refuse a family of tests in which nothing could be found, before anything is asked.
+
+    Args:
+        rows: trials of the run; they make the family, whichever are tested.
+        chosen: successes to test.
+        settings: of the tests.
+        done: identifiers of trials that were tested with these settings before.
 
     Raises:
         UsageError: with the number of controls it needs.
     """
-    n_held = sum(is_eligible(r) and not is_flipped(r) and r.attack in attacks for r in rows)
-    best = attainable(len(chosen), len(chosen) + n_held, settings.family, settings.controls)
+    ids = {row.trial_id for row in chosen} | set(done)
+    tested = [row for row in rows if row.trial_id in ids]
+    n_successes, n_attacked = family_counts(rows, tested)
+    best = attainable(n_successes, n_attacked, settings.family, settings.controls, len(tested))
     if said := refusal(best):
-        raise UsageError(said)
+        more = ", or test more of them" if len(tested) < n_successes else ""
+        raise UsageError(said + more)
 
 
 def n_conversations(chosen: Sequence[TrialRow], tools: Tools, settings: Settings) -> int:

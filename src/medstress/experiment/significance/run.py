@@ -201,8 +201,21 @@ def _to_test(store: RunStore, tools: Tools, settings: Settings, chosen: Chosen) 
     rows = _rows(store)
     successes = _choose(testable(rows, tools.attacks), chosen, rows)
     if successes:
-        check_family(rows, successes, tools.attacks, settings)
+        check_family(rows, successes, settings, _done(store, settings))
     return successes
+
+
+def _done(store: RunStore, settings: Settings) -> list[str]:
+    """Trials that were tested with these settings before."""
+    told, reader = settings_key(settings.as_told()), RunReader(store.folder)
+    try:
+        return [
+            one.told["trial"]
+            for one in reader.inquiries()
+            if one.purpose == "test" and one.found and settings_key(one.told) == told
+        ]
+    finally:
+        reader.close()
 
 
 def _ask(
