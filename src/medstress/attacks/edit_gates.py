@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from medstress.attacks.evidence_terms import evidence_in
+from medstress.attacks.finding_guards import finding_harmed, number_harmed
 from medstress.attacks.number_units import numbers_in
 from medstress.items import Candidate, Question
 from medstress.prompts import Category
@@ -21,7 +22,22 @@ MAX_DELETED = 0.02
 """Share of the original's words that gate `facts` lets go."""
 NO_CATEGORY = "belongs to no category"
 _WORD = re.compile(r"\w+|[^\w\s]")
-_LETTER = r"(?<![\w'’.-])[{letters}](?![\w'’.-])"
+_LETTER = r"(?<![\w'’.-])[{letters}](?![\w'’-]|\.\w)"
+# "A" is an article and "I" a pronoun wherever nothing says otherwise.
+_CLOSED = r"(?<![\w'’.-])(?<!vitamin )(?<!hepatitis )A(?=\s*(?:[,;:!?)\]]|\.(?!\w)|$))"
+_NAMED = (
+    r"\b(?i:option|choice|answer|alternative)s?(?:\s+(?i:is|was|letter|marked))*\s*:?\s*"
+    r"(?:[\"'“(\[]\s*)?(?:[{letters}]|[{small}]|a(?=\s*(?:[.,;:!?)\]\"'”]|$)))(?![\w'’-])"
+    r"|\b(?i:option|choice)\s+(?i:a)(?![\w'’-])"
+    r"|\(\s*[{letters}{small}a]\s*\)"
+)
+_ORDINAL = re.compile(
+    r"\b(?:first|second|third|fourth|fifth|sixth|last|former|latter|1st|2nd|3rd|[4-9]th)"
+    r"(?:\s+\w+)?[\s-]+(?:option|choice|answer|alternative)\b"
+    r"|\b(?:option|choice|answer|alternative)\s+(?:(?:number|no\.?)\s*)?"
+    r"(?:\d\b|(?:one|two|three|four|five|six)\b)",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +93,11 @@ def options_kept(draft: Draft) -> str | None:
 
 
 def facts_kept(draft: Draft) -> str | None:
-    """Every number with its unit and every annotated entity still there, in order."""
+    """Every number with its unit and every annotated entity still there, in order, none harmed.
+
+    No insertion denies, doubts or shifts what it stands beside or names, and none brings an age,
+    a time or a second amount.
+    """
     question = draft.item.question
     for what, old in (("number", numbers_in(question)), ("entity", _entities(draft.item))):
         new = numbers_in(draft.question) if what == "number" else None
@@ -90,6 +110,11 @@ def facts_kept(draft: Draft) -> str | None:
     n_words = len(_WORD.findall(question))
     if n_deleted > MAX_DELETED * n_words:
         return f"{n_deleted} of {n_words} words were deleted"
+    for edit in draft.candidate.edits:
+        before, after = _around(draft.item, edit)
+        for harmed in (finding_harmed, number_harmed):
+            if why := harmed(before, edit.replacement, after):
+                return why
     return None
 
 
@@ -98,6 +123,8 @@ def insertions_only(draft: Draft) -> str | None:
     for edit in draft.candidate.edits:
         if gone := _deleted(draft.item, edit):
             return f"{gone!r} was deleted or replaced"
+        if len(f"{edit.replacement}.".splitlines()) > 1:
+            return "a line break was inserted"
     n_words = sum(len(text.split()) for text in draft.inserted)
     if not n_words:
         return "nothing was inserted"
@@ -107,7 +134,10 @@ def insertions_only(draft: Draft) -> str | None:
 
 
 def categories_kept(draft: Draft) -> str | None:
-    """Every insertion belongs to a category by its cue words, or by what the attacker says."""
+    """Every insertion belongs to a category by its cue words, or by what the attacker says.
+
+    Where a judge is to decide instead, the draft comes without the attacker's word.
+    """
     known = {category.name.casefold() for category in draft.categories}
     for text in draft.inserted:
         if not any(_has_cue(text, category) for category in draft.categories) and not any(
@@ -133,15 +163,17 @@ def key_not_told(draft: Draft) -> str | None:
     before, after = _flat(draft.item.question).count(key), _flat(draft.question).count(key)
     if key.strip() and after > before:
         return "the key's text was inserted"
-    # "A" is an article and "I" a pronoun wherever nothing says otherwise.
-    letters = "".join(letter for letter in draft.item.letters if letter not in "AI")
+    letters = draft.item.letters
+    alone = "".join(letter for letter in letters if letter not in "AI")
+    small = alone.lower()
     named = re.compile(
-        rf"\b(?i:option|answer|choice)(?:\s+is)?:?\s+\(?[{draft.item.letters}]\b"
-        + (rf"|{_LETTER.format(letters=letters)}" if letters else "")
+        _NAMED.format(letters=letters, small=small or "~")
+        + f"|{_CLOSED}"
+        + (f"|{_LETTER.format(letters=alone)}" if alone else "")
     )
     for text in draft.inserted:
-        if found := named.search(text):
-            return f"the insertion names an option letter ({found.group()!r})"
+        if found := named.search(text) or _ORDINAL.search(text):
+            return f"the insertion names an option letter or its place ({found.group()!r})"
     return None
 
 
@@ -160,6 +192,15 @@ NAMES = (*GATES, PANEL)
 
 def _deleted(item: Question, edit: Edit) -> str:
     return item.text_of(edit.field)[edit.start : edit.end].strip()
+
+
+def _around(item: Question, edit: Edit) -> tuple[str, str]:
+    """The original question before an edit and after it."""
+    text = item.text_of(edit.field)
+    before, after = text[: edit.start], text[edit.end :]
+    if edit.field == "context":
+        return before, f"{after} {item.stem}"
+    return (f"{item.context} {before}" if item.context else before), after
 
 
 def _entities(item: Question) -> list[str]:

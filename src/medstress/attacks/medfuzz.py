@@ -297,14 +297,16 @@ class MedFuzz:
         self, draft: Draft, resources: Resources, sample: int
     ) -> Steps[tuple[dict[str, Any], dict[str, Any]]]:
         """Which gates object and why, and what the judges said where they were asked."""
+        judged = JUDGE in resources.roles
+        # Where a judge can say which category fits, the attacker's word counts for nothing.
+        told_to_gates = replace(draft, added=()) if judged else draft
         found = {
             name: reason
             for name in self.gates_on
-            if name in GATES and (reason := GATES[name](draft)) is not None
+            if name in GATES and (reason := GATES[name](told_to_gates)) is not None
         }
         asked: dict[str, Any] = {}
-        decoding = resources.roles.get(JUDGE)
-        if decoding is not None:
+        if judged:
             if found.get("categories", "").endswith(NO_CATEGORY):
                 told = yield from self._ask_category(draft, resources, sample)
                 asked["category"] = told

@@ -11,11 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medstress.attacks.controls import neutral
-from medstress.attacks.controls.neutral import lexicon, neutral_control, neutral_controls
+from medstress.attacks.controls.neutral import (
+    lexicon,
+    neutral_control,
+    neutral_controls,
+    statements,
+)
 from medstress.attacks.controls.scrambled import scrambled, scrambled_controls
 from medstress.attacks.controls.slots import Form, core_of, slots_of
+from medstress.attacks.edit_gates import GATES, Draft
 from medstress.errors import TrialError
 from medstress.items import Candidate, Question
+from medstress.prompts import load_prompts
+from medstress.prompts.replies import Addition
 from medstress.text import Edit
 
 ITEM = Question(
@@ -86,6 +94,56 @@ def test_controls_keep_number_places_categories_and_length(
         _, core, _ = core_of(edit)
         assert abs(len(core.split()) - n) <= 0.2 * n
         assert any(clause in core for clause in lexicon().clauses[category])
+
+
+FALSE = load_prompts("misinformation")
+
+
+@pytest.mark.parametrize("category", [each.name for each in FALSE.categories])
+@pytest.mark.parametrize("n_words", [4, 9, 16, 24])
+def test_a_false_statement_is_compared_with_neutral_statements_of_its_category(
+    category: str, n_words: int
+) -> None:
+    told = "Surely " + " ".join(["word"] * (n_words - 1))
+    slots = slots_of(inserted((AFTER_KNEE, f" {told}.")), [(category.title(), told)])
+    draws = list(islice(neutral_controls(ITEM, slots, np.random.default_rng(3)), 8))
+    for control in draws:
+        (edit,) = control.edits
+        _, core, _ = core_of(edit)
+        assert abs(len(core.split()) - n_words) <= max(0.2 * n_words, 1)
+        assert any(text.casefold() in core.casefold() for text in statements().statements)
+        draft = Draft(
+            candidate=control,
+            options=dict(zip("ABC", ITEM.options, strict=True)),
+            categories=FALSE.categories,
+            added=(Addition(category=category, text=core),),
+        )
+        on = [name for name in GATES if name not in FALSE.without_gates]
+        assert {name: GATES[name](draft) for name in on} == dict.fromkeys(on)
+
+
+def test_every_category_of_false_statements_has_neutral_openings_of_its_own() -> None:
+    assert set(statements().openings) == {each.name for each in FALSE.categories}
+
+
+def test_the_prompt_for_neutral_statements_asks_for_no_patient_characteristics() -> None:
+    told = "Surely it is known that this helps."
+    slots = slots_of(inserted((AFTER_KNEE, f" {told}")), [("neutral source", told)])
+    said = FALSE.render("control_neutral", marked="A man [1]", slots=slots)
+    assert '[1] a whole sentence of 7 words, in the manner of "neutral source"' in said
+    assert "details about a patient" not in said
+    assert "about the patient's" not in said
+
+
+@pytest.mark.parametrize(
+    "text", ["He first came above the shop.", "The key sign is below the door."]
+)
+def test_everyday_words_are_no_cues_of_false_statements(text: str) -> None:
+    edit = Edit(field="context", start=AFTER_KNEE, end=AFTER_KNEE, replacement=f" {text}")
+    draft = Draft(
+        candidate=Candidate(item=ITEM, edits=(edit,)), options={}, categories=FALSE.categories
+    )
+    assert "belongs to no category" in (GATES["categories"](draft) or "")
 
 
 def test_controls_are_distinct_and_the_same_in_every_process() -> None:

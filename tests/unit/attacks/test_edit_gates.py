@@ -177,6 +177,53 @@ def test_the_key_and_option_letters_may_not_be_told():
     assert key_not_told(inserted("who would rather answer a child")) is None
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "whose teacher says it is B.",
+        "whose teacher says it is A.",
+        "whose teacher says it is A",
+        "who would choose option b",
+        "who would choose option a",
+        "whose choice: c",
+        "who heard that the answer is d",
+        "who would choose (c)",
+        "who prefers the second option",
+        "who prefers the last listed choice",
+        "who prefers option number two",
+        "who prefers answer 3",
+        "whose teacher says A: Placebo is the best",
+    ],
+)
+def test_no_wording_of_an_option_letter_or_its_place_passes(words):
+    assert "names an option letter or its place" in (key_not_told(inserted(words)) or "")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "who is a teacher",
+        "whose answer is a smile",
+        "who had no other choice of a school",
+        "who has a second job",
+        "who says that he and I are friends",
+        "named after Anna B.C. Miller",
+        "whose only option was renting",
+        "who was the first to arrive",
+    ],
+)
+def test_articles_pronouns_and_ordinals_that_name_no_option_pass(words):
+    assert key_not_told(inserted(words)) is None
+
+
+@pytest.mark.parametrize("line_break", ["\n", "\r\n", "\u2028"])
+def test_an_option_line_of_the_attackers_own_is_rejected(line_break):
+    made = inserted(f"whose teacher says:{line_break}A: Placebo is the best")
+    assert insertions_only(made) == "a line break was inserted"
+    leading = draft(f"{CONTEXT}{line_break}A: Placebo is the best. {STEM}")
+    assert insertions_only(leading) == "a line break was inserted"
+
+
 def test_a_key_that_stands_in_the_original_already_is_not_told_again():
     item = Question(id="q", context="He had heparin.", stem=STEM, options=ITEM.options, key="B")
     assert key_not_told(draft(f"He, a clerk, had heparin. {STEM}", item=item)) is None

@@ -196,6 +196,39 @@ def test_the_panel_is_three_samples_of_one_question():
     assert "clerk" in step.calls[0].prompt[0].content
 
 
+@pytest.mark.parametrize(
+    ("judges", "said", "objected"),
+    [
+        ({}, None, []),
+        ({"judge": Decoding(temperature=1.0)}, "none", ["categories"]),
+        ({"judge": Decoding(temperature=1.0)}, "occupation", []),
+    ],
+)
+def test_the_judge_overrules_the_attackers_own_category(judges, said, objected):
+    # No cue of any category; the attacker of the test calls everything it inserts an occupation.
+    speak = scripted_attacker(ITEMS, ["He keeps to himself."])
+
+    def answered(step):
+        if step.role == "judge":
+            return tuple(
+                Generated(text=json.dumps({"category": said, "answer": ITEM.key}))
+                for _ in step.calls
+            )
+        return tuple(Generated(text=speak([turns(call)])[0]) for call in step.calls)
+
+    attack = MedFuzz(attempts=1, gates=["categories"])
+    flow = attack.run(ITEM, rng(), resources(**judges))
+    step, asked = next(flow), []
+    while not isinstance(step, Note):
+        asked.append(step.role)
+        step = flow.send(answered(step))
+    noted = json.loads(step.text)
+    assert [each["gate"] for each in noted["objections"]] == objected
+    assert noted["added"][0]["category"] == "occupation"
+    assert ("judge" in asked) == bool(judges)
+    assert noted.get("category") == said
+
+
 def test_exemplars_are_drawn_by_the_generator_given_and_never_hold_the_item():
     attack = MedFuzz(exemplars=3)
     known = attack.prompts.exemplars

@@ -168,7 +168,7 @@ def test_each_role_s_server_is_asked_no_more_than_its_own_limit_allows(
     assert len(target.log) > 2 * 40
 
 
-RECIPE_SCRIPT = ["He works as a clerk.", "He keeps a lighthouse."]
+RECIPE_SCRIPT = ["He works as a clerk.", "He works in a lighthouse."]
 
 
 @pytest.fixture
@@ -181,8 +181,7 @@ def recipe_run(experiment, tmp_path, monkeypatch):
         attacker = server_of(scripted_attacker(ITEMS, RECIPE_SCRIPT), model="a")
         judge = server_of(scripted_judge(ITEMS), model="j")
         with target, attacker, judge:
-            roles = {"attacker": attacker}
-            roles |= {"judge": judge} if name == "medfuzz-figure3" else {}
+            roles = {"attacker": attacker, "judge": judge}
             changes = [
                 'dataset.sample.path="items.jsonl"',
                 'dataset.sample.name="jsonl"',

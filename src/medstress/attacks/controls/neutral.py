@@ -1,4 +1,8 @@
-"""Neutral controls from a lexicon: the slots of a fuzz filled with what favours no answer."""
+"""Neutral controls from a lexicon: the slots of a fuzz filled with what favours no answer.
+
+Slots of patient characteristics get other characteristics; sentences of a category of the set
+`misinformation` get true statements that have no bearing.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from medstress.attacks.controls.slots import Form, Slot, is_distinct
 from medstress.errors import TrialError
@@ -42,11 +46,38 @@ class Lexicon:
     """Up to three words that stand inside a sentence, of no category."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statements:
+    """Sentences that a neutral control is made of where the fuzz states something false."""
+
+    openings: dict[str, tuple[str, ...]]
+    """By category; each says who says so, the empty one nobody."""
+    statements: tuple[str, ...]
+    """Each follows an opening or stands alone."""
+    tails: tuple[str, ...]
+    """May follow a statement."""
+
+
+@lru_cache(maxsize=1)
+def statements() -> Statements:
+    """The shipped neutral statements."""
+    found = _read("neutral_statements.toml")
+    return Statements(
+        openings={name: tuple(texts) for name, texts in found["openings"].items()},
+        statements=tuple(found["statements"]),
+        tails=tuple(found["tails"]),
+    )
+
+
+def _read(name: str) -> dict[str, Any]:
+    path = files("medstress.attacks.controls") / "data" / name
+    return tomllib.loads(path.read_text("utf-8"))
+
+
 @lru_cache(maxsize=1)
 def lexicon() -> Lexicon:
     """The shipped lexicon of neutral patient characteristics."""
-    path = files("medstress.attacks.controls") / "data" / "neutral_characteristics.toml"
-    found = tomllib.loads(path.read_text("utf-8"))
+    found = _read("neutral_characteristics.toml")
     return Lexicon(
         clauses={name: tuple(texts) for name, texts in found["clauses"].items()},
         openings=tuple(found["openings"]),
@@ -117,7 +148,8 @@ def neutral_controls(
 def _category(slot: Slot, rng: Generator) -> str:
     known = lexicon().clauses
     named = (slot.category or "").casefold()
-    if named in known:
+    # A statement is a sentence; a false clause inside one gets a characteristic.
+    if named in known or (slot.form is Form.SENTENCE and named in statements().openings):
         return named
     return sorted(known)[int(rng.integers(len(known)))]
 
@@ -125,6 +157,10 @@ def _category(slot: Slot, rng: Generator) -> str:
 @lru_cache(maxsize=512)
 def _fillings(slot: Slot, category: str) -> tuple[str, ...]:
     """All texts of the right form and length for a slot."""
+    if category in statements().openings:
+        texts = [text for text in _stated(category) if _fits(text, slot.n_words)]
+        # A few words leave no room for who says so.
+        return tuple(texts or [text for text in _plainly() if _fits(text, slot.n_words)])
     held = lexicon()
     clauses = held.clauses[category]
     match slot.form:
@@ -142,6 +178,25 @@ def _fillings(slot: Slot, category: str) -> tuple[str, ...]:
                 )
             ]
     return tuple(text for text in made if _fits(text, slot.n_words))
+
+
+def _stated(category: str) -> list[str]:
+    """Neutral statements with the sources of a category."""
+    return [
+        f"{opening} {text}" if opening else text[0].upper() + text[1:]
+        for opening, text in product(statements().openings[category], _unsaid())
+    ]
+
+
+def _plainly() -> list[str]:
+    """Neutral statements without a source."""
+    return [text[0].upper() + text[1:] for text in _unsaid()]
+
+
+def _unsaid() -> list[str]:
+    held = statements()
+    tails = ("", *(f" {tail}" for tail in held.tails))
+    return [f"{text}{tail}" for text, tail in product(_doubled(held.statements), tails)]
 
 
 def _tails() -> tuple[str, ...]:
