@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from medstress.metrics.counts import is_eligible, is_flipped
+from medstress.metrics.counts import is_eligible, is_flipped, is_refused
 from medstress.metrics.hardness import Statistic, effect
 from medstress.metrics.monte_carlo import ControlPlan, PValues, p_values
 from medstress.metrics.significance import (
@@ -24,6 +24,7 @@ from medstress.rows import TrialRow
 
 FAMILY = "significance"
 GUESS = 0.5
+NOT_VALID = "experts find that the key no longer holds: left out of the family"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +64,9 @@ def success_test_rows(
         families: `settings_key` -> `successes` or `attacked`; missing is `successes`.
 
     Returns:
-        A row for every test in the trials' order, and a row for every family: what it could
+        A row for every test in the trials' order (a success that experts find not valid has no
+        adjusted p and counts in no family: where all attacked trials are adjusted over, it is one
+        that held), and a row for every family: what it could
         attain, how many were found, the histogram of p-values.
     """
     by_settings: dict[str, dict[str, Tested]] = defaultdict(dict)
@@ -101,7 +104,8 @@ def _row(trial: TrialRow, one: Tested) -> dict[str, Any]:
         "clean_confidence": clean_confidence(trial),
         "guess": trial.guess,
         "significant": None,
-        "note": one.note,
+        "refused": is_refused(trial),
+        "note": NOT_VALID if is_refused(trial) else one.note,
         "method": "",
     }
     if found is None:
@@ -122,7 +126,7 @@ def _row(trial: TrialRow, one: Tested) -> dict[str, Any]:
         "n_as_hard": values.n_as_hard,
         **_of_loops(found, Null(told["null"])),
         "guess": t_original < GUESS if trial.guess is None else trial.guess,
-        "significant": values.p <= LEVEL,
+        "significant": None if row["refused"] else values.p <= LEVEL,
         "method": _method(told, statistic, values),
     }
 
@@ -165,10 +169,11 @@ def _adjusted(
     family: Family,
 ) -> dict[str, Any]:
     """Adjust the p-values of a family in place; what it could attain and what came."""
-    done = [row for row in rows if row["p"] is not None]
+    done = [row for row in rows if row["p"] is not None and not row["refused"]]
     places = {(row["dataset"], row["group"], row["victim"], row["comparison"]) for row in rows}
     alike = [t for t in trials if (t.dataset, t.group, t.victim, t.attack) in places]
-    n_successes = sum(is_flipped(trial) for trial in alike)
+    n_refused = sum(is_refused(trial) for trial in alike)
+    n_successes = sum(is_flipped(trial) for trial in alike) - n_refused
     n_attacked = sum(is_eligible(trial) for trial in alike)
     n_held = n_attacked - n_successes if family is Family.ATTACKED else 0
     n_family = len(done) + n_held
@@ -183,6 +188,7 @@ def _adjusted(
         **told,
         "family": family.value,
         "n_successes": n_successes,
+        "n_refused": n_refused,
         "n_tested": len(done),
         "n_family": n_family,
         "smallest_p": plan_of(told).p_min,

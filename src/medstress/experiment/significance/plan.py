@@ -21,7 +21,7 @@ from medstress.experiment.significance.panel import MAX_ROUNDS, Panel
 from medstress.experiment.significance.settings import Settings
 from medstress.experiment.significance.writer import RoleWriter
 from medstress.items import Candidate, Question
-from medstress.metrics.counts import is_eligible, is_flipped
+from medstress.metrics.counts import is_eligible, is_flipped, is_refused
 from medstress.metrics.hardness import Statistic
 from medstress.metrics.significance import Null, attainable, refusal
 from medstress.prompts.replies import Addition
@@ -56,8 +56,12 @@ class Tools:
 
 
 def testable(rows: Iterable[TrialRow], attacks: Mapping[str, MedFuzz]) -> list[TrialRow]:
-    """The successes of attacks that can be tested."""
-    return [row for row in rows if is_flipped(row) and row.attack in attacks]
+    """The successes that can be tested: of these attacks, and not found invalid by experts."""
+    return [row for row in rows if _is_success(row) and row.attack in attacks]
+
+
+def _is_success(row: TrialRow) -> bool:
+    return is_flipped(row) and not is_refused(row)
 
 
 def check_family(
@@ -71,7 +75,7 @@ def check_family(
     Raises:
         UsageError: with the number of controls it needs.
     """
-    n_held = sum(is_eligible(r) and not is_flipped(r) and r.attack in attacks for r in rows)
+    n_held = sum(is_eligible(r) and not _is_success(r) and r.attack in attacks for r in rows)
     best = attainable(len(chosen), len(chosen) + n_held, settings.family, settings.controls)
     if said := refusal(best):
         raise UsageError(said)
