@@ -37,12 +37,14 @@ from medstress.backends.options import BackendOptions
 from medstress.backends.prompt_tokens import PromptTokenizer
 from medstress.backends.transformers import TransformersBackend
 from medstress.calls import Call, Reply, Score
+from medstress.compute_thread import in_compute_thread
 
 NEW_TOKENS = 128
 SHAPES = ((1, 512), (2, 256), (4, 128), (8, 64), (16, 32), (16, 64), (32, 32))
 VECTOR_SIZE = 384
 
 
+@in_compute_thread
 def forward_seconds(loaded: LoadedModel, shape: tuple[int, int], n_tokens: int) -> float:
     """Seconds to forward about `n_tokens` random tokens in batches of one shape."""
     size = loaded.model.config.vocab_size
@@ -112,6 +114,7 @@ def plain_distances(key: Sequence[float], names: Sequence[Sequence[float]]) -> l
     return found
 
 
+@in_compute_thread
 def one_at_a_time(loaded: LoadedModel, prompts: Sequence[Sequence[int]], *, forced: bool) -> float:
     """Seconds a query: generate greedily for one prompt after another."""
     least = {"min_new_tokens": NEW_TOKENS} if forced else {}
@@ -193,7 +196,7 @@ def main() -> None:
         help="queries of the slow baselines; 0 leaves them out",
     )
     given = parser.parse_args()
-    loaded = load_model(BackendOptions(model=given.model, dtype=given.dtype))
+    loaded = in_compute_thread(load_model)(BackendOptions(model=given.model, dtype=given.dtype))
     forward_seconds(loaded, SHAPES[0], 1024)
     for name in given.datasets:
         print(json.dumps(measure(name, given, loaded)), flush=True)

@@ -19,8 +19,11 @@ Found with py-spy and the profiler of torch.
 
 **Before.** The model read shared prefixes again for every candidate and read padding. With trees of
 prompts, many small attention products, one a tree, took 16 to 19 % of a forward; memory that was
-given back and taken anew cost 12 µs per 4 KB page on this virtual machine; and the store looked
-answers up in SQLite a statement at a time. Beside an instant victim a tenth to a fifth of the CPU
+given back and taken anew cost 12 µs per 4 KB page on this virtual machine; the thread that loaded
+the model kept a team of OpenMP threads beside that of the thread that used it, and all of them slept
+at every barrier (in one thread 1.19 times as many tokens a second: `python
+benchmarks/compute_thread.py`, load 5.8); and the store looked answers up in SQLite a statement at a
+time. Beside an instant victim a tenth to a fifth of the CPU
 time went to Python's collector, which went through all live queries again and again, 5 % to setting
 frozen fields, 2 % to binding nulls and 2 % to asking objects for their protocols; with more items
 under way than were kept, each key's distances were computed twice. Memory grew with the items by

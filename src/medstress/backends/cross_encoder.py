@@ -12,6 +12,7 @@ from medstress.backends.padded_forward import MAX_TOKENS, forward, longest_input
 from medstress.backends.score_calls import out_of_memory, too_long
 from medstress.backends.token_tree import plan_batches
 from medstress.calls import Call, Compare, Compared, Failure, Reply
+from medstress.compute_thread import in_compute_thread
 from medstress.errors import UsageError
 
 _BATCH_SIZE = 256
@@ -64,6 +65,7 @@ class CrossEncoderBackend:
         self._score = read
         self._longest = longest_input(loaded)
 
+    @in_compute_thread
     def answer(self, calls: Sequence[Call]) -> list[Reply]:
         """Answer every call, in order; a pair that is too long fails alone, and is never cut."""
         compares = [call for call in calls if isinstance(call, Compare)]

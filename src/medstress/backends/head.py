@@ -19,6 +19,7 @@ from medstress.backends.score_calls import out_of_memory, too_long
 from medstress.backends.score_memo import ScoreMemo, Values
 from medstress.backends.token_tree import plan_batches
 from medstress.calls import Call, Failure, Rank, Reply, Scored
+from medstress.compute_thread import in_compute_thread
 
 _BATCH_SIZE = 256
 """A candidate has one new pair as a rule, so that many are needed to fill a forward."""
@@ -86,6 +87,7 @@ class HeadBackend:
             "tokens_naive": self._tokens_naive,
         }
 
+    @in_compute_thread
     def answer(self, calls: Sequence[Call]) -> list[Reply]:
         """Answer every call, in order; pairs that are not known share forwards."""
         prepared = self._prepare(calls)

@@ -8,13 +8,13 @@ from importlib.util import find_spec
 from typing import Any
 
 from medstress.backends.adapters import Adapter, find_adapter, with_adapter
-from medstress.backends.freed_memory import keep_freed_memory
 from medstress.backends.model_files import ModelFiles, find_model, no_progress_bars
 from medstress.backends.options import BackendOptions
 from medstress.backends.out_of_memory import is_out_of_memory
 from medstress.backends.placement import Placement, check_covered, input_device, placement_of
 from medstress.calls import ModelIdentity
 from medstress.errors import UsageError, did_you_mean, missing_extra
+from medstress.freed_memory import keep_freed_memory
 from medstress.hashing import content_hash
 
 DTYPES = ("float32", "bfloat16", "float16")

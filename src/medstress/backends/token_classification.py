@@ -11,6 +11,7 @@ from medstress.backends.piece_windows import PieceTokenizer, Window
 from medstress.backends.score_calls import out_of_memory
 from medstress.backends.token_tree import plan_batches
 from medstress.calls import Call, Failure, Reply, Tag, Tagged
+from medstress.compute_thread import in_compute_thread
 
 _BATCH_SIZE = 256
 _OVERHEAD = 64.0
@@ -54,6 +55,7 @@ class TokenClassificationBackend:
             "tokens_naive": self._tokens_naive,
         }
 
+    @in_compute_thread
     def answer(self, calls: Sequence[Call]) -> list[Reply]:
         """Answer every call, in order; windows of similar length share a forward."""
         tags = [call for call in calls if isinstance(call, Tag)]

@@ -24,6 +24,7 @@ from medstress.backends.score_calls import (
 )
 from medstress.backends.token_classification import TokenClassificationBackend
 from medstress.calls import Call, Failure, Generate, Generated, Reply, Score
+from medstress.compute_thread import in_compute_thread
 from medstress.errors import PermanentBackendError
 
 _BATCH_SIZE = 64
@@ -84,6 +85,7 @@ class TransformersBackend:
         """Tokens of all `Score` calls so far: `tokens_forwarded` and `tokens_naive`."""
         return dict(self._scores.counters)
 
+    @in_compute_thread
     def answer(self, calls: Sequence[Call]) -> list[Reply]:
         """Answer every call, in order.
 
@@ -139,6 +141,7 @@ class TransformersBackend:
         return too_long(longest, self._loaded.max_positions) or prompt
 
 
+@in_compute_thread
 def open_backend(
     options: BackendOptions,
 ) -> TransformersBackend | HeadBackend | TokenClassificationBackend | CrossEncoderBackend:

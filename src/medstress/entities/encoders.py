@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from medstress.compute_thread import in_compute_thread
 from medstress.errors import UsageError, did_you_mean, missing_extra
 from medstress.hashing import content_hash, file_hash
 
@@ -137,6 +138,7 @@ class TransformerEncoder:
     of one length make steps in vector space comparable between models.
     """
 
+    @in_compute_thread
     def __init__(
         self,
         folder: Path,
@@ -187,27 +189,31 @@ class TransformerEncoder:
 
         Texts are read in batches of similar length; `progress` is told (done, all) after each.
         """
-        import torch
-
         order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
         vectors = np.zeros((len(texts), int(self._model.config.hidden_size)), dtype=np.float32)
         for start in range(0, len(order), BATCH_SIZE):
             rows = order[start : start + BATCH_SIZE]
-            tokens = self._tokenizer(
-                [texts[row].lower() if self._lower_case else texts[row] for row in rows],
-                padding=True,
-                truncation=True,
-                max_length=min(self._max_tokens, int(self._tokenizer.model_max_length)),
-                return_tensors="pt",
-            ).to(self.device)
-            with torch.inference_mode():
-                states = self._model(**tokens).last_hidden_state
-                pooled = self._pool(states, tokens["attention_mask"])
-                unit = torch.nn.functional.normalize(pooled.double(), dim=1)
-            vectors[rows] = unit.float().cpu().numpy()
+            vectors[rows] = self._batch([texts[row] for row in rows])
             if progress is not None:
                 progress(start + len(rows), len(order))
         return vectors
+
+    @in_compute_thread
+    def _batch(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        import torch
+
+        tokens = self._tokenizer(
+            [text.lower() for text in texts] if self._lower_case else list(texts),
+            padding=True,
+            truncation=True,
+            max_length=min(self._max_tokens, int(self._tokenizer.model_max_length)),
+            return_tensors="pt",
+        ).to(self.device)
+        with torch.inference_mode():
+            states = self._model(**tokens).last_hidden_state
+            pooled = self._pool(states, tokens["attention_mask"])
+            unit: Any = torch.nn.functional.normalize(pooled.double(), dim=1)
+            return unit.float().cpu().numpy()  # type: ignore[no-any-return]
 
     def _pool(self, states: Any, mask: Any) -> Any:
         """Pool token states (n, n_tokens, n_dimensions) to (n, n_dimensions)."""

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from medstress.backends.freed_memory import keep_freed_memory
 from medstress.backends.model_files import ModelFiles, find_model, no_progress_bars
 from medstress.backends.options import BackendOptions
+from medstress.compute_thread import in_compute_thread
 from medstress.entities.encoders import minilm_folder
 from medstress.errors import UsageError
+from medstress.freed_memory import keep_freed_memory
 
 Columns = Mapping[str, Sequence[int]]
 """What a tokenizer makes of one text: input name -> one number a piece."""
@@ -83,6 +84,7 @@ def find_start(model: str, device: str, base: Path) -> Start:
     return Start(files=files, name=model, device=found)
 
 
+@in_compute_thread
 def open_model(start: Start, kind: str, seed: int, **config: Any) -> tuple[Any, Any]:
     """Load the weights; what they lack, the head, is drawn by the seed.
 

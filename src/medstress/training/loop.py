@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from medstress.compute_thread import in_compute_thread
 from medstress.hashing import digest
 from medstress.training.batching import batches
 from medstress.training.checkpoint import (
@@ -179,6 +180,7 @@ class _Training:
                 saved = time.monotonic()
         self._end(state, len(parts), started, dev)
 
+    @in_compute_thread
     def _step(self, batch: Sequence[Any], step: int, rate: float) -> float:
         import torch
 
@@ -199,9 +201,7 @@ class _Training:
         state.epoch += 1
         score = None
         if dev:
-            model.eval()
-            with self._precision():
-                score = self.learner.score(dev)
+            score = self._score(dev)
             if state.best is None or score > state.best:
                 state.best, state.best_epoch = score, state.epoch
                 save_weights(self.folder / _best(state.epoch), model)
@@ -218,6 +218,12 @@ class _Training:
         for path in _bests(self.folder):
             if path.name != _best(state.best_epoch):
                 path.unlink()
+
+    @in_compute_thread
+    def _score(self, dev: Sequence[Any]) -> float:
+        self.learner.model.eval()
+        with self._precision():
+            return self.learner.score(dev)
 
     def _save(self, state: State) -> None:
         save_checkpoint(self.folder, state.steps, self.learner.model, self.optimiser, asdict(state))

@@ -5,9 +5,15 @@ from __future__ import annotations
 import ctypes
 import platform
 
-_TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3
+_TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -2, -3, -8
 """Parameters of glibc's mallopt (malloc.h)."""
-_SETTINGS = {_MMAP_THRESHOLD: 1 << 30, _TRIM_THRESHOLD: (1 << 31) - 1, _TOP_PAD: 1 << 26}
+_SETTINGS = {
+    _MMAP_THRESHOLD: 1 << 30,
+    _TRIM_THRESHOLD: (1 << 31) - 1,
+    _TOP_PAD: 1 << 26,
+    # A thread's own arena hands large blocks back whatever else is set.
+    _ARENA_MAX: 1,
+}
 
 
 def keep_freed_memory() -> bool:
