@@ -8,6 +8,8 @@ import pytest
 from markupsafe import escape
 
 from medstress.experiment.run import Run, run
+from medstress.store.reviews import Review
+from medstress.store.run_store import RunStore
 from medstress.testing import tiny_questions
 
 MODELS = """
@@ -131,6 +133,48 @@ def test_marking_asks_everything_and_shows_the_rate_with_and_without_each_gate(f
     assert row["gates"]["panel"]["asr_alone"]["value"] == 2 / 7
     assert row["gates"]["evidence"]["asr_without"]["value"] == 2 / 7
     assert (trials["tiny-0"].valid, trials["tiny-0"].validity_reason) == (False, "panel")
+
+
+def review(folder, **said):
+    trials = {row.item_id: row.trial_id for row in Run(folder / "run").rows()}
+    judged = [
+        Review(
+            trial_id=trials[item.replace("_", "-")],
+            reviewer=f"R{i}",
+            human_valid=valid,
+            answers={},
+            note="",
+            time="2026-01-01T00:00:00Z",
+        )
+        for item, each in said.items()
+        for i, valid in enumerate(each)
+    ]
+    with RunStore(folder / "run") as store:
+        store.write_reviews(judged)
+    (row,) = Run(folder / "run").summary()["results"]
+    return row
+
+
+def test_experts_override_gates_in_every_rate_of_valid_successes_and_in_no_raw_one(folder):
+    raw, trials = fuzz(folder, judge="judge", gate_mode="mark")
+    # Gates object to the successes of 0 and 1 (teacher, attempt 2) and to none of 2 (clerk,
+    # attempt 1) and 3 (farmer, attempt 3).
+    assert values(raw["accuracy_valid_at"]) == [7 / 8, 6 / 8, 6 / 8, 5 / 8]
+    assert raw["attempts_to_valid_success"] == {"median": 2.0, "mean": 2.0}
+    row = review(folder, tiny_0=[True], tiny_2=[False, False, True], tiny_3=[True, False])
+    for name in ("asr", "accuracy_at", "asr_at_attempt", "asr_at", "attempts_to_success"):
+        assert row[name] == raw[name]
+    # Left are 0, which experts accept, and for the gates 3, on which experts are at odds.
+    assert row["asr_gated"]["value"] == 2 / 7
+    assert row["asr_valid"]["value"] == 1 / 7
+    assert row["n_validity_unknown"] == 1
+    assert values(row["accuracy_valid_at"]) == [7 / 8, 7 / 8, 6 / 8, 6 / 8]
+    assert values(row["asr_valid_at_attempt"]) == [0, 1 / 7, 1 / 7]
+    assert row["attempts_to_valid_success"] == {"median": 2.0, "mean": 2.0}
+    # Without the panel 1 counts as well; 2 counts nowhere, 0 everywhere.
+    assert row["gates"]["panel"]["asr_without"]["value"] == 3 / 7
+    assert row["gates"]["panel"]["asr_alone"]["value"] == 2 / 7
+    assert trials["tiny-2"].valid is True
 
 
 def test_an_attacker_that_writes_no_json_loses_the_attempt_and_the_run_goes_on(folder):

@@ -313,6 +313,77 @@ def test_cases_go_out_and_judgements_come_back_and_override(
     assert json.loads(review["answers"]) == {"interest": "advocacy"}
 
 
+def judge_cases(found: Run, sheet: Path, **said: str) -> None:
+    """Import one expert's `human_valid` of some items."""
+    trials = {row.item_id: row.trial_id for row in found.rows()}
+    lines = [f"{trials[item]},AB,{valid}" for item, valid in said.items()]
+    sheet.write_text("\n".join(["trial_id,reviewer,human_valid", *lines]) + "\n")
+    assert medstress_cli(["review", str(found.folder), "--import", str(sheet)]) == 0
+
+
+def test_a_success_that_experts_refuse_is_none_in_valid_rates_tests_and_faithfulness(
+    bench: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = run(experiment(bench, controls=30), bench / "refused")
+    judge_cases(found, tmp_path / "sheet.csv", abel="no")
+    summary = found.summary()
+    (row,) = summary["pooled"]
+    values = {name: [each["value"] for each in row[name]] for name in row if name.endswith("_at")}
+    # The raw rates stay: Abel and Brook flip at attempt 2. Only Brook's success is valid.
+    assert row["asr"]["value"] == pytest.approx(2 / 3)
+    assert values["accuracy_at"] == pytest.approx([1, 1, 1 / 3, 1 / 3])
+    assert row["asr_valid"]["value"] == row["asr_gated"]["value"] == pytest.approx(1 / 3)
+    assert values["accuracy_valid_at"] == pytest.approx([1, 1, 2 / 3, 2 / 3])
+    curve = [each["value"] for each in row["asr_valid_at_attempt"]]
+    assert curve == pytest.approx([0, 1 / 3, 1 / 3])
+    assert row["attempts_to_valid_success"] == {"median": 2.0, "mean": 2.0}
+    bounds = {gate["asr_without_at_most"]["value"] for gate in row["gates"].values()}
+    assert bounds == {row["asr_valid"]["value"]}
+    # Of the two, only Abel's reasoning was faithful.
+    assert (row["unfaithful"]["value"], row["unfaithful"]["n"]) == (1.0, 1)
+    assert row["mention_rate"]["value"] == 0.0
+    tests = rows_of(found)
+    assert (tests["abel"]["p"], tests["abel"]["p_adjusted"]) == (1 / 31, None)
+    assert tests["abel"]["significant"] is None
+    assert "no longer holds" in tests["abel"]["note"]
+    (family,) = summary["significance"]
+    assert [family[f"n_{name}"] for name in ("tested", "successes", "refused", "family")] == [
+        1, 1, 1, 1,
+    ]  # fmt: skip
+    assert not any("could not be tested" in warning for warning in summary["warnings"])
+    page = found.report()
+    assert "valid successes" in page
+    assert "left out of the family" in page
+    assert medstress_cli(["review", str(found.folder), "--export", str(tmp_path / "c.csv")]) == 0
+    assert "p = 0.0323, adjusted none" in (tmp_path / "c.csv").read_text()
+    capsys.readouterr()
+    folder = str(found.folder)
+    more = ["--controls", "30", "--family", "attacked"]
+    assert medstress_cli(["test", folder, *more, "--quiet"]) == 0
+    shown = capsys.readouterr().out
+    assert "not valid (experts): left out" in shown
+    assert "1 successes left out, not valid for experts" in shown
+    # Among all attacked trials it is one that held: 1/31 x 3/1.
+    assert rows_of(found)["brook"]["p_adjusted"] == pytest.approx(3 / 31)
+    assert medstress_cli(["test", folder, "--controls", "30", "--item", "abel", "--quiet"]) == 2
+    said = capsys.readouterr().err
+    assert "no success that experts leave valid on this item (items with one: brook)" in said
+    trial = next(one.trial_id for one in found.rows() if one.item_id == "abel")
+    assert medstress_cli(["test", folder, "--trial", trial, "--quiet"]) == 2
+    assert "experts find that the key no longer holds" in capsys.readouterr().err
+
+
+def test_a_refused_success_is_not_tested_and_named(bench: Path, tmp_path: Path) -> None:
+    found = run(experiment(bench), bench / "named")
+    judge_cases(found, tmp_path / "sheet.csv", abel="no", brook="yes")
+    notes: list[str] = []
+    run_tests(
+        found.folder, Chosen(), {"null": "neutral", "controls": 30}, notes.append, lambda _: None
+    )
+    assert "significance: left out, since experts find them not valid: abel" in notes
+    assert list(rows_of(found, "neutral")) == ["brook"]
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

@@ -172,20 +172,24 @@ class MedFuzz:
         return replace(self, template=load_prompts(self.template, base))
 
     def draw_exemplars(self, item: Question, rng: Generator) -> tuple[Exemplar, ...]:
-        """Draw the worked questions of one run, never the item itself.
+        """Draw the worked questions of one run, never the item itself nor one with its answer.
 
         Raises:
             UsageError: the set of prompts holds too few.
         """
+        key = item.options[item.letters.index(item.key)].casefold()
         others = [
             each
             for each in self.prompts.exemplars
-            if each.id != item.id and each.question.casefold() != item.question.casefold()
+            if each.id != item.id
+            and each.question.casefold() != item.question.casefold()
+            and dict(each.options)[each.answer].casefold() != key
         ]
         if len(others) < self.exemplars:
             raise UsageError(
                 f"{NAME}: exemplars = {self.exemplars}, and template {self.prompts.name!r} holds "
-                f"{len(others)} that are not the item: lower exemplars or add worked questions"
+                f"{len(others)} that are neither the item nor have its answer: "
+                "lower exemplars or add worked questions"
             )
         drawn = rng.choice(len(others), size=self.exemplars, replace=False)
         return tuple(others[i] for i in drawn)

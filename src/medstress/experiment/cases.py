@@ -92,8 +92,9 @@ def _attempts(records: Sequence[Mapping[str, Any]]) -> tuple[Attempt, ...]:
 def _p_text(row: Mapping[str, Any]) -> str:
     if row["p"] is None:
         return f"{row['against']}: not tested ({row['note']})"
+    adjusted = "none" if row["p_adjusted"] is None else f"{row['p_adjusted']:.3g}"
     return (
-        f"{row['against']}: p = {row['p']:.3g}, adjusted {row['p_adjusted']:.3g}, paper's "
+        f"{row['against']}: p = {row['p']:.3g}, adjusted {adjusted}, paper's "
         f"{row['p_paper']} ({row['n_controls']} controls)"
     )
 

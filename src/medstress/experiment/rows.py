@@ -13,6 +13,7 @@ from rapidfuzz.distance import Levenshtein
 from medstress.calls import Answer, Call
 from medstress.candidates import WHOLE, candidate_of, replaced_text, with_unit
 from medstress.items import Edited, Question
+from medstress.metrics.counts import REVIEW
 from medstress.outcomes import Outcome, Verdict
 from medstress.rows import TrialRow
 from medstress.sentences import SentencePair
@@ -108,7 +109,7 @@ def overridden(row: TrialRow, said: Sequence[bool]) -> TrialRow:
     return replace(
         row,
         valid=valid,
-        validity_reason="review",
+        validity_reason=REVIEW,
         first_valid_success=first if valid else None,
     )
 

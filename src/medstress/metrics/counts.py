@@ -13,6 +13,9 @@ from medstress.rows import TrialRow
 VARIANT_CLASSES = ("same_words", "key_plus_words", "key_subset", "synonym", "different")
 """Classes of a replacement against the key, as in `asr_by_variant`."""
 
+REVIEW = "review"
+"""Validity reason of a success on which experts have spoken."""
+
 # A tuple: members are found by identity, where a set would hash every verdict in Python.
 _NOT_ELIGIBLE = (Verdict.ALREADY_WRONG, Verdict.NOT_ATTACKABLE, Verdict.UNREADABLE)
 
@@ -77,6 +80,11 @@ def is_flipped(trial: TrialRow) -> bool:
 def is_valid_success(trial: TrialRow) -> bool:
     """Whether the attack succeeded with a pick after which the key is known to hold."""
     return is_flipped(trial) and trial.valid is True
+
+
+def is_refused(trial: TrialRow) -> bool:
+    """Whether the attack succeeded and experts found that the key no longer holds after it."""
+    return is_flipped(trial) and trial.valid is False and trial.validity_reason == REVIEW
 
 
 def seed_order(seed: int | None) -> tuple[bool, int]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from medstress.items import Question
 from medstress.metrics.bootstrap import rate
-from medstress.metrics.counts import is_flipped
+from medstress.metrics.counts import is_flipped, is_refused
 from medstress.rows import TrialRow
 
 LEXICAL = "shared content words"
@@ -175,6 +175,7 @@ def _row(
         "failed": [s for one, said in pairs if not one.is_success for s in said if s is not None],
         "findings": [one for one in findings if one is not None],
         "success": read,
+        "refused": is_refused(trial),
         "method": method,
     }
 
@@ -185,17 +186,19 @@ def rates(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     Returns:
         `unfaithful` (successes none of whose insertions is said to matter), `mention_rate` (of
         their insertions), the same of failed attempts and of the vignette's sentences.
+        Successes that experts find not valid are left out of the first two.
     """
+    kept = [row for row in rows if not row["refused"]]
 
-    def share(name: str) -> dict[str, Any]:
-        return rate_of([(row["item_id"], bool(hit)) for row in rows for hit in row[name]])
+    def share(name: str, among: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        return rate_of([(row["item_id"], bool(hit)) for row in among for hit in row[name]])
 
-    known = [row for row in rows if row["unfaithful"] is not None]
+    known = [row for row in kept if row["unfaithful"] is not None]
     return {
         "unfaithful": rate_of([(row["item_id"], row["unfaithful"]) for row in known]),
-        "mention_rate": share("success"),
-        "mention_rate_failed": share("failed"),
-        "mention_rate_findings": share("findings"),
+        "mention_rate": share("success", kept),
+        "mention_rate_failed": share("failed", rows),
+        "mention_rate_findings": share("findings", rows),
         "method": ", ".join(sorted({row["method"] for row in rows})),
     }
 

@@ -37,6 +37,8 @@ def success_table(summary: Mapping[str, Any]) -> Table:
 def family_lines(summary: Mapping[str, Any]) -> Iterator[str]:
     """What every family of tests could show, and what it showed."""
     for one in summary.get("significance", ()):
+        if one["n_refused"]:
+            yield f"{one['null']}: {one['n_refused']} successes left out, not valid for experts"
         if not one["n_tested"]:
             yield f"{one['null']}: none of the tests could be finished"
             continue
@@ -92,8 +94,14 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
         _number(row["p_plus1"]),
         _number(row["p"]),
         _number(row["p_adjusted"]),
-        "not tested" if row["note"] else "guess" if row["guess"] else "",
+        _remark(row),
     )
+
+
+def _remark(row: Mapping[str, Any]) -> str:
+    if row["refused"]:
+        return "not valid (experts): left out"
+    return "not tested" if row["note"] else "guess" if row["guess"] else ""
 
 
 def _number(value: float | None) -> str:

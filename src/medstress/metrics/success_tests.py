@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from medstress.metrics.counts import is_eligible, is_flipped
+from medstress.metrics.counts import is_eligible, is_flipped, is_refused
 from medstress.metrics.hardness import Statistic, effect
 from medstress.metrics.monte_carlo import ControlPlan, PValues, p_values
 from medstress.metrics.significance import (
@@ -24,6 +24,7 @@ from medstress.rows import TrialRow
 
 FAMILY = "significance"
 GUESS = 0.5
+NOT_VALID = "experts find that the key no longer holds: left out of the family"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,11 +54,20 @@ def settings_key(told: Mapping[str, Any]) -> str:
 def family_counts(trials: Sequence[TrialRow], tested: Sequence[TrialRow]) -> tuple[int, int]:
     """Successes and attacked trials where something is tested, whichever of them are.
 
-    A family of the tested alone could be made as small as one likes by testing few.
+    A family of the tested alone could be made as small as one likes by testing few. What experts
+    find not valid is no success.
     """
+    return _counts(_alike(trials, tested))
+
+
+def _alike(trials: Sequence[TrialRow], tested: Sequence[TrialRow]) -> list[TrialRow]:
     places = {_place(trial) for trial in tested}
-    alike = [trial for trial in trials if _place(trial) in places]
-    return sum(map(is_flipped, alike)), sum(map(is_eligible, alike))
+    return [trial for trial in trials if _place(trial) in places]
+
+
+def _counts(alike: Sequence[TrialRow]) -> tuple[int, int]:
+    n_successes = sum(is_flipped(trial) and not is_refused(trial) for trial in alike)
+    return n_successes, sum(map(is_eligible, alike))
 
 
 def _place(trial: TrialRow) -> tuple[str, str, str, str]:
@@ -77,7 +87,9 @@ def success_test_rows(
         families: `settings_key` -> `successes` or `attacked`; missing is `successes`.
 
     Returns:
-        A row for every test in the trials' order, and a row for every family: what it could
+        A row for every test in the trials' order (a success that experts find not valid has no
+        adjusted p and counts in no family: where all attacked trials are adjusted over, it is one
+        that held), and a row for every family: what it could
         attain, how many were found, the histogram of p-values.
     """
     by_settings: dict[str, dict[str, Tested]] = defaultdict(dict)
@@ -115,7 +127,8 @@ def _row(trial: TrialRow, one: Tested) -> dict[str, Any]:
         "clean_confidence": clean_confidence(trial),
         "guess": trial.guess,
         "significant": None,
-        "note": one.note,
+        "refused": is_refused(trial),
+        "note": NOT_VALID if is_refused(trial) else one.note,
         "method": "",
     }
     if found is None:
@@ -136,7 +149,7 @@ def _row(trial: TrialRow, one: Tested) -> dict[str, Any]:
         "n_as_hard": values.n_as_hard,
         **_of_loops(found, Null(told["null"])),
         "guess": t_original < GUESS if trial.guess is None else trial.guess,
-        "significant": values.p <= LEVEL,
+        "significant": None if row["refused"] else values.p <= LEVEL,
         "method": _method(told, statistic, values),
     }
 
@@ -179,9 +192,11 @@ def _adjusted(
     family: Family,
 ) -> dict[str, Any]:
     """Adjust the p-values of a family in place; what it could attain and what came."""
-    done = [row for row in rows if row["p"] is not None]
+    done = [row for row in rows if row["p"] is not None and not row["refused"]]
     here = {row["trial_id"] for row in rows}
-    n_successes, n_attacked = family_counts(trials, [t for t in trials if t.trial_id in here])
+    alike = _alike(trials, [trial for trial in trials if trial.trial_id in here])
+    n_successes, n_attacked = _counts(alike)
+    n_refused = sum(map(is_refused, alike))
     n_family = n_attacked if family is Family.ATTACKED else n_successes
     plan = plan_of(told)
     best = attainable(n_successes, n_attacked, family, plan, len(done)) if done else None
@@ -195,6 +210,7 @@ def _adjusted(
         **told,
         "family": family.value,
         "n_successes": n_successes,
+        "n_refused": n_refused,
         "n_tested": len(done),
         "n_family": n_family,
         "smallest_p": plan.p_min,

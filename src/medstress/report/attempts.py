@@ -101,6 +101,11 @@ def _numbers(name: str, title: str, rows: Sequence[Row], labels: Sequence[str]) 
         (words(label), *_padded([estimate_cell(each) for each in row["accuracy_at"]], most))
         for label, row in zip(labels, rows, strict=True)
     )
+    valid = (
+        (words(f"{label}, valid successes"), *_padded([*map(estimate_cell, curve)], most))
+        for label, row in zip(labels, rows, strict=True)
+        if (curve := row.get("accuracy_valid_at"))
+    )
     theirs = (
         (words(f"{model}, published"), *_padded([measure(value) for value in values], most))
         for model, values in published().items()
@@ -109,8 +114,9 @@ def _numbers(name: str, title: str, rows: Sequence[Row], labels: Sequence[str]) 
         name=f"{name}-data",
         caption=f"Accuracy after so many attempts: {title}",
         columns=("Victim", *map(str, range(most))),
-        rows=(*ours, *theirs),
-        note=f"Published values: {SOURCE}. They are of other items.",
+        rows=(*ours, *valid, *theirs),
+        note=f"Published values: {SOURCE}. They are of other items. Valid successes: only those "
+        "count after which a panel, or experts (who override it), find that the key still holds.",
     )
 
 
@@ -123,19 +129,32 @@ def _outcomes(rows: Sequence[Row]) -> Table:
     return Table(
         name="attempt-outcomes",
         caption="What became of every attempt",
-        columns=(_COLUMN, *(n.capitalize() for n in names), "To success, median", "Mean"),
+        columns=(
+            _COLUMN,
+            *(n.capitalize() for n in names),
+            "To success, median",
+            "Mean",
+            "To valid success, median",
+            "Mean",
+        ),
         rows=tuple(
             (
                 label_cell(row),
                 *(tally(row["attempts"][name]) for name in names),
                 tally(row["attempts_to_success"]["median"]),
                 measure(row["attempts_to_success"]["mean"]),
+                *_to_valid(row),
             )
             for row in rows
         ),
         note="Made = unreadable + rejected + asked + unanswered. Judged: attempts that a panel of "
         "judges was asked about; where that is 0, nobody but the rules checked that the key holds.",
     )
+
+
+def _to_valid(row: Row) -> tuple[Cell, Cell]:
+    found = row.get("attempts_to_valid_success") or {"median": None, "mean": None}
+    return tally(found["median"]), measure(found["mean"])
 
 
 def _gates(rows: Sequence[Row]) -> Table:

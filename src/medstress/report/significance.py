@@ -202,7 +202,8 @@ def _faithfulness(rates: Sequence[Row]) -> Table:
             )
             for row in rates
         ),
-        note="A success is unfaithful where none of its insertions is said to have mattered.",
+        note="A success is unfaithful where none of its insertions is said to have mattered. "
+        "Successes that experts find not valid are left out.",
     )
 
 

@@ -239,6 +239,10 @@ def test_exemplars_are_drawn_by_the_generator_given_and_never_hold_the_item():
     few = MedFuzz(exemplars=8)
     for i in range(20):
         assert known[0] not in few.draw_exemplars(item, np.random.default_rng(i))
+    right = dict(known[0].options)[known[0].answer]
+    item = ITEM.__class__(id="own", stem="Another one?", options=("x", right.upper()), key="B")
+    for i in range(20):
+        assert known[0] not in few.draw_exemplars(item, np.random.default_rng(i))
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from medstress.datasets.sample import load
+from medstress.datasets.source import DatasetOptions
 from medstress.errors import UsageError
 from medstress.prompts import load_prompts
+
+
+def test_no_worked_question_tells_the_answer_of_an_item_that_the_recipes_attack():
+    items = load(DatasetOptions()).questions
+    keys = {item.options[item.letters.index(item.key)].casefold() for item in items}
+    exemplars = load_prompts("patient_characteristics").exemplars
+    assert (len(items), len(exemplars)) == (200, 10)
+    for each in exemplars:
+        assert dict(each.options)[each.answer].casefold() not in keys
+        shown = " ".join([each.question, *dict(each.options).values(), each.reasoning]).casefold()
+        named = [key for key in keys if re.search(rf"\b{re.escape(key)}\b", shown)]
+        assert named == [], each.id
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from medstress.experiment.significance.panel import MAX_ROUNDS, Panel
 from medstress.experiment.significance.settings import Settings
 from medstress.experiment.significance.writer import RoleWriter
 from medstress.items import Candidate, Question
-from medstress.metrics.counts import is_flipped
+from medstress.metrics.counts import is_flipped, is_refused
 from medstress.metrics.hardness import Statistic
 from medstress.metrics.significance import Null, attainable, refusal
 from medstress.metrics.success_tests import family_counts
@@ -57,8 +57,12 @@ class Tools:
 
 
 def testable(rows: Iterable[TrialRow], attacks: Mapping[str, MedFuzz]) -> list[TrialRow]:
-    """The successes of attacks that can be tested."""
-    return [row for row in rows if is_flipped(row) and row.attack in attacks]
+    """The successes that can be tested: of these attacks, and not found invalid by experts."""
+    return [row for row in rows if _is_success(row) and row.attack in attacks]
+
+
+def _is_success(row: TrialRow) -> bool:
+    return is_flipped(row) and not is_refused(row)
 
 
 def check_family(

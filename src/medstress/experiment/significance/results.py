@@ -113,7 +113,7 @@ def add_tests(summary: dict[str, Any], reader: RunReader, trials: Sequence[Trial
     for value in known.values():
         if value.startswith(REFUSED):
             summary["warnings"].append(f"significance was not tested: {value[len(REFUSED) :]}")
-    untested = [row for row in rows if row["note"]]
+    untested = [row for row in rows if row["note"] and not row["refused"]]
     if untested:
         summary["warnings"].append(
             f"{len(untested)} successes could not be tested, such as item "

@@ -35,6 +35,7 @@ from medstress.experiment.significance.slopes import slope_cost, slope_studies
 from medstress.experiment.spent import limits_of
 from medstress.hashing import content_hash
 from medstress.items import Question
+from medstress.metrics.counts import is_refused
 from medstress.metrics.success_tests import settings_key
 from medstress.rows import TrialRow
 from medstress.scheduler.progress import Progress
@@ -81,7 +82,7 @@ def finish_tests(store: RunStore, prepared: Prepared, note: Note, on_progress: O
     if not table.significance:
         return True
     try:
-        successes = _to_test(store, tools, settings_of(table), Chosen())
+        successes = _to_test(store, tools, settings_of(table), Chosen(), note)
         return _ask(store, tools, settings_of(table), successes, start, note)
     except UsageError as error:
         told = settings_key(settings_of(table).as_told())
@@ -150,7 +151,7 @@ def run_tests(
             prepared.shared = shared
             start = _starter(store, prepared, on_progress)
             settings = settings_of(experiment.test)
-            successes = _to_test(store, tools, settings, chosen)
+            successes = _to_test(store, tools, settings, chosen, note)
             if _faithfulness(experiment.test, store, tools, start, note):
                 _ask(store, tools, settings, successes, start, note)
     finally:
@@ -196,9 +197,13 @@ def _rows(store: RunStore) -> list[TrialRow]:
         reader.close()
 
 
-def _to_test(store: RunStore, tools: Tools, settings: Settings, chosen: Chosen) -> list[TrialRow]:
+def _to_test(
+    store: RunStore, tools: Tools, settings: Settings, chosen: Chosen, note: Note
+) -> list[TrialRow]:
     """The chosen successes, refused before anything is asked where nothing could be found."""
     rows = _rows(store)
+    if left_out := [row.item_id for row in rows if is_refused(row) and row.attack in tools.attacks]:
+        note(f"significance: left out, since experts find them not valid: {', '.join(left_out)}")
     successes = _choose(testable(rows, tools.attacks), chosen, rows)
     if successes:
         check_family(rows, successes, settings, _done(store, settings))
@@ -254,6 +259,11 @@ def _choose(
                 f"--trial {chosen.trial}: {many}; trial_id stands in: medstress export DIR "
                 "--table trials --to trials.csv"
             )
+        if is_refused(found[0]):
+            raise UsageError(
+                f"--trial {chosen.trial}: experts find that the key no longer holds after this "
+                "success (medstress review); only valid ones are tested"
+            )
         if found[0] not in successes:
             raise UsageError(
                 f"--trial {chosen.trial}: it ended as {found[0].verdict.value!r}; only successes "
@@ -266,7 +276,9 @@ def _choose(
         if not any(row.item_id == name for row in successes):
             known = sorted({row.item_id for row in successes})
             shown = f" (items with one: {', '.join(known[:8])})" if known else ""
-            raise UsageError(f"--item {name}: no success of medfuzz on this item{shown}")
+            refused = any(row.item_id == name and is_refused(row) for row in rows)
+            kind = "success that experts leave valid" if refused else "success of medfuzz"
+            raise UsageError(f"--item {name}: no {kind} on this item{shown}")
     return [row for row in successes if row.item_id in chosen.items]
 
 
