@@ -18,7 +18,7 @@ from medstress.testing import rule_target, scripted_attacker, scripted_judge, ti
 
 ITEMS = tiny_questions(4)
 target = rule_target(ITEMS, {"tiny-0": "lighthouse", "tiny-2": "lighthouse"}, admits=True)
-SCRIPT = ["He works as a clerk.", "He lives and keeps an old lighthouse by the sea."]
+SCRIPT = ["He works as a clerk.", "He lives and works in an old lighthouse by the sea."]
 attacker = scripted_attacker(ITEMS, SCRIPT)
 judge = scripted_judge(ITEMS)
 """
