@@ -99,11 +99,6 @@ def replace(table, old, new):
             "target is for backend = 'python'",
         ),
         (replace("dataset", None, {"hub": "a/b"}), "[[dataset", "hub is for name = 'hub', "),
-        (
-            replace("experiment", None, {"controls": True}),
-            "controls",
-            "controls = True is not built yet",
-        ),
         (replace("experiment", None, {"max_usd": 0}), "max_usd", "max_usd = 0: "),
         (
             replace("entities", None, {"recogniser": "gazeteer"}),
@@ -122,6 +117,14 @@ def test_a_wrong_entry_is_refused_with_its_line(bench, refused, change, line, se
     change(bench)
     place = f"experiment.toml, line {line_of(bench, line)}: "
     assert refused().startswith(place + sentence)
+
+
+def test_controls_of_questions_are_refused(bench, refused):
+    replace("experiment", None, {"controls": True})(bench)
+    assert refused() == (
+        "[experiment] controls = true is built for tagged texts, and the data are questions; "
+        "leave the key out"
+    )
 
 
 def test_an_unknown_table_and_a_missing_one_are_named(bench, refused):
