@@ -16,7 +16,8 @@ from medstress.backends.mock import MockBackend
 from medstress.calls import Chosen
 from medstress.items import Mention, Question
 from medstress.outcomes import Verdict
-from medstress.scheduler.trial import Need, Trial, TrialResult, conduct
+from medstress.scheduler.need import Need
+from medstress.scheduler.trial import Trial, TrialResult, conduct
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.templates import load_template
 from medstress.testing import PerturbationTable, tiny_resources

@@ -19,7 +19,7 @@ from medstress.metrics.transfer import right_on
 from medstress.resources import Resources
 from medstress.rows import TrialRow
 from medstress.scheduler.inquiry import Inquiry
-from medstress.scheduler.trial import Purpose
+from medstress.scheduler.need import Purpose
 from medstress.store.codec import decode_edits
 from medstress.text import Edit, copy_case, copy_case_as_released
 

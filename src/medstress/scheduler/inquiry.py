@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeAlias
 
-from medstress.calls import Answer, Failure, Reply
+from medstress.calls import Reply
 from medstress.errors import MedstressError
 from medstress.hashing import content_hash
 from medstress.items import Candidate, Question
-from medstress.outcomes import Outcome, Prediction
-from medstress.scheduler.trial import VICTIM, Need, Purpose
+from medstress.outcomes import Outcome
+from medstress.scheduler.asking import UnansweredError, predict
+from medstress.scheduler.need import Need, Purpose
 from medstress.victim import Victim
 
 
@@ -101,10 +102,6 @@ class Findings:
 Inquiring: TypeAlias = Generator[Need, tuple[Reply, ...], Findings]
 
 
-class UnansweredError(Exception):
-    """A call failed; ends the inquiry."""
-
-
 def inquire(inquiry: Inquiry) -> Inquiring:
     """Ask an inquiry's candidates, until one is answered wrongly.
 
@@ -117,7 +114,13 @@ def inquire(inquiry: Inquiry) -> Inquiring:
     findings = Findings(purpose=inquiry.purpose, told=inquiry.told)
     try:
         for query, candidate in enumerate(inquiry.candidates, start=1):
-            prediction = yield from _predict(inquiry, candidate, query)
+            prediction = yield from predict(
+                inquiry.victim.flow(candidate),
+                candidate,
+                inquiry.purpose,
+                query,
+                is_told=inquiry.victim.is_told,
+            )
             findings.outcomes.append(prediction.outcome)
             if prediction.outcome is Outcome.WRONG:
                 break
@@ -128,33 +131,3 @@ def inquire(inquiry: Inquiry) -> Inquiring:
     except Exception as error:  # noqa: BLE001 - the guard that trials have too
         findings.note = f"a defect of the task: {type(error).__name__}: {error}"
     return findings
-
-
-def _predict(
-    inquiry: Inquiry, candidate: Candidate, query: int
-) -> Generator[Need, tuple[Reply, ...], Prediction]:
-    flow, call = inquiry.victim.flow(candidate), 0
-    requests = next(flow)
-    while True:
-        replies = yield Need(
-            role=VICTIM,
-            purpose=inquiry.purpose,
-            query=query,
-            call=call,
-            requests=requests,
-            candidate=candidate,
-            is_told=inquiry.victim.is_told,
-        )
-        call += len(requests)
-        try:
-            requests = flow.send(tuple(map(answer_of, replies)))
-        except StopIteration as stop:
-            prediction: Prediction = stop.value
-            return prediction
-
-
-def answer_of(reply: Reply) -> Answer:
-    """The answer, or the end of the inquiry where there is none."""
-    if isinstance(reply, Failure):
-        raise UnansweredError(reply.error)
-    return reply

@@ -12,9 +12,10 @@ from medstress.items import Edited
 from medstress.outcomes import Prediction
 from medstress.scheduler.inquiry import Findings, Inquiring, Inquiry, inquire
 from medstress.scheduler.ledger import Exchange
+from medstress.scheduler.need import Need
 from medstress.scheduler.result import TrialResult
 from medstress.scheduler.study import Study, conduct_study
-from medstress.scheduler.trial import Conduct, Need, Trial, conduct
+from medstress.scheduler.trial import Conduct, Trial, conduct
 
 
 class Live:

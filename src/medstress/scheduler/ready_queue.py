@@ -22,11 +22,12 @@ from medstress.scheduler.inquiry import Ending, Findings, Inquiry
 from medstress.scheduler.lane import Batch, Entry, Group, Lane
 from medstress.scheduler.ledger import Exchange, Ledger
 from medstress.scheduler.live import Live, as_record
+from medstress.scheduler.need import VICTIM
 from medstress.scheduler.progress import Limits, Progress
 from medstress.scheduler.result import TrialResult
 from medstress.scheduler.sharing import KnownAnswers, Shared
 from medstress.scheduler.study import Study
-from medstress.scheduler.trial import VICTIM, Trial
+from medstress.scheduler.trial import Trial
 
 WINDOW = 64
 EXCHANGES_HELD = 32

@@ -17,8 +17,9 @@ from medstress.hashing import content_hash
 from medstress.items import Candidate, Question
 from medstress.outcomes import Prediction
 from medstress.queries import Consult
-from medstress.scheduler.inquiry import Findings, Inquiring, UnansweredError, answer_of
-from medstress.scheduler.trial import VICTIM, Need, Purpose
+from medstress.scheduler.asking import UnansweredError, answer_of
+from medstress.scheduler.inquiry import Findings, Inquiring
+from medstress.scheduler.need import VICTIM, Need, Purpose
 from medstress.tasks.multiple_choice import Flow
 from medstress.tasks.task import Task
 from medstress.victim import Victim

@@ -6,44 +6,29 @@ The verdict comes from the recorded answers (see `referee`), never from the atta
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Iterable, Iterator
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
+from collections.abc import Generator
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any, TypeAlias
 
 from medstress.attacks.protocol import Attack, is_static
-from medstress.calls import Answer, Failure, Reply, Request
+from medstress.calls import Reply
 from medstress.candidates import candidate_of, unit_of
 from medstress.errors import MedstressError, TrialError
 from medstress.items import Edited, Item
 from medstress.outcomes import Outcome, Prediction, Verdict
 from medstress.queries import Ask, CleanAnswer, Consult, Note, Predict
+from medstress.scheduler.asking import Flows, UnansweredError, consult, predict
+from medstress.scheduler.need import Need, Purpose
 from medstress.scheduler.referee import Bystander, Judge, Referee
 from medstress.scheduler.result import TrialResult
 from medstress.scheduler.session import Session
 from medstress.seeding import rng_for
-from medstress.tasks.multiple_choice import Flow
 from medstress.victim import Victim
 
-VICTIM = "victim"
 MAX_REFUSALS = 100
 FLIP_CHECK_SAMPLE = 1_000_000
 """Offset of the flip check's sample index, so that it never reads back the stored answer."""
-
-
-class Purpose(StrEnum):
-    """Why a call was made."""
-
-    BASELINE = "baseline"
-    ATTACK = "attack"
-    AHEAD = "ahead"
-    FLIP_CHECK = "flip_check"
-    TRANSFER = "transfer"
-    UNIVERSALITY = "universality"
-    TEST = "test"
-    JUDGE = "judge"
-    SLOPE = "slope"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,40 +57,7 @@ class Trial:
     """Whether a success is asked again, alone."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Need:
-    """Calls that must be answered before the trial can go on; never changed.
-
-    Not frozen: one is made for every query, and Python sets frozen fields several times slower.
-    """
-
-    role: str
-    """`victim`, or a role such as `attacker`."""
-    purpose: Purpose
-    """Why."""
-    query: int | None
-    """Number of the query; 0 is the baseline, None for other roles."""
-    call: int
-    """Index of the first request within the query."""
-    requests: tuple[Request, ...]
-    """Never empty."""
-    candidate: Edited | None
-    """What the query is about; None for other roles."""
-    ahead: Iterator[Request] = field(default_factory=tuple[Request]().__iter__)
-    """Requests likely to be needed next; pulled only as far as they are computed early."""
-    alone: bool = False
-    """Answer in a batch of its own."""
-    numbers: tuple[tuple[int, int], ...] = ()
-    """(query, call) of every request, where they belong to several queries."""
-    is_told: bool = False
-    """Whether the requests do not follow from item, template and edits, and are stored in full."""
-
-
 Conduct: TypeAlias = Generator[Need, tuple[Reply, ...], TrialResult]
-
-
-class _CallFailedError(Exception):
-    """A call of the current query failed; ends the trial."""
 
 
 def conduct(trial: Trial) -> Conduct:
@@ -125,7 +77,7 @@ def conduct(trial: Trial) -> Conduct:
             if not is_static(trial.attack):
                 return result
         clean = candidate_of(trial.item)
-        result.before = yield from _predict(
+        result.before = yield from predict(
             trial.victim.flow(clean), clean, Purpose.BASELINE, 0, is_told=trial.victim.is_told
         )
     except MedstressError:
@@ -199,7 +151,7 @@ def _asked(query: Predict, number: int, prediction: Prediction) -> dict[str, Any
 
 def _note(error: Exception) -> str:
     """A failed call tells its own story; anything else is a defect of an attack or a task."""
-    if isinstance(error, _CallFailedError | TrialError):
+    if isinstance(error, UnansweredError | TrialError):
         return str(error)
     return f"a defect of attack or task: {type(error).__name__}: {error}"
 
@@ -222,11 +174,11 @@ def _attack(
     stream = f"{trial.attack.stream}/{trial.group}"
     rng = rng_for(trial.seed or 0, stream, trial.dataset, trial.item.id, trial.repeat)
     session = Session(trial.attack, trial.item, rng, trial.resources)
-    flows, n_refused = _Flows(trial.victim), 0
+    flows, n_refused = Flows(trial.victim), 0
     try:
         while (step := session.step) is not None:
             if isinstance(step, Consult):
-                session.tell((yield from _consult(step)))
+                session.tell((yield from consult(step)))
             elif isinstance(step, Note):
                 result.records.append(json.loads(step.text))
                 session.tell(())
@@ -250,7 +202,7 @@ def _attack(
 
 
 def _ask(
-    step: Ask, trial: Trial, result: TrialResult, flows: _Flows, referee: Judge
+    step: Ask, trial: Trial, result: TrialResult, flows: Flows, referee: Judge
 ) -> Generator[Need, tuple[Reply, ...], tuple[Prediction, ...]]:
     predictions: list[Prediction] = []
     for i, query in enumerate(step.queries):
@@ -258,7 +210,7 @@ def _ask(
         upcoming = chain(step.queries[i + 1 :], step.then)
         flow = flows.take(query)  # may raise: a query that never becomes a call is not asked
         result.n_asked += 1
-        prediction = yield from _predict(
+        prediction = yield from predict(
             flow,
             query.candidate,
             Purpose.ATTACK,
@@ -293,7 +245,7 @@ def _check_flip(
     trial: Trial, candidate: Edited, number: int | None, referee: Referee
 ) -> Generator[Need, tuple[Reply, ...], bool | None]:
     try:
-        again = yield from _predict(
+        again = yield from predict(
             trial.victim.flow(candidate),
             candidate,
             Purpose.FLIP_CHECK,
@@ -302,102 +254,6 @@ def _check_flip(
             alone=True,
             is_told=trial.victim.is_told,
         )
-    except _CallFailedError:
+    except UnansweredError:
         return None  # the verdict stands
     return referee.goal.reached(again)
-
-
-def _predict(
-    flow: Flow | _Started,
-    candidate: Edited,
-    purpose: Purpose,
-    query: int | None,
-    *,
-    sample: int = 0,
-    ahead: Iterator[Request] | None = None,
-    alone: bool = False,
-    is_told: bool = False,
-) -> Generator[Need, tuple[Reply, ...], Prediction]:
-    """Drive a victim's flow for one candidate."""
-    started = flow if isinstance(flow, _Started) else _Started(flow)
-    call, requests = 0, started.requests
-    while True:
-        shifted = (
-            tuple(replace(r, sample=r.sample + sample) for r in requests) if sample else requests
-        )
-        replies = yield Need(
-            role=VICTIM,
-            purpose=purpose,
-            query=query,
-            call=call,
-            requests=shifted,
-            candidate=candidate,
-            ahead=iter(()) if ahead is None else ahead,
-            alone=alone,
-            is_told=is_told,
-        )
-        call += len(requests)
-        try:
-            requests = started.flow.send(_answers(replies))
-        except StopIteration as stop:
-            prediction: Prediction = stop.value
-            return prediction
-
-
-def _consult(step: Consult) -> Generator[Need, tuple[Reply, ...], tuple[Answer, ...]]:
-    replies = yield Need(
-        role=step.role,
-        purpose=Purpose.ATTACK,
-        query=None,
-        call=0,
-        requests=tuple(
-            Request(call, step.sample + step.calls[:i].count(call))
-            for i, call in enumerate(step.calls)
-        ),
-        candidate=None,
-    )
-    return _answers(replies)
-
-
-def _answers(replies: Iterable[Reply]) -> tuple[Answer, ...]:
-    answers: list[Answer] = []
-    for reply in replies:
-        if isinstance(reply, Failure):
-            raise _CallFailedError(reply.error)
-        answers.append(reply)
-    return tuple(answers)
-
-
-class _Started:
-    """A victim's flow, advanced to its first round."""
-
-    __slots__ = ("flow", "requests")
-
-    def __init__(self, flow: Flow) -> None:
-        self.flow = flow
-        self.requests = next(flow)
-
-
-class _Flows:
-    """Flows of queries announced with `then`, started at most once."""
-
-    def __init__(self, victim: Victim) -> None:
-        self._victim = victim
-        self._started: dict[int, tuple[Predict, _Started]] = {}
-
-    def take(self, query: Predict) -> _Started:
-        """The started flow of a query that is consumed now."""
-        known = self._started.pop(id(query), None)
-        return known[1] if known else _Started(self._victim.flow(query.candidate))
-
-    def first_requests(self, queries: Iterable[Predict], limit: int) -> Iterator[Request]:
-        """First-round requests of upcoming queries, started as they are pulled."""
-        for query, _ in zip(queries, range(limit), strict=False):
-            if id(query) not in self._started:
-                try:
-                    started = _Started(self._victim.flow(query.candidate))
-                except Exception:  # noqa: BLE001 - told when the query is asked for, if ever
-                    return
-                # The query is kept beside its flow so that its id cannot be reused.
-                self._started[id(query)] = (query, started)
-            yield from self._started[id(query)][1].requests

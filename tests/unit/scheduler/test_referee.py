@@ -14,8 +14,9 @@ from medstress.errors import TrialError
 from medstress.outcomes import Outcome, Verdict
 from medstress.queries import Ask, Predict
 from medstress.scheduler.live import as_record
+from medstress.scheduler.need import Need, Purpose
 from medstress.scheduler.result import TrialResult
-from medstress.scheduler.trial import Need, Purpose, Trial, conduct
+from medstress.scheduler.trial import Trial, conduct
 from medstress.testing import PerturbationTable, tiny_questions, tiny_resources
 
 ITEM = tiny_questions(1)[0]

@@ -10,8 +10,8 @@ from medstress.calls import Failure, Generate, Generated, Request
 from medstress.items import Candidate, Question
 from medstress.outcomes import Prediction
 from medstress.queries import Consult
+from medstress.scheduler.need import Need, Purpose
 from medstress.scheduler.study import FIRST_SAMPLE, Converse, Look, Study, Studying, conduct_study
-from medstress.scheduler.trial import Need, Purpose
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.templates import load_template
 from medstress.testing import ScriptedBackend

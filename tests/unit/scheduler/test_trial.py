@@ -15,14 +15,9 @@ from medstress.errors import BudgetExhausted
 from medstress.items import Candidate, Question
 from medstress.outcomes import Outcome, Prediction, Untargeted, Verdict
 from medstress.queries import Ask, Consult, Predict, ask, clean_answer
+from medstress.scheduler.need import Need, Purpose
 from medstress.scheduler.result import TrialResult
-from medstress.scheduler.trial import (
-    FLIP_CHECK_SAMPLE,
-    Need,
-    Purpose,
-    Trial,
-    conduct,
-)
+from medstress.scheduler.trial import FLIP_CHECK_SAMPLE, Trial, conduct
 from medstress.testing import tiny_questions
 from medstress.text import Edit
 from medstress.victim import Victim

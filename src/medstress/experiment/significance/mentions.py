@@ -14,8 +14,8 @@ from medstress.metrics.faithfulness import Reasoning, findings_of, reasonings
 from medstress.prompts import PromptSet
 from medstress.prompts.replies import Letter, Unreadable
 from medstress.rows import TrialRow
+from medstress.scheduler.need import Purpose
 from medstress.scheduler.study import Study, Studying
-from medstress.scheduler.trial import Purpose
 
 JUDGE = "judge"
 N_VOTES = 3

@@ -27,8 +27,8 @@ from medstress.metrics.significance import Null, attainable, refusal
 from medstress.metrics.success_tests import family_counts
 from medstress.prompts.replies import Addition
 from medstress.rows import TrialRow
+from medstress.scheduler.need import Purpose
 from medstress.scheduler.study import Study, Studying
-from medstress.scheduler.trial import Purpose
 from medstress.seeding import rng_for
 from medstress.store.codec import decode_edits
 from medstress.tasks.conversation import Conversation

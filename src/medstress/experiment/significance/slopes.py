@@ -19,8 +19,8 @@ from medstress.prompts import PromptSet
 from medstress.prompts.replies import Letter, Unreadable, read_reply, schema_of
 from medstress.queries import Consult
 from medstress.rows import TrialRow
+from medstress.scheduler.need import Purpose
 from medstress.scheduler.study import Converse, Look, Study, Studying
-from medstress.scheduler.trial import Purpose
 from medstress.text import Edit
 
 FIRST_SAMPLE = 4_000_000

@@ -1,0 +1,117 @@
+"""How the query of a trial becomes calls: a victim's flow, round by round, and other roles."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator
+from dataclasses import replace
+
+from medstress.calls import Answer, Failure, Reply, Request
+from medstress.items import Edited
+from medstress.outcomes import Prediction
+from medstress.queries import Consult, Predict
+from medstress.scheduler.need import VICTIM, Need, Purpose
+from medstress.tasks.multiple_choice import Flow
+from medstress.victim import Victim
+
+
+class UnansweredError(Exception):
+    """A call failed; ends what asked for it."""
+
+
+def answer_of(reply: Reply) -> Answer:
+    """The answer.
+
+    Raises:
+        UnansweredError: there is none.
+    """
+    if isinstance(reply, Failure):
+        raise UnansweredError(reply.error)
+    return reply
+
+
+def predict(
+    flow: Flow | Started,
+    candidate: Edited,
+    purpose: Purpose,
+    query: int | None,
+    *,
+    sample: int = 0,
+    ahead: Iterator[Request] | None = None,
+    alone: bool = False,
+    is_told: bool = False,
+) -> Generator[Need, tuple[Reply, ...], Prediction]:
+    """Drive a victim's flow for one candidate."""
+    started = flow if isinstance(flow, Started) else Started(flow)
+    call, requests = 0, started.requests
+    while True:
+        shifted = (
+            tuple(replace(r, sample=r.sample + sample) for r in requests) if sample else requests
+        )
+        replies = yield Need(
+            role=VICTIM,
+            purpose=purpose,
+            query=query,
+            call=call,
+            requests=shifted,
+            candidate=candidate,
+            ahead=iter(()) if ahead is None else ahead,
+            alone=alone,
+            is_told=is_told,
+        )
+        call += len(requests)
+        try:
+            requests = started.flow.send(tuple(map(answer_of, replies)))
+        except StopIteration as stop:
+            prediction: Prediction = stop.value
+            return prediction
+
+
+def consult(step: Consult) -> Generator[Need, tuple[Reply, ...], tuple[Answer, ...]]:
+    """Ask another role; equal calls of one step get samples of their own."""
+    replies = yield Need(
+        role=step.role,
+        purpose=Purpose.ATTACK,
+        query=None,
+        call=0,
+        requests=tuple(
+            Request(call, step.sample + step.calls[:i].count(call))
+            for i, call in enumerate(step.calls)
+        ),
+        candidate=None,
+    )
+    return tuple(map(answer_of, replies))
+
+
+class Started:
+    """A victim's flow, advanced to its first round."""
+
+    __slots__ = ("flow", "requests")
+
+    def __init__(self, flow: Flow) -> None:
+        self.flow = flow
+        self.requests = next(flow)
+
+
+class Flows:
+    """Flows of queries announced with `then`, started at most once."""
+
+    def __init__(self, victim: Victim) -> None:
+        self._victim = victim
+        self._started: dict[int, tuple[Predict, Started]] = {}
+
+    def take(self, query: Predict) -> Started:
+        """The started flow of a query that is consumed now."""
+        known = self._started.pop(id(query), None)
+        return known[1] if known else Started(self._victim.flow(query.candidate))
+
+    def first_requests(self, queries: Iterable[Predict], limit: int) -> Iterator[Request]:
+        """First-round requests of upcoming queries, started as they are pulled."""
+        for query, _ in zip(queries, range(limit), strict=False):
+            if id(query) not in self._started:
+                try:
+                    started = Started(self._victim.flow(query.candidate))
+                except Exception:  # noqa: BLE001 - told when the query is asked for, if ever
+                    return
+                # The query is kept beside its flow so that its id cannot be reused.
+                self._started[id(query)] = (query, started)
+            yield from self._started[id(query)][1].requests

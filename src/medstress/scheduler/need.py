@@ -1,0 +1,56 @@
+"""What a trial waits for: calls of one role, and why they are made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from medstress.calls import Request
+from medstress.items import Edited
+
+VICTIM = "victim"
+"""The role of the model under attack."""
+
+
+class Purpose(StrEnum):
+    """Why a call was made."""
+
+    BASELINE = "baseline"
+    ATTACK = "attack"
+    AHEAD = "ahead"
+    FLIP_CHECK = "flip_check"
+    TRANSFER = "transfer"
+    UNIVERSALITY = "universality"
+    TEST = "test"
+    JUDGE = "judge"
+    SLOPE = "slope"
+
+
+@dataclass(slots=True, kw_only=True)
+class Need:
+    """Calls that must be answered before the trial can go on; never changed.
+
+    Not frozen: one is made for every query, and Python sets frozen fields several times slower.
+    """
+
+    role: str
+    """`victim`, or a role such as `attacker`."""
+    purpose: Purpose
+    """Why."""
+    query: int | None
+    """Number of the query; 0 is the baseline, None for other roles."""
+    call: int
+    """Index of the first request within the query."""
+    requests: tuple[Request, ...]
+    """Never empty."""
+    candidate: Edited | None
+    """What the query is about; None for other roles."""
+    ahead: Iterator[Request] = field(default_factory=tuple[Request]().__iter__)
+    """Requests likely to be needed next; pulled only as far as they are computed early."""
+    alone: bool = False
+    """Answer in a batch of its own."""
+    numbers: tuple[tuple[int, int], ...] = ()
+    """(query, call) of every request, where they belong to several queries."""
+    is_told: bool = False
+    """Whether the requests do not follow from item, template and edits, and are stored in full."""
