@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
-from collections import Counter
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -106,30 +104,6 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def start(
-    folder: Path, arguments: list[str], log: str = "log.txt", delay: float = 0.0
-) -> subprocess.Popen[bytes]:
-    environment = {**os.environ, "LOG": str(folder / log), "DELAY": str(delay)}
-    with (folder / "err.txt").open("a") as errors:
-        return subprocess.Popen(
-            [sys.executable, "-m", "medstress", *arguments, "--quiet"],
-            cwd=folder,
-            env=environment,
-            stdout=subprocess.DEVNULL,
-            stderr=errors,
-        )
-
-
-def ended(folder: Path, process: subprocess.Popen[bytes]) -> None:
-    """Wait for the end, which has to be a good one."""
-    assert process.wait(300) == 0, (folder / "err.txt").read_text("utf-8")
-
-
-def logged(folder: Path, log: str) -> Counter[str]:
-    path = folder / log
-    return Counter(path.read_text("utf-8").splitlines() if path.is_file() else [])
-
-
 def told(folder: Path) -> tuple[Any, ...]:
     """What a run says, but for what a kill is allowed to change."""
     summary = Run(folder).summary()
@@ -141,25 +115,25 @@ def told(folder: Path) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("file", ["tagged.toml", "paired.toml"])
 def test_a_run_on_sentences_killed_again_and_again_asks_only_for_what_was_in_flight(
-    folder: Path, file: str
+    workbench: ModuleType, folder: Path, file: str
 ) -> None:
-    ended(folder, start(folder, ["run", file, "--out", "whole"], "whole.log"))
-    whole = logged(folder, "whole.log")
+    workbench.ended(folder, workbench.start(folder, ["run", file, "--out", "whole"], "whole.log"))
+    whole = workbench.logged(folder, "whole.log")
 
     kills = 0
     for number in range(N_KILLS):
-        process = start(folder, ["run", file, "--out", "broken"], "broken.log", 0.05)
+        process = workbench.start(folder, ["run", file, "--out", "broken"], "broken.log", 0.05)
         wanted = (number + 1) * whole.total() // (N_KILLS + 1)
-        while logged(folder, "broken.log").total() < wanted and process.poll() is None:
+        while workbench.logged(folder, "broken.log").total() < wanted and process.poll() is None:
             time.sleep(0.01)
         if process.poll() is None:
             os.kill(process.pid, signal.SIGKILL)
             kills += 1
         process.wait(30)
-    ended(folder, start(folder, ["run", file, "--out", "broken"], "broken.log"))
+    workbench.ended(folder, workbench.start(folder, ["run", file, "--out", "broken"], "broken.log"))
     assert kills == N_KILLS
 
-    broken = logged(folder, "broken.log")
+    broken = workbench.logged(folder, "broken.log")
     assert broken.keys() == whole.keys()
     interrupted = sum(
         row["queries"]["interrupted"] for row in Run(folder / "broken").summary()["results"]

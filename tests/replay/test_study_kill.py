@@ -6,11 +6,9 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
-from collections import Counter
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -88,28 +86,6 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def start(folder: Path, arguments: list[str], log: str, delay: float) -> subprocess.Popen[bytes]:
-    environment = {**os.environ, "LOG": str(folder / log), "DELAY": str(delay)}
-    with (folder / "err.txt").open("a") as errors:
-        return subprocess.Popen(
-            [sys.executable, "-m", "medstress", *arguments, "--quiet"],
-            cwd=folder,
-            env=environment,
-            stdout=subprocess.DEVNULL,
-            stderr=errors,
-        )
-
-
-def ended(folder: Path, process: subprocess.Popen[bytes]) -> None:
-    """Wait for the end, which has to be a good one."""
-    assert process.wait(200) == 0, (folder / "err.txt").read_text("utf-8")
-
-
-def logged(folder: Path, log: str) -> Counter[str]:
-    path = folder / log
-    return Counter(path.read_text("utf-8").splitlines() if path.is_file() else [])
-
-
 def numbers(folder: Path, out: str) -> tuple[Any, ...]:
     summary = Run(folder / out).summary()
     (row,) = summary["results"]
@@ -118,31 +94,34 @@ def numbers(folder: Path, out: str) -> tuple[Any, ...]:
 
 
 def test_a_test_killed_between_its_answers_asks_only_for_those_it_was_waiting_for(
+    workbench: ModuleType,
     folder: Path,
 ) -> None:
-    ended(folder, start(folder, ["run", "e.toml", "--out", "whole"], "run.log", 0))
+    workbench.ended(
+        folder, workbench.start(folder, ["run", "e.toml", "--out", "whole"], "run.log", 0)
+    )
     shutil.copytree(folder / "whole", folder / "broken")
     asks = ["--null", "neutral", "--controls", str(N_CONTROLS)]
-    ended(folder, start(folder, ["test", "whole", *asks], "whole.log", 0))
-    whole = logged(folder, "whole.log")
+    workbench.ended(folder, workbench.start(folder, ["test", "whole", *asks], "whole.log", 0))
+    whole = workbench.logged(folder, "whole.log")
     # Two successes: 20 samples of clean item, fuzz and every control, three turns each.
     assert whole.total() == 2 * (20 + 20 + 20 * N_CONTROLS) * 3
 
     kills = 0
     for number in range(N_KILLS):
-        process = start(folder, ["test", "broken", *asks], "broken.log", 0.02)
+        process = workbench.start(folder, ["test", "broken", *asks], "broken.log", 0.02)
         wanted = (number + 1) * whole.total() // (N_KILLS + 2)
-        while logged(folder, "broken.log").total() < wanted and process.poll() is None:
+        while workbench.logged(folder, "broken.log").total() < wanted and process.poll() is None:
             time.sleep(0.01)
         if process.poll() is None:
             os.kill(process.pid, signal.SIGKILL)
             kills += 1
         process.wait(30)
-    ended(folder, start(folder, ["test", "broken", *asks], "broken.log", 0))
+    workbench.ended(folder, workbench.start(folder, ["test", "broken", *asks], "broken.log", 0))
     assert kills == N_KILLS
 
     assert numbers(folder, "broken") == numbers(folder, "whole")
-    broken = logged(folder, "broken.log")
+    broken = workbench.logged(folder, "broken.log")
     assert broken.keys() == whole.keys()
     repeated = broken.total() - whole.total()
     (row,) = Run(folder / "broken").summary()["results"]

@@ -281,3 +281,29 @@ def numbers(summary: Mapping[str, Any]) -> dict[str, Any]:
     for row in [*kept["results"], *kept["pooled"]]:
         row["queries"].pop("interrupted")
     return kept
+
+
+def start(
+    folder: Path, arguments: list[str], log: str = "log.txt", delay: float = 0.0
+) -> subprocess.Popen[bytes]:
+    """Start `medstress` in a folder whose victims log what they are asked, each after a delay."""
+    environment = {**os.environ, "LOG": str(folder / log), "DELAY": str(delay)}
+    with (folder / "err.txt").open("a") as errors:
+        return subprocess.Popen(
+            [sys.executable, "-m", "medstress", *arguments, "--quiet"],
+            cwd=folder,
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+        )
+
+
+def ended(folder: Path, process: subprocess.Popen[bytes]) -> None:
+    """Wait for the end, which has to be a good one."""
+    assert process.wait(300) == 0, (folder / "err.txt").read_text("utf-8")
+
+
+def logged(folder: Path, log: str) -> Counter[str]:
+    """What the victims were asked, and how often."""
+    path = folder / log
+    return Counter(path.read_text("utf-8").splitlines() if path.is_file() else [])
