@@ -4,7 +4,8 @@ By path: an IOB file, a PubTator file, or a folder that holds one for each split
 `train.txt`, and so on). PubTator files are split into sentences and tokens by this package's rules:
 the tokens are those of the IOB files, the sentences nearly (4,552 for 4,560 in train). `types`
 (`Chemical`, `Disease`) says which entities of a file with both become labels; by hub id, any of the
-layouts that `hub` reads.
+layouts that `hub` reads. Splits joined by a plus (`train+devel`) are read one after the other; ids
+and documents then begin with the name of the split.
 
 Reference: Li, Sun, Johnson, Sciaky, Wei, Leaman, Davis, Mattingly, Wiegers, Lu. BioCreative V CDR
 task corpus: a resource for chemical disease relation extraction. Database, 2016.
@@ -12,6 +13,8 @@ task corpus: a resource for chemical disease relation extraction. Database, 2016
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from medstress.datasets.hub import read_hub
@@ -19,6 +22,8 @@ from medstress.datasets.iob import read_iob
 from medstress.datasets.pubtator import read_pubtator
 from medstress.datasets.source import DatasetOptions, LoadedTexts, refuse_keys, required_file
 from medstress.errors import UsageError, did_you_mean
+from medstress.hashing import content_hash
+from medstress.sentences import TaggedText
 
 SPLITS = {"train": "train", "devel": "devel", "dev": "devel", "validation": "devel", "test": "test"}
 """What users say -> how the files are called."""
@@ -26,22 +31,37 @@ PUBTATOR = (".txt", ".pubtator")
 
 
 def load(options: DatasetOptions) -> LoadedTexts:
-    """Read one split of BC5CDR.
+    """Read one split of BC5CDR, or several.
 
     Raises:
-        UsageError: neither path nor hub, no such file, an unknown split, or a folder without one.
+        UsageError: neither path nor hub, no such file, an unknown split, one named twice, or a
+            folder without one.
         DataError: a bad line where `on_bad_row` is ``error``.
     """
     refuse_keys("bc5cdr", options, "annotations", "columns", "scale")
-    split = options.split
-    if split is not None and split not in SPLITS:
+    splits = options.split.split("+") if options.split is not None else []
+    for split in splits:
+        if split not in SPLITS:
+            raise UsageError(
+                "dataset 'bc5cdr': expected the split train, devel, test, or several such as "
+                f"train+devel, got {options.split!r}{did_you_mean(split, SPLITS)}"
+            )
+    if len({SPLITS[split] for split in splits}) < len(splits):
+        raise UsageError(f"dataset 'bc5cdr': expected each split once, got {options.split!r}")
+    if len(splits) < 2:
+        return _read(options)
+    if options.hub is None and options.path is not None and options.path.is_file():
         raise UsageError(
-            f"dataset 'bc5cdr': expected the split train, devel, test, got {split!r}"
-            f"{did_you_mean(split, SPLITS)}"
+            f"dataset 'bc5cdr': {options.path} is one file, so it holds one split; give the folder "
+            f"with the files of {options.split}"
         )
+    return _joined(splits, [_read(replace(options, split=split)) for split in splits])
+
+
+def _read(options: DatasetOptions) -> LoadedTexts:
     if options.hub is not None:
         return read_hub("bc5cdr", options)
-    path = _file(options.path, split)
+    path = _file(options.path, options.split)
     if path.suffix.lower() in PUBTATOR:
         return read_pubtator(path, options)
     if options.types is not None:
@@ -50,6 +70,28 @@ def load(options: DatasetOptions) -> LoadedTexts:
             "themselves what they are; leave it out"
         )
     return read_iob(path, options)
+
+
+def _joined(splits: Sequence[str], parts: Sequence[LoadedTexts]) -> LoadedTexts:
+    """Several splits as one; ids and documents are numbers of their file, hence the prefix."""
+    return LoadedTexts(
+        items=tuple(
+            _named(item, SPLITS[split])
+            for split, part in zip(splits, parts, strict=True)
+            for item in part.items
+            if isinstance(item, TaggedText)
+        ),
+        skipped=tuple(sentence for part in parts for sentence in part.skipped),
+        source_hash=content_hash([part.source_hash for part in parts]),
+        notes=tuple(sentence for part in parts for sentence in part.notes),
+    )
+
+
+def _named(item: TaggedText, split: str) -> TaggedText:
+    metadata = dict(item.metadata)
+    if "document" in metadata:
+        metadata["document"] = f"{split}-{metadata['document']}"
+    return replace(item, id=f"{split}-{item.id}", metadata=metadata)
 
 
 def _file(path: Path | None, split: str | None) -> Path:
