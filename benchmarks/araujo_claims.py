@@ -1,0 +1,372 @@
+"""The claims of the paper's prose and the targets of our runs, each judged by its interval."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import hypot
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from araujo_effects import ATTACKS, NOISES, SYNONYM
+
+from medstress.metrics.claims import Finding, above, below, inside
+from medstress.metrics.estimates import Estimate, unknown
+from medstress.report.formats import decimal
+
+PUBLISHED = Path(__file__).resolve().parent / "araujo" / "published.csv"
+ABOUT = (0.15, 0.25)
+"""What "about 20 %" is taken to mean."""
+HALF = 0.5
+UNTOUCHED = 0.02
+"""A loss of clean score up to which it is nearly untouched."""
+BEFORE = ("table2-chem", "table2-disease")
+TRAINED = ("table4-chem", "table5-disease", "table6-biosses-folds")
+PAIRS = "table3-biosses-folds"
+"""All 100 pairs; the split with 20 is shown and not judged."""
+LABELS = {
+    "chem": "chemicals",
+    "disease": "diseases",
+    "biosses": "BIOSSES, 20 pairs",
+    "biosses-folds": "BIOSSES, all pairs",
+    "original": "original",
+    "untrained": "untrained",
+    "synonym": "synonyms",
+    "keyboard_noise": "keyboard noise",
+    "swap_noise": "swap noise",
+    "non_entity_noise": "control: noise outside entities",
+    "all": "mean of the three",
+    "noise": "mean of both noises",
+}
+
+Json = Mapping[str, Any]
+Results = Mapping[str, Json]
+"""By name of the file, such as `table2-chem`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """One claim in one place."""
+
+    number: int
+    """Of the claim on the page."""
+    where: str
+    """Data, attack, model."""
+    quantity: str
+    """What the effect is."""
+    effect: Estimate
+    """Ours; without a value its method says why."""
+    printed: str
+    """The same of the paper's tables, P+M then P; empty where they do not have it."""
+    verdict: Finding
+    """By the whole interval."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """One thing that our runs should reach."""
+
+    what: str
+    """In words."""
+    asked: str
+    """The target."""
+    measured: Sequence[Estimate]
+    """What was measured; empty where nothing was yet."""
+    met: bool | None
+    """Whether the values reach it; None before it was measured."""
+
+
+STATEMENTS = {
+    1: "Under the attacks chemicals lose about 20 % of F1",
+    2: "Under the attacks F1 of diseases falls below half of the original",
+    3: "Noise lowers Pearson (by 23 % for P+M, 8 % for P)",
+    4: "P is sturdier than P+M under keyboard noise, less under swap noise",
+    5: "The more words are annotated, the harder the attack",
+    6: "Synonyms raise the word overlap of a pair",
+    7: "Pearson is higher under synonyms than on the original pairs",
+    8: "Adversarial training leaves clean scores nearly untouched",
+    9: "Adversarially trained models withstand the attack better",
+}
+
+
+def claims(results: Results) -> list[Judged]:
+    """Judge every claim on the runs that are there; those without a run give no line."""
+    found = [*_losses(results), *_pairs(results), *_words(results), *_trained(results)]
+    found.append(
+        Judged(
+            number=4,
+            where="",
+            quantity="",
+            effect=unknown("one encoder, which is neither of the two"),
+            printed="",
+            verdict=Finding.NOT_TESTED,
+        )
+    )
+    return sorted(found, key=lambda one: one.number)
+
+
+def targets(results: Results) -> list[Target]:
+    """The targets, whether or not they were measured."""
+    found = []
+    for data, least in (("chem", 0.86), ("disease", 0.78)):
+        rows = _rows(results.get(f"table2-{data}"), "scores", model="original")
+        found.append(
+            _least(f"F1 on the clean test set, {LABELS[data]}", least, [row["f1"] for row in rows][:1])
+        )
+    rows = _rows(results.get(PAIRS), "scores", attack=SYNONYM)
+    kinds = ", ".join(row["model"] for row in rows) or "untrained, or cross-validated"
+    found.append(
+        _least(f"Pearson on all 100 pairs ({kinds})", 0.84, [row["pearson"] for row in rows])
+    )
+    for name in TRAINED:
+        for attack in ATTACKS:
+            found.append(_recovery(name, attack, results.get(name)))
+    return found
+
+
+def difference(first: Estimate, second: Estimate) -> Estimate:
+    """First minus second from their intervals alone, as if they were independent.
+
+    Method of variance estimates recovery: with estimates a, b and intervals [l, u], the ends are
+    a - b - sqrt((a - l_a)^2 + (u_b - b)^2) and a - b + sqrt((u_a - a)^2 + (b - l_b)^2). What is
+    measured on the same sentences goes together, which makes the interval too wide.
+
+    >>> one = Estimate(value=0.5, n=1, low=0.47, high=0.53, method="")
+    >>> other = Estimate(value=0.2, n=1, low=0.16, high=0.24, method="")
+    >>> found = difference(one, other)
+    >>> [round(end, 3) for end in (found.value, found.low, found.high)]
+    [0.3, 0.25, 0.35]
+
+    References:
+        Zou and Donner, "Construction of confidence limits about effect measures: a general
+        approach", Statistics in Medicine 2008.
+    """
+    method = "difference of two runs by the method of variance estimates recovery"
+    a, b = first.value, second.value
+    ends = (first.low, first.high, second.low, second.high)
+    if a is None or b is None or None in ends:
+        return unknown(f"{method}: one of them is unknown")
+    low_a, high_a, low_b, high_b = ends
+    return Estimate(
+        value=a - b,
+        n=min(first.n, second.n),
+        low=a - b - hypot(a - low_a, high_b - b),
+        high=a - b + hypot(high_a - a, b - low_b),
+        method=method,
+    )
+
+
+@lru_cache(maxsize=1)
+def published() -> tuple[dict[str, str], ...]:
+    """The paper's tables, a row a test."""
+    return tuple(csv.DictReader(PUBLISHED.read_text("utf-8").splitlines()))
+
+
+def printed(table: int, model: str, test: str, measure: str, trained_on: str = "", data: str = "") -> float:
+    """One number of the paper's tables.
+
+    >>> printed(2, "P+M", "swap_noise", "recall", data="chem")
+    0.698
+    """
+    (row,) = (
+        row
+        for row in published()
+        if (row["table"], row["model"], row["test"], row["trained_on"])
+        == (str(table), model, test, trained_on)
+        and data in ("", row["data"])
+    )
+    return float(row[measure])
+
+
+def _losses(results: Results) -> Iterator[Judged]:
+    for number, data in ((1, "chem"), (2, "disease")):
+        for row in _rows(results.get(f"table2-{data}"), "effects", effect="share_lost"):
+            attack, estimate = row["attack"], _estimate(row)
+            if row["model"] != "original" or attack == "noise" or (attack == "all" and number == 2):
+                continue
+            half = Estimate(
+                value=_minus(estimate.value, HALF), n=estimate.n, low=_minus(estimate.low, HALF),
+                high=_minus(estimate.high, HALF), method=estimate.method,
+            )  # fmt: skip
+            yield Judged(
+                number=number,
+                where=f"{LABELS[data]}, {LABELS[attack]}",
+                quantity="share of F1 lost",
+                effect=estimate,
+                printed=_printed_losses(2, data, attack, "f1"),
+                verdict=inside(estimate, *ABOUT) if number == 1 else above(half),
+            )
+
+
+def _pairs(results: Results) -> Iterator[Judged]:
+    run = results.get(PAIRS)
+    for row in _rows(run, "effects", effect="share_lost"):
+        if row["attack"] in (*NOISES, "noise"):
+            yield Judged(
+                number=3,
+                where=f"{LABELS[row['attack']]}, {LABELS[row['model']]} model",
+                quantity="share of Pearson lost",
+                effect=_estimate(row),
+                printed=_printed_losses(3, "biosses", row["attack"], "pearson"),
+                verdict=above(_estimate(row)),
+            )
+    for row in _rows(run, "effects", effect="overlap_gain", attack=SYNONYM):
+        yield Judged(
+            number=6,
+            where=f"all {row['n']} pairs",
+            quantity="share of words in both texts, after minus before",
+            effect=_estimate(row),
+            printed="",
+            verdict=above(_estimate(row)),
+        )
+    for row in _rows(run, "scores", attack=SYNONYM):
+        drop = _estimate(row["pearson_drop"])
+        yield Judged(
+            number=7,
+            where=f"{LABELS[row['model']]} model",
+            quantity="Pearson, before minus after",
+            effect=drop,
+            printed=" ".join(
+                decimal(printed(3, m, "original", "pearson") - printed(3, m, SYNONYM, "pearson"))
+                for m in ("P+M", "P")
+            ),
+            verdict=below(drop),
+        )
+
+
+def _words(results: Results) -> Iterator[Judged]:
+    """Within each data set, and between the two."""
+    runs = {name: results[name] for name in BEFORE if name in results}
+    if len(runs) == 2:
+        more, fewer = sorted(runs.values(), key=lambda run: -run["facts"]["n_annotated_words"])
+        for attack in (*ATTACKS, "all"):
+            sides = [
+                _estimate(row)
+                for run in (more, fewer)
+                for row in _rows(run, "effects", effect="share_lost", model="original", attack=attack)
+            ]
+            gap = difference(*sides)
+            yield Judged(
+                number=5,
+                where=f"{LABELS[more['data']]} less {LABELS[fewer['data']]}, {LABELS[attack]}",
+                quantity="share of F1 lost, more annotated words minus fewer",
+                effect=gap,
+                printed="",
+                verdict=above(gap),
+            )
+    told = {
+        "words_of_sentence": "Spearman of a sentence's annotated words and the share of its "
+        "entities lost",
+        "words_of_entity": "share lost of entities of several words minus that of one word",
+    }
+    for run in runs.values():
+        for name, quantity in told.items():
+            for row in _rows(run, "effects", effect=name, model="original"):
+                yield Judged(
+                    number=5,
+                    where=f"{LABELS[run['data']]}, {LABELS[row['attack']]}",
+                    quantity=quantity,
+                    effect=_estimate(row),
+                    printed="",
+                    verdict=above(_estimate(row)),
+                )
+
+
+def _trained(results: Results) -> Iterator[Judged]:
+    for name in TRAINED:
+        run = results.get(name)
+        for row in _rows(run, "comparison", trained_on=True):
+            where = f"{LABELS[run['data']]}, trained on {LABELS[row['attack']]}" if run else ""
+            loss, gain = _estimate(row["clean_loss"]), _estimate(row["gain"])
+            table, measure = int(name[5]), row["measure"]
+            clean, attacked = (
+                [
+                    printed(table, model, test, measure, row["attack"])
+                    - printed(2 if table < 6 else 3, model, test, measure, data=_data(name))
+                    for model in ("P+M", "P")
+                ]
+                for test in ("original", row["attack"])
+            )
+            yield Judged(
+                number=8,
+                where=where,
+                quantity="clean score lost",
+                effect=loss,
+                printed=" ".join(decimal(-value) for value in clean),
+                verdict=at_most(loss, UNTOUCHED),
+            )
+            yield Judged(
+                number=9,
+                where=where,
+                quantity="score under the attack, trained minus original",
+                effect=gain,
+                printed=" ".join(map(decimal, attacked)),
+                verdict=above(gain),
+            )
+
+
+def at_most(estimate: Estimate, most: float) -> Finding:
+    """Judge the claim that an effect is no larger than a bound, by its whole interval.
+
+    >>> at_most(Estimate(value=0.01, n=9, low=-0.01, high=0.03, method=""), 0.02).value
+    'undecided'
+    """
+    return inside(estimate, float("-inf"), most)
+
+
+def _least(what: str, least: float, measured: Sequence[Json]) -> Target:
+    known = list(map(_estimate, measured))
+    values = [one.value for one in known if one.value is not None]
+    asked = f"≥ {least:.2f}".replace("0.", ".")
+    return Target(
+        what=what, asked=asked, measured=known, met=max(values) >= least if values else None
+    )
+
+
+def _recovery(name: str, attack: str, run: Json | None) -> Target:
+    rows = _rows(run, "comparison", trained_on=True, attack=attack)
+    known = [_estimate(rows[0][key]) for key in ("recovered", "clean_loss")] if rows else []
+    met = None
+    if known:
+        share, loss = known[0].value, known[1].value
+        met = share is not None and loss is not None and share >= HALF and loss < UNTOUCHED
+    return Target(
+        what=f"recovered share of the loss, and clean loss: {LABELS[_data(name, folds=True)]}, "
+        f"{LABELS[attack]}",
+        asked="≥ .50, < .02",
+        measured=known,
+        met=met,
+    )
+
+
+def _rows(run: Json | None, part: str, **wanted: Any) -> list[Json]:
+    """The rows of a part of a run in which these keys have these values."""
+    if run is None:
+        return []
+    return [row for row in run[part] if all(row[key] == value for key, value in wanted.items())]
+
+
+def _printed_losses(table: int, data: str, attack: str, measure: str) -> str:
+    tests = {"all": ATTACKS, "noise": NOISES}.get(attack, (attack,))
+    shares = []
+    for model in ("P+M", "P"):
+        clean = printed(table, model, "original", measure, data=data)
+        after = fmean(printed(table, model, test, measure, data=data) for test in tests)
+        shares.append(decimal(1 - after / clean))
+    return " ".join(shares)
+
+
+def _data(name: str, *, folds: bool = False) -> str:
+    data = name.partition("-")[2]
+    return data if folds else data.removesuffix("-folds")
+
+
+def _estimate(row: Json) -> Estimate:
+    return Estimate(**{name: row[name] for name in ("value", "n", "low", "high", "method")})
+
+
+def _minus(value: float | None, less: float) -> float | None:
+    return None if value is None else value - less
