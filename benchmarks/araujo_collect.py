@@ -195,7 +195,9 @@ def effects_of(
     for kind in KINDS:
         victims = {m["victim"] for m in training["models"] if m["model"] == kind}
         held = {
-            attack: [arm for place, arm in arms.items() if place[2] in victims and place[3] == attack]
+            attack: [
+                arm for place, arm in arms.items() if place[2] in victims and place[3] == attack
+            ]
             for attack in effects.ATTACKS
         }
         if not all(held.values()):
@@ -246,7 +248,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     given = parser.parse_args(arguments)
     if bool(given.folders) == given.page_only:
         parser.error("expected run folders, or --page-only")
-    if given.sample and araujo_page.RESULTS == given.to:
+    if given.sample and given.to == araujo_page.RESULTS:
         parser.error("--sample: give another folder with --to; samples are no results")
     return given
 

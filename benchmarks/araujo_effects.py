@@ -118,8 +118,7 @@ def overlap_gain(candidates: Iterable[PairCandidate]) -> Estimate:
     Shared are the words of both over those of either (Jaccard), plural and case folded.
     """
     gaps = {
-        one.item.id: _jaccard(one.text_a, one.text_b)
-        - _jaccard(one.item.text_a, one.item.text_b)
+        one.item.id: _jaccard(one.text_a, one.text_b) - _jaccard(one.item.text_a, one.item.text_b)
         for one in candidates
     }
     return item_mean(gaps, -1.0)

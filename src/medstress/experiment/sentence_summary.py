@@ -129,7 +129,9 @@ def _named(members: Mapping[str, Arm]) -> Arm:
 
 def _side_by_side(members: Sequence[Arm]) -> Arm:
     """Arms of pairs as one, each seed of each victim a seed of its own."""
-    seeds = list(dict.fromkeys((i, seed) for i, arm in enumerate(members) for seed, _ in arm.before))
+    seeds = list(
+        dict.fromkeys((i, seed) for i, arm in enumerate(members) for seed, _ in arm.before)
+    )
     numbers = {place: number for number, place in enumerate(seeds)}
 
     def joined(answers: str) -> dict[tuple[int | None, str], Any]:

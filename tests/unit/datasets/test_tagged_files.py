@@ -220,9 +220,7 @@ def test_several_splits_of_bc5cdr_are_read_one_after_the_other(write, tmp_path):
 def test_what_is_said_of_one_split_is_said_of_several(write, tmp_path):
     write("z\tO\n\na\tO\nb\n", "train.tsv")
     write(GOOD + "\nc\tI-Drug\n", "devel.tsv")
-    loaded = read(
-        tmp_path, bc5cdr, split="train+devel", on_bad_row="skip", on_bad_labels="repair"
-    )
+    loaded = read(tmp_path, bc5cdr, split="train+devel", on_bad_row="skip", on_bad_labels="repair")
     assert [item.id for item in loaded.items] == ["train-1", "devel-1", "devel-2", "devel-3"]
     (skipped,), (note,) = loaded.skipped, loaded.notes
     assert "train.tsv, line 4: expected a token" in skipped
