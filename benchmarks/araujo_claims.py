@@ -142,11 +142,12 @@ def difference(first: Estimate, second: Estimate) -> Estimate:
         approach", Statistics in Medicine 2008.
     """
     method = "difference of two runs by the method of variance estimates recovery"
-    a, b = first.value, second.value
-    ends = (first.low, first.high, second.low, second.high)
-    if a is None or b is None or None in ends:
-        return unknown(f"{method}: one of them is unknown")
-    low_a, high_a, low_b, high_b = ends
+    a, low_a, high_a = first.value, first.low, first.high
+    b, low_b, high_b = second.value, second.low, second.high
+    if a is None or low_a is None or high_a is None:
+        return unknown(f"{method}: the first is unknown")
+    if b is None or low_b is None or high_b is None:
+        return unknown(f"{method}: the second is unknown")
     return Estimate(
         value=a - b,
         n=min(first.n, second.n),
@@ -265,9 +266,9 @@ def _words(results: Results) -> Iterator[Judged]:
                 verdict=above(gap),
             )
     told = {
-        "words_of_sentence": "Spearman of a sentence's annotated words and the share of its "
-        "entities lost",
-        "words_of_entity": "share lost of entities of several words minus that of one word",
+        "words_of_sentence": "share lost of entities in sentences with many annotated words, "
+        "minus that in others",
+        "words_of_entity": "share lost of entities of several words, minus that of one word",
     }
     for run in runs.values():
         for name, quantity in told.items():

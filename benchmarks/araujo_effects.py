@@ -6,8 +6,9 @@ summary has. Resamples are the package's: the same for everything over the same 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from statistics import fmean, median
 
 import numpy as np
 
@@ -15,20 +16,20 @@ from medstress.candidates import PairCandidate
 from medstress.entities.names import word_set
 from medstress.experiment.sentence_summary import Arm
 from medstress.metrics.bootstrap import percentiles
-from medstress.metrics.correlations import coefficient, correlation
+from medstress.metrics.correlations import coefficient
 from medstress.metrics.entity_scores import Reading, measured, sums_of
 from medstress.metrics.estimates import Estimate, unknown
 from medstress.metrics.item_means import item_mean
 from medstress.metrics.recovery import Measured
+from medstress.sentences import Entity
 
 SYNONYM = "synonym"
 NOISES = ("keyboard_noise", "swap_noise")
 ATTACKS = (SYNONYM, *NOISES)
 """The paper's, in the order of its tables."""
 LEAST = 30
-"""Sentences or entities below which the effect of annotated words is not told."""
+"""Entities a side below which the effect of annotated words is not told."""
 
-Answers = Mapping[tuple[int | None, str], Any]
 Both = tuple[Measured, Measured]
 """Scores of the clean and of the perturbed data, resampled together."""
 
@@ -63,53 +64,76 @@ def share_lost(scores: Iterable[Both]) -> Estimate:
     method = "1 - attacked / clean, percentile 95 % of the same resamples for both"
     if len(both) > 1:
         method = f"mean over {len(both)} attacks of {method}"
-    values = [value for pair in both for value in (pair[0].value, pair[1].value)]
-    if None in values or not all(clean.value for clean, _ in both):
-        return unknown(f"{method}: a score is undefined or 0")
+    shares = []
+    for clean, attacked in both:
+        if not clean.value or attacked.value is None:
+            return unknown(f"{method}: a score is undefined or 0")
+        shares.append(1 - attacked.value / clean.value)
     with np.errstate(divide="ignore", invalid="ignore"):
         drawn = np.mean([1 - attacked.drawn / clean.drawn for clean, attacked in both], axis=0)
     low, high = percentiles(drawn[np.isfinite(drawn)])
-    value = float(np.mean([1 - attacked.value / clean.value for clean, attacked in both]))
+    value = fmean(shares)
     return Estimate(value=value, n=len(both), low=low, high=high, method=method)
 
 
-def by_words_of_sentence(arms: Sequence[Arm]) -> Estimate:
-    """Spearman's correlation of a sentence's annotated words and the share of its entities lost.
+def by_words_of_entity(arms: Sequence[Arm]) -> Estimate:
+    """Share lost of entities of two words or more, less that of entities of one word.
 
     An entity is lost that was found strictly in the clean sentence and is not in the perturbed
-    one. Sentences count in which every training seed found an entity; coefficients are averaged
-    over seeds, and sentences are drawn.
+    one.
     """
-    lost = [_lost_by_sentence(arm) for arm in arms]
-    names = sorted(set.intersection(*(set(found) for found in lost)), key=str)
-    if len(names) < LEAST:
-        return unknown(f"needs {LEAST} sentences with an entity that is found, has {len(names)}")
-    n_words = [sum(e.end - e.start for e in arms[0].before[name].gold) for name in names]
-    shares = [[sum(found[name]) / len(found[name]) for name in names] for found in lost]
-    return correlation(np.array(n_words, dtype=float), np.array(shares), "spearman")
+    return _share_lost_by(arms, lambda entity, _: entity.end - entity.start > 1)
 
 
-def by_words_of_entity(arms: Sequence[Arm]) -> Estimate:
-    """Share lost of entities of two words or more, less that of entities of one word."""
+def by_words_of_sentence(arms: Sequence[Arm]) -> Estimate:
+    """Share lost of entities in sentences with many annotated words, less that in the others.
+
+    Many are more than the median of the sentences with an entity. Entities are counted, as
+    shares of single sentences are spread otherwise where there are few of them.
+    """
+    counts = [n for reading in arms[0].before.values() if (n := _n_words(reading))]
+    if not counts:
+        return unknown("no sentence has an entity")
+    middle = median(counts)
+    found = _share_lost_by(arms, lambda _, reading: _n_words(reading) > middle)
+    return replace(found, method=f"many: more than {middle:g} words; {found.method}")
+
+
+def _n_words(reading: Reading) -> int:
+    return sum(entity.end - entity.start for entity in reading.gold)
+
+
+def _share_lost_by(arms: Sequence[Arm], is_more: Callable[[Entity, Reading], bool]) -> Estimate:
+    """Share lost of the entities of which that is true, minus that of the others."""
     clusters = sorted({r.cluster for arm in arms for r in arm.before.values()})
     places = {cluster: i for i, cluster in enumerate(clusters)}
-    one, more = np.zeros((len(clusters), 3)), np.zeros((len(clusters), 3))
+    more, fewer = np.zeros((len(clusters), 3)), np.zeros((len(clusters), 3))
     for arm in arms:
-        for key, lost in _lost_by_sentence(arm, with_words=True).items():
-            for n_words, is_lost in lost:
-                side = one if n_words == 1 else more
-                side[places[arm.before[key].cluster]] += (is_lost, 1, 1)
-    counts = int(one[:, 1].sum()), int(more[:, 1].sum())
+        for reading, entity, is_lost in lost_entities(arm):
+            side = more if is_more(entity, reading) else fewer
+            side[places[reading.cluster]] += (is_lost, 1, 1)
+    counts = int(more[:, 1].sum()), int(fewer[:, 1].sum())
     method = (
-        f"share lost of {counts[1]} entities of more words, minus {counts[0]} of one word, over "
-        f"all training seeds; bootstrap over {len(clusters)} clusters, percentile 95 %"
+        f"share lost of {counts[0]} entities minus that of {counts[1]}, over all training seeds; "
+        f"bootstrap over {len(clusters)} clusters, percentile 95 %"
     )
-    if min(counts) < LEAST:
+    (a, drawn_a), (b, drawn_b) = measured(more, "precision"), measured(fewer, "precision")
+    if a is None or b is None or min(counts) < LEAST:
         return unknown(f"needs {LEAST} entities a side: {method}")
-    (a, drawn_a), (b, drawn_b) = measured(more, "precision"), measured(one, "precision")
     drawn = drawn_a - drawn_b
     low, high = percentiles(drawn[np.isfinite(drawn)])
-    return Estimate(value=(a or 0.0) - (b or 0.0), n=sum(counts), low=low, high=high, method=method)
+    return Estimate(value=a - b, n=sum(counts), low=low, high=high, method=method)
+
+
+def lost_entities(arm: Arm) -> Iterator[tuple[Reading, Entity, bool]]:
+    """Every entity found in the clean sentence, with it, and whether the attack hides it."""
+    for key, after in arm.after.items():
+        before = arm.before[key]
+        found, found_after = set(before.found), set(after.found)
+        # Perturbing moves entities and keeps their number and order.
+        for entity, moved in zip(before.gold, after.gold, strict=True):
+            if entity in found:
+                yield before, entity, moved not in found_after
 
 
 def overlap_gain(candidates: Iterable[PairCandidate]) -> Estimate:
@@ -127,18 +151,3 @@ def overlap_gain(candidates: Iterable[PairCandidate]) -> Estimate:
 def _jaccard(first: str, second: str) -> float:
     a, b = word_set(first), word_set(second)
     return len(a & b) / len(a | b) if a | b else 1.0
-
-
-def _lost_by_sentence(arm: Arm, *, with_words: bool = False) -> dict[Any, list[Any]]:
-    """Sentence -> whether each entity that was found is lost, or (its words, whether)."""
-    kept: dict[Any, list[Any]] = {}
-    for key, after in arm.after.items():
-        before = arm.before[key]
-        found, found_after = set(before.found), set(after.found)
-        # Perturbing moves entities and keeps their number and order.
-        for entity, moved in zip(before.gold, after.gold, strict=True):
-            if entity in found:
-                lost = moved not in found_after
-                told = (entity.end - entity.start, lost) if with_words else lost
-                kept.setdefault(key, []).append(told)
-    return kept
