@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import hypot
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any
 
 from araujo_effects import ATTACKS, NOISES, SYNONYM
 
-from medstress.metrics.claims import Finding, above, below, inside
+from medstress.metrics.claims import Finding, above, inside
 from medstress.metrics.estimates import Estimate, unknown
 from medstress.report.formats import decimal
 
@@ -157,6 +157,18 @@ def difference(first: Estimate, second: Estimate) -> Estimate:
     )
 
 
+def negative(estimate: Estimate) -> Estimate:
+    """What is gained, of what is lost.
+
+    >>> found = negative(Estimate(value=0.25, n=9, low=-0.5, high=1.0, method=""))
+    >>> found.value, found.low, found.high
+    (-0.25, -1.0, 0.5)
+    """
+    if estimate.value is None or estimate.low is None or estimate.high is None:
+        return estimate
+    return replace(estimate, value=-estimate.value, low=-estimate.high, high=-estimate.low)
+
+
 @lru_cache(maxsize=1)
 def published() -> tuple[dict[str, str], ...]:
     """The paper's tables, a row a test."""
@@ -184,7 +196,7 @@ def printed(
 def _losses(results: Results) -> Iterator[Judged]:
     for number, data in ((1, "chem"), (2, "disease")):
         for row in _rows(results.get(f"table2-{data}"), "effects", effect="share_lost"):
-            attack, estimate = row["attack"], _estimate(row)
+            attack, estimate = row["attack"], estimate_of(row)
             if row["model"] != "original" or attack == "noise" or (attack == "all" and number == 2):
                 continue
             half = Estimate(
@@ -209,31 +221,31 @@ def _pairs(results: Results) -> Iterator[Judged]:
                 number=3,
                 where=f"{LABELS[row['attack']]}, {LABELS[row['model']]} model",
                 quantity="share of Pearson lost",
-                effect=_estimate(row),
+                effect=estimate_of(row),
                 printed=_printed_losses(3, "biosses", row["attack"], "pearson"),
-                verdict=above(_estimate(row)),
+                verdict=above(estimate_of(row)),
             )
     for row in _rows(run, "effects", effect="overlap_gain", attack=SYNONYM):
         yield Judged(
             number=6,
             where=f"all {row['n']} pairs",
             quantity="share of words in both texts, after minus before",
-            effect=_estimate(row),
+            effect=estimate_of(row),
             printed="",
-            verdict=above(_estimate(row)),
+            verdict=above(estimate_of(row)),
         )
     for row in _rows(run, "scores", attack=SYNONYM):
-        drop = _estimate(row["pearson_drop"])
+        rise = negative(estimate_of(row["pearson_drop"]))
         yield Judged(
             number=7,
             where=f"{LABELS[row['model']]} model",
-            quantity="Pearson, before minus after",
-            effect=drop,
+            quantity="Pearson, synonyms minus original",
+            effect=rise,
             printed=" ".join(
-                decimal(printed(3, m, "original", "pearson") - printed(3, m, SYNONYM, "pearson"))
+                decimal(printed(3, m, SYNONYM, "pearson") - printed(3, m, "original", "pearson"))
                 for m in MODELS
             ),
-            verdict=below(drop),
+            verdict=above(rise),
         )
 
 
@@ -244,7 +256,7 @@ def _words(results: Results) -> Iterator[Judged]:
         more, fewer = sorted(runs.values(), key=lambda run: -run["facts"]["n_annotated_words"])
         for attack in (*ATTACKS, "all"):
             sides = [
-                _estimate(row)
+                estimate_of(row)
                 for run in (more, fewer)
                 for row in _rows(
                     run, "effects", effect="share_lost", model="original", attack=attack
@@ -277,9 +289,9 @@ def _words(results: Results) -> Iterator[Judged]:
                     number=5,
                     where=f"{LABELS[run['data']]}, {LABELS[row['attack']]}",
                     quantity=quantity,
-                    effect=_estimate(row),
+                    effect=estimate_of(row),
                     printed="",
-                    verdict=above(_estimate(row)),
+                    verdict=above(estimate_of(row)),
                 )
 
 
@@ -288,7 +300,7 @@ def _trained(results: Results) -> Iterator[Judged]:
         run = results.get(name)
         for row in _rows(run, "comparison", trained_on=True):
             where = f"{LABELS[run['data']]}, trained on {LABELS[row['attack']]}" if run else ""
-            loss, gain = _estimate(row["clean_loss"]), _estimate(row["gain"])
+            loss, gain = estimate_of(row["clean_loss"]), estimate_of(row["gain"])
             table, measure = int(name[5]), row["measure"]
             clean, attacked = (
                 [
@@ -326,7 +338,7 @@ def at_most(estimate: Estimate, most: float) -> Finding:
 
 
 def _least(what: str, least: float, measured: Sequence[Json]) -> Target:
-    known = list(map(_estimate, measured))
+    known = list(map(estimate_of, measured))
     values = [one.value for one in known if one.value is not None]
     asked = f"≥ {least:.2f}".replace("0.", ".")
     return Target(
@@ -336,7 +348,7 @@ def _least(what: str, least: float, measured: Sequence[Json]) -> Target:
 
 def _recovery(name: str, attack: str, run: Json | None) -> Target:
     rows = _rows(run, "comparison", trained_on=True, attack=attack)
-    known = [_estimate(rows[0][key]) for key in ("recovered", "clean_loss")] if rows else []
+    known = [estimate_of(rows[0][key]) for key in ("recovered", "clean_loss")] if rows else []
     met = None
     if known:
         share, loss = known[0].value, known[1].value
@@ -377,7 +389,8 @@ def _data(name: str, *, folds: bool = False) -> str:
     return data if folds else data.removesuffix("-folds")
 
 
-def _estimate(row: Json) -> Estimate:
+def estimate_of(row: Json) -> Estimate:
+    """As it was before it was written."""
     return Estimate(**{name: row[name] for name in ("value", "n", "low", "high", "method")})
 
 

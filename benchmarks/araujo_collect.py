@@ -107,7 +107,11 @@ def collected(folder: Path, *, sample: bool = False) -> Json:
             for model in training["models"]
         ],
         "scores": [_scores(row, "model", "n_seeds", "attack") for row in training["scores"]],
-        "single": [_scores(row, "victim", "attack") for row in summary["results"]],
+        "single": [
+            _scores(row, "victim", "attack")
+            for row in summary["results"]
+            if row["victim"] in repeated(training)
+        ],
         "comparison": [
             {name: value for name, value in row.items() if name not in ("dataset", "group")}
             for row in training["rows"]
@@ -167,6 +171,20 @@ def command(manifest: Mapping[str, Any]) -> str:
         key, _, value = change.partition("=")
         words += ["--set", f"{key}={Path(value).name if Path(value).is_absolute() else value}"]
     return shlex.join(words)
+
+
+def repeated(training: Mapping[str, Any]) -> set[str]:
+    """The models of which there are several seeds; of others `scores` says the same.
+
+    >>> models = [{"model": "a", "seed": 0, "victim": "a-0"}, {"model": "a", "seed": 1,
+    ...     "victim": "a-1"}, {"model": "b", "seed": 0, "victim": "b-0"}]
+    >>> sorted(repeated({"models": models}))
+    ['a-0', 'a-1']
+    """
+    seeds: dict[str, set[int]] = {}
+    for model in training["models"]:
+        seeds.setdefault(model["model"], set()).add(model["seed"])
+    return {m["victim"] for m in training["models"] if len(seeds[m["model"]]) > 1}
 
 
 def facts_of(

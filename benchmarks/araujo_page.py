@@ -19,6 +19,8 @@ from araujo_claims import (
     TRAINED,
     Results,
     claims,
+    estimate_of,
+    negative,
     printed,
     targets,
 )
@@ -265,7 +267,7 @@ def _of_kind(run: Mapping[str, Any], kind: str, measures: Sequence[str]) -> list
             title,
             "original",
             *(shown(scores[0][name]) for name in measures),
-            shown(_negative(loss)),
+            shown(negative(estimate_of(loss))),
             NONE,
             *_theirs(run, "original", on),
         ]
@@ -288,14 +290,6 @@ def _of_kind(run: Mapping[str, Any], kind: str, measures: Sequence[str]) -> list
 
 def _rank(attack: str) -> int:
     return ATTACKS.index(attack) if attack in ATTACKS else len(ATTACKS)
-
-
-def _negative(estimate: Mapping[str, Any]) -> dict[str, Any]:
-    """What is gained, of what is lost."""
-    if estimate["value"] is None:
-        return dict(estimate)
-    low, value, high = (-estimate[name] for name in ("high", "value", "low"))
-    return {**estimate, "value": value, "low": low, "high": high}
 
 
 def _theirs(run: Mapping[str, Any], test: str, trained_on: str = "") -> list[str]:

@@ -68,7 +68,7 @@ RULES = {
     5: "Supported above 0: between the two data sets, which have the same sentences (the runs are "
     "taken for independent, so intervals are too wide), and within each.",
     6: "Supported above 0. Words of both texts over words of either, case and plural folded.",
-    7: "Supported below 0.",
+    7: "Supported above 0.",
     8: f"Supported up to {decimal(UNTOUCHED, 2)}.",
     9: "Supported above 0.",
 }
