@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from math import hypot
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from araujo_effects import ATTACKS, NOISES, SYNONYM
+from araujo_printed import MODELS, printed
 
 from medstress.metrics.claims import Finding, above, inside
 from medstress.metrics.estimates import Estimate, unknown
 from medstress.report.formats import decimal
 
-PUBLISHED = Path(__file__).resolve().parent / "araujo" / "published.csv"
 ABOUT = (0.15, 0.25)
 """What "about 20 %" is taken to mean."""
 HALF = 0.5
 UNTOUCHED = 0.02
 """A loss of clean score up to which it is nearly untouched."""
-MODELS = ("P+M", "P")
-"""The paper's."""
 BEFORE = ("table2-chem", "table2-disease")
 TRAINED = ("table4-chem", "table5-disease", "table6-biosses-folds")
 PAIRS = "table3-biosses-folds"
@@ -78,7 +73,9 @@ class Target:
     measured: Sequence[Estimate]
     """What was measured; empty where nothing was yet."""
     met: bool | None
-    """Whether the values reach it; None before it was measured."""
+    """Whether the values reach it; None where that is not known."""
+    why: str = "not measured yet"
+    """Why it is not known."""
 
 
 STATEMENTS = {
@@ -167,30 +164,6 @@ def negative(estimate: Estimate) -> Estimate:
     if estimate.value is None or estimate.low is None or estimate.high is None:
         return estimate
     return replace(estimate, value=-estimate.value, low=-estimate.high, high=-estimate.low)
-
-
-@lru_cache(maxsize=1)
-def published() -> tuple[dict[str, str], ...]:
-    """The paper's tables, a row a test."""
-    return tuple(csv.DictReader(PUBLISHED.read_text("utf-8").splitlines()))
-
-
-def printed(
-    table: int, model: str, test: str, measure: str, trained_on: str = "", data: str = ""
-) -> float:
-    """One number of the paper's tables.
-
-    >>> printed(2, "P+M", "swap_noise", "recall", data="chem")
-    0.698
-    """
-    (row,) = (
-        row
-        for row in published()
-        if (row["table"], row["model"], row["test"], row["trained_on"])
-        == (str(table), model, test, trained_on)
-        and data in ("", row["data"])
-    )
-    return float(row[measure])
 
 
 def _losses(results: Results) -> Iterator[Judged]:
@@ -348,18 +321,19 @@ def _least(what: str, least: float, measured: Sequence[Json]) -> Target:
 
 def _recovery(name: str, attack: str, run: Json | None) -> Target:
     rows = _rows(run, "comparison", trained_on=True, attack=attack)
-    known = [estimate_of(rows[0][key]) for key in ("recovered", "clean_loss")] if rows else []
-    met = None
-    if known:
-        share, loss = known[0].value, known[1].value
-        met = share is not None and loss is not None and share >= HALF and loss < UNTOUCHED
-    return Target(
-        what=f"recovered share of the loss, and clean loss: {LABELS[_data(name, folds=True)]}, "
-        f"{LABELS[attack]}",
-        asked="≥ .50, < .02",
-        measured=known,
-        met=met,
+    what = (
+        "recovered share of the loss, and clean loss: "
+        f"{LABELS[_data(name, folds=True)]}, {LABELS[attack]}"
     )
+    asked = "≥ .50, < .02"
+    if not rows:
+        return Target(what=what, asked=asked, measured=[], met=None)
+    share, loss = (estimate_of(rows[0][key]) for key in ("recovered", "clean_loss"))
+    if share.value is None or loss.value is None:
+        why = "open: what the attack takes is not clear of zero"
+        return Target(what=what, asked=asked, measured=[share, loss], met=None, why=why)
+    met = share.value >= HALF and loss.value < UNTOUCHED
+    return Target(what=what, asked=asked, measured=[share, loss], met=met)
 
 
 def _rows(run: Json | None, part: str, **wanted: Any) -> list[Json]:

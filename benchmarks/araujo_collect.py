@@ -102,6 +102,16 @@ def collected(folder: Path, *, sample: bool = False) -> Json:
         "attacks": manifest["attacks"],
         "facts": {**facts_of(manifest, arms, is_tagged=is_tagged), **sizes},
         "seconds_attacking": round(manifest["performance"]["wall_seconds"], 1),
+        **numbers(summary),
+        "effects": found,
+    }
+
+
+def numbers(summary: Mapping[str, Any]) -> Json:
+    """What the summary says of the models, data sets and groups left out."""
+    training = summary["training"]
+    several = repeated(training)
+    return {
         "models": [
             {**model, "seconds": round(sum(point["seconds"] for point in model["curve"]), 1)}
             for model in training["models"]
@@ -110,7 +120,7 @@ def collected(folder: Path, *, sample: bool = False) -> Json:
         "single": [
             _scores(row, "victim", "attack")
             for row in summary["results"]
-            if row["victim"] in repeated(training)
+            if row["victim"] in several
         ],
         "comparison": [
             {name: value for name, value in row.items() if name not in ("dataset", "group")}
@@ -121,7 +131,6 @@ def collected(folder: Path, *, sample: bool = False) -> Json:
             for row in summary["tests"]
             if row["family"] == "before_after"
         ],
-        "effects": found,
     }
 
 

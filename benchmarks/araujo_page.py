@@ -13,7 +13,6 @@ from typing import Any
 from araujo_claims import (
     BEFORE,
     LABELS,
-    MODELS,
     PAIRS,
     STATEMENTS,
     TRAINED,
@@ -21,10 +20,10 @@ from araujo_claims import (
     claims,
     estimate_of,
     negative,
-    printed,
     targets,
 )
 from araujo_effects import ATTACKS
+from araujo_printed import MODELS, printed
 from araujo_prose import HEAD, INTRO, LIMITS, NOT_TESTABLE, PRINTED, RULES, TRIED
 
 from medstress.metrics.estimates import Estimate
@@ -138,13 +137,13 @@ def _machine(results: Results) -> str:
 
 
 def _targets(results: Results) -> str:
-    words = {True: "met", False: "**not met**", None: "not measured yet"}
+    words = {True: "met", False: "**not met**"}
     rows = [
         [
             one.what,
             one.asked,
             ", ".join(map(shown, one.measured)) or NONE,
-            words[one.met],
+            one.why if one.met is None else words[one.met],
         ]
         for one in targets(results)
     ]
