@@ -34,7 +34,7 @@ LABELS = {
     "synonym": "synonyms",
     "keyboard_noise": "keyboard noise",
     "swap_noise": "swap noise",
-    "non_entity_noise": "control: noise outside entities",
+    "non_entity_noise": "control of swap noise",
     "all": "mean of the three",
     "noise": "mean of both noises",
 }

@@ -97,6 +97,16 @@ def shown(estimate: Mapping[str, Any] | Estimate | None) -> str:
     return f"{decimal(estimate['value'])} [{low}, {high}]"
 
 
+def named(name: str) -> str:
+    """An attack, its control or a kind of model in words.
+
+    >>> named("control of keyboard_noise")
+    'control of keyboard noise'
+    """
+    head, of, attack = name.rpartition("control of ")
+    return f"{head}{of}{LABELS.get(attack, attack)}"
+
+
 def _state(results: Results) -> str:
     rows = []
     for name, title in RUNS.items():
@@ -111,7 +121,7 @@ def _state(results: Results) -> str:
             kind: _seeds(run, kind) for kind in dict.fromkeys(m["model"] for m in run["models"])
         }
         told = "; ".join(
-            LABELS.get(kind, kind) + (f" (seeds {seeds})" if kind != "untrained" else "")
+            named(kind) + (f" (seeds {seeds})" if kind != "untrained" else "")
             for kind, seeds in kinds.items()
         )
         minutes = sum(model["seconds"] for model in run["models"]) / 60
@@ -187,7 +197,7 @@ def _entities(run: Mapping[str, Any]) -> str:
     for row in sorted(rows, key=lambda row: _rank(row["attack"])):
         lines.append(
             [
-                LABELS.get(row["attack"], row["attack"]),
+                named(row["attack"]),
                 *(shown(row[f"{name}_after"]) for name in ("precision", "recall", "f1")),
                 shown(row["f1_drop"]),
                 shown(row["f1_net_drop"]),
@@ -204,13 +214,13 @@ def _coefficients(run: Mapping[str, Any]) -> str:
     for kind in dict.fromkeys(row["model"] for row in run["scores"]):
         rows = _of(run["scores"], kind)
         clean = [shown(rows[0][name]) for name in ("pearson", "spearman")]
-        lines.append([LABELS.get(kind, kind), "original", clean[0], NONE, clean[1]])
+        lines.append([named(kind), "original", clean[0], NONE, clean[1]])
         lines[-1] += _theirs(run, "original")
         for row in rows:
             lines.append(
                 [
-                    LABELS.get(kind, kind),
-                    LABELS.get(row["attack"], row["attack"]),
+                    named(kind),
+                    named(row["attack"]),
                     shown(row["pearson_after"]),
                     shown(row["pearson_drop"]),
                     shown(row["spearman_after"]),
@@ -229,7 +239,7 @@ def _by_seed(run: Mapping[str, Any]) -> str:
         clean = decimal(rows[attacks[0]]["f1"]["value"])
         after = [decimal(rows[attack]["f1_after"]["value"]) for attack in attacks]
         lines.append([str(model["seed"]), clean, *after])
-    heads = ["training seed, F1", "original", *(LABELS.get(name, name) for name in attacks)]
+    heads = ["training seed, F1", "original", *map(named, attacks)]
     return table(heads, lines)
 
 
@@ -260,7 +270,7 @@ def _of_kind(run: Mapping[str, Any], kind: str, measures: Sequence[str]) -> list
     """A kind of model on the clean test set, then under each attack."""
     rows, scores = (_of(run[part], kind) for part in ("comparison", "scores"))
     on = next((row["attack"] for row in rows if row["trained_on"]), "")
-    title, loss = LABELS.get(kind, kind), rows[0]["clean_loss"]
+    title, loss = named(kind), rows[0]["clean_loss"]
     lines = [
         [
             title,
@@ -276,8 +286,7 @@ def _of_kind(run: Mapping[str, Any], kind: str, measures: Sequence[str]) -> list
         lines.append(
             [
                 title,
-                LABELS.get(row["attack"], row["attack"])
-                + (" (trained on)" if row["trained_on"] else ""),
+                named(row["attack"]) + (" (trained on)" if row["trained_on"] else ""),
                 *(shown(score[f"{name}_after"]) for name in measures),
                 shown(row["gain"]),
                 shown(row["recovered"]),

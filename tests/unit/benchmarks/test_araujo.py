@@ -239,8 +239,8 @@ def test_of_an_attack_that_takes_nothing_clear_no_recovery_is_asked(script: Scri
     runs = {"table4-chem": trained(0.1, 0.0, None)}
     text = script("araujo_page").render(runs)
     assert (
-        "chemicals, swap noise | ≥ .50, < .02 | –, .000 [−.010, .010] | open: what the attack takes "
-        "is not clear of zero |"
+        "chemicals, swap noise | ≥ .50, < .02 | –, .000 [−.010, .010] | open: what the attack "
+        "takes is not clear of zero |"
     ) in text
 
 
