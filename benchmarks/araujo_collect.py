@@ -43,29 +43,43 @@ SETTINGS = (
     *("warmup", "max_length", "patience", "dtype", "seeds"),
 )
 MEASURES = {"precision", "recall", "f1", "pearson", "spearman"}
+WORDS = {
+    "entities_of_sentence": effects.by_entities_of_sentence,
+    "words_of_sentence": effects.by_words_of_sentence,
+    "words_of_entity": effects.by_words_of_entity,
+}
 FIGURE = "noise-scores.svg"
 
 Json = dict[str, Any]
 
 
 def main() -> int:
-    """Write results and page; 2 where a run cannot be taken."""
-    given = parse()
-    try:
-        for folder in given.folders:
-            result = collected(folder, sample=given.sample)
-            to = given.to / f"{result['table']}-{result['data']}.json"
-            to.parent.mkdir(parents=True, exist_ok=True)
-            to.write_text(json.dumps(result, indent=1, allow_nan=False) + "\n", "utf-8")
-            print(to)
-            if result["table"] == "table2":
-                print(draw(folder, given.page.with_suffix("") / f"figure1-{result['data']}.svg"))
-    except MedstressError as error:
-        print(error, file=sys.stderr)
-        return 2
+    """Write results and page; 2 where a run cannot be taken, after the others."""
+    given, code = parse(), 0
+    for folder in given.folders:
+        try:
+            take(folder, given)
+        except MedstressError as error:
+            print(error, file=sys.stderr)
+            code = 2
     araujo_page.write(given.to, given.page)
     print(given.page)
-    return 0
+    return code
+
+
+def take(folder: Path, given: argparse.Namespace) -> None:
+    """Write what one run says.
+
+    Raises:
+        UsageError, StoreError: it cannot be taken.
+    """
+    result = collected(folder, sample=given.sample)
+    to = given.to / f"{result['table']}-{result['data']}.json"
+    to.parent.mkdir(parents=True, exist_ok=True)
+    to.write_text(json.dumps(result, indent=1, allow_nan=False) + "\n", "utf-8")
+    print(to)
+    if result["table"] == "table2":
+        print(draw(folder, given.page.with_suffix("") / f"figure1-{result['data']}.svg"))
 
 
 def collected(folder: Path, *, sample: bool = False) -> Json:
@@ -236,9 +250,8 @@ def effects_of(
         yield _effect("share_lost", kind, "noise", effects.share_lost(noises))
         yield _effect("share_lost", kind, "all", effects.share_lost(scores.values()))
         for attack, found in held.items() if is_tagged else ():
-            of_sentence = effects.by_words_of_sentence(found)
-            yield _effect("words_of_sentence", kind, attack, of_sentence)
-            yield _effect("words_of_entity", kind, attack, effects.by_words_of_entity(found))
+            for name, effect in WORDS.items():
+                yield _effect(name, kind, attack, effect(found))
 
 
 def overlaps(reader: RunReader) -> Iterator[Json]:

@@ -86,21 +86,26 @@ def by_words_of_entity(arms: Sequence[Arm]) -> Estimate:
 
 
 def by_words_of_sentence(arms: Sequence[Arm]) -> Estimate:
-    """Share lost of entities in sentences with many annotated words, less that in the others.
+    """Share lost of entities in sentences with many annotated words, less that in the others."""
+    return _by_sentence(arms, lambda reading: sum(e.end - e.start for e in reading.gold))
 
-    Many are more than the median of the sentences with an entity. Entities are counted, as
-    shares of single sentences are spread otherwise where there are few of them.
+
+def by_entities_of_sentence(arms: Sequence[Arm]) -> Estimate:
+    """Share lost of entities in sentences with many entities, less that in the others."""
+    return _by_sentence(arms, lambda reading: len(reading.gold))
+
+
+def _by_sentence(arms: Sequence[Arm], size: Callable[[Reading], int]) -> Estimate:
+    """Many are more than the median of the sentences with an entity.
+
+    Entities are counted, as shares of single sentences are spread otherwise where there are few.
     """
-    counts = [n for reading in arms[0].before.values() if (n := _n_words(reading))]
-    if not counts:
+    sizes = [n for reading in arms[0].before.values() if (n := size(reading))]
+    if not sizes:
         return unknown("no sentence has an entity")
-    middle = median(counts)
-    found = _share_lost_by(arms, lambda _, reading: _n_words(reading) > middle)
-    return replace(found, method=f"many: more than {middle:g} words; {found.method}")
-
-
-def _n_words(reading: Reading) -> int:
-    return sum(entity.end - entity.start for entity in reading.gold)
+    middle = median(sizes)
+    found = _share_lost_by(arms, lambda _, reading: size(reading) > middle)
+    return replace(found, method=f"many: more than {middle:g}; {found.method}")
 
 
 def _share_lost_by(arms: Sequence[Arm], is_more: Callable[[Entity, Reading], bool]) -> Estimate:

@@ -24,7 +24,7 @@ from araujo_claims import (
 )
 from araujo_effects import ATTACKS
 from araujo_printed import MODELS, printed
-from araujo_prose import HEAD, INTRO, LIMITS, NOT_TESTABLE, PRINTED, RULES, TRIED
+from araujo_prose import ANNOTATED, HEAD, INTRO, LIMITS, NOT_TESTABLE, PRINTED, RULES, TRIED
 
 from medstress.metrics.estimates import Estimate
 from medstress.report.formats import NONE, decimal
@@ -59,7 +59,13 @@ def write(folder: Path, page: Path) -> None:
 
 def render(results: Results) -> str:
     """The whole page, whatever results there are."""
-    parts = [HEAD, INTRO, _state(results), _targets(results), "## Trained on clean data\n"]
+    parts = [
+        HEAD,
+        INTRO,
+        _state(results),
+        _targets(results),
+        "## Trained on clean data\n",
+    ]
     parts += [_before(results, name) for name in (*BEFORE, PAIRS, "table3-biosses")]
     parts.append("## Trained on a perturbed copy as well\n")
     parts += [_after(results, name) for name in (*TRAINED, "table6-biosses")]
@@ -326,7 +332,7 @@ def _claims(results: Results) -> str:
     ]
     for number, statement in STATEMENTS.items():
         parts.append(f"**{number}. {statement}.** {RULES[number]}\n")
-        if number == 5:
+        if number == ANNOTATED:
             parts.append(_counts(results))
         lines = [
             [

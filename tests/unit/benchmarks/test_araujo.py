@@ -162,7 +162,7 @@ def test_without_any_run_the_page_says_that_nothing_was_run(script: Script) -> N
     assert text.count("**not run yet**") == len(page.RUNS)
     assert "| F1 on the clean test set, chemicals | ≥ .86 | – | not measured yet |" in text
     assert "supported |" not in text
-    assert "**4. P is sturdier" in text
+    assert "**5. P is sturdier" in text
 
 
 def test_about_a_fifth_is_judged_by_the_whole_interval(script: Script) -> None:
@@ -183,26 +183,28 @@ def test_half_is_judged_attack_by_attack_beside_what_is_printed(script: Script) 
     ]
 
 
-def test_the_data_with_more_annotated_words_are_held_against_the_others(script: Script) -> None:
+def test_diseases_and_what_is_annotated_more_are_held_against_the_others(script: Script) -> None:
     judge = script("araujo_claims").claims
     runs = {
         "table2-chem": tagged("chem", LITTLE, 100),
         "table2-disease": tagged("disease", MUCH, 120),
     }
-    (first, *_) = [one for one in judge(runs) if one.number == 5]
-    assert first.where == "diseases less chemicals, synonyms"
+    (first, *_) = [one for one in judge(runs) if one.number == 3]
+    assert first.where == "diseases, synonyms"
     assert first.effect.value == pytest.approx(0.5)
     assert first.effect.high - 0.5 == pytest.approx(2**0.5 * 0.01)
     assert first.printed == ".412 .388"
-    runs["table2-chem"]["facts"]["n_annotated_words"] = 130
-    assert verdicts(judge(runs), 5) == ["contradicted"] * 4
+    assert verdicts(judge(runs), 3) == ["supported"] * 4
+    assert verdicts(judge(runs), 4) == ["supported"] * 2
+    runs["table2-chem"]["facts"]["n_entities"] = 65
+    assert verdicts(judge(runs), 4) == ["contradicted", "supported"]
 
 
 def test_pairs_are_judged_on_all_of_them_alone(script: Script) -> None:
     judge = script("araujo_claims").claims
     run = pairs("untrained", 0.85, 0.8)
     found = judge({"table3-biosses-folds": run})
-    assert [verdicts(found, number) for number in (3, 6, 7)] == [
+    assert [verdicts(found, number) for number in (6, 7, 8)] == [
         ["supported"],
         ["contradicted"],
         ["contradicted"],
@@ -219,7 +221,7 @@ def test_training_is_judged_by_what_it_costs_and_what_it_gives(script: Script) -
         (0.3, -0.2, ("supported", "supported")),
     ):
         found = judge({"table4-chem": trained(gain, loss, 0.6)})
-        assert (verdicts(found, 9)[0], verdicts(found, 8)[0]) == expected
+        assert (verdicts(found, 10)[0], verdicts(found, 9)[0]) == expected
     assert [one.printed for one in found] == [".006 .003", "−.090 .073"]
 
 
@@ -365,7 +367,8 @@ def test_crowded_sentences_that_lose_more_are_found_out(script: Script) -> None:
     found = effects.by_words_of_sentence([arm(*crowded)])
     assert found.value == pytest.approx(3 / 4 - 2 / 5)
     assert found.low > 0
-    assert found.method.startswith("many: more than 2 words")
+    assert found.method.startswith("many: more than 2;")
+    assert effects.by_entities_of_sentence([arm(*crowded)]).value == found.value
     none = arm(*(sentence(f"s{i}", kept=0) for i in range(40)))
     assert effects.by_words_of_sentence([none]).value is None
 

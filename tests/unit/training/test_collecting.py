@@ -34,6 +34,7 @@ def test_a_run_of_entities_is_collected_without_a_word_of_the_data(
     experiment: dict[str, Any],
     collect: ModuleType,
     monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     experiment["experiment"]["name"] = "araujo2020-table2"
     experiment["train"] |= {"adversarial": [], "seeds": [0, 1], "epochs": 6}
@@ -45,8 +46,9 @@ def test_a_run_of_entities_is_collected_without_a_word_of_the_data(
     ]
     summary = ms.train(experiment, out="runs/mine").run.summary()
     out = ["--to", "results", "--page", "docs/araujo.md"]
-    monkeypatch.setattr(sys, "argv", ["araujo_collect.py", "runs/mine", *out])
-    assert collect.main() == 0
+    monkeypatch.setattr(sys, "argv", ["araujo_collect.py", "runs/none", "runs/mine", *out])
+    assert collect.main() == 2
+    assert "there is no run in runs/none" in capsys.readouterr().err
     found = json.loads(Path("results/table2-chem.json").read_text("utf-8"))
     assert {row["attack"] for row in found["scores"]} == set(ATTACKS)
     assert {row["victim"] for row in found["single"]} == {"original-0", "original-1"}
