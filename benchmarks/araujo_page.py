@@ -24,7 +24,17 @@ from araujo_claims import (
 )
 from araujo_effects import ATTACKS
 from araujo_printed import MODELS, printed
-from araujo_prose import ANNOTATED, HEAD, INTRO, LIMITS, NOT_TESTABLE, PRINTED, RULES, TRIED
+from araujo_prose import (
+    ANNOTATED,
+    HEAD,
+    INTRO,
+    LIMITS,
+    NOT_JUDGED,
+    NOT_TESTABLE,
+    PRINTED,
+    RULES,
+    TRIED,
+)
 
 from medstress.metrics.estimates import Estimate
 from medstress.report.formats import NONE, decimal
@@ -183,7 +193,7 @@ def _before(results: Results, name: str) -> str:
             f"printed scores](araujo/figure1-{run['data']}.svg)\n"
         )
     if name == "table3-biosses":
-        parts.append("Shown, not judged: with 20 pairs most differences are within noise.\n")
+        parts.append(NOT_JUDGED)
     return "\n".join(parts)
 
 
@@ -269,6 +279,8 @@ def _after(results: Results, name: str) -> str:
         "*Gained*: against the model trained on clean data, on the same test. *Recovered*: the "
         "share of that model's loss under the attack; a dash where the loss is not clear of zero.\n"
     )
+    if name == "table6-biosses":
+        told += f"\n{NOT_JUDGED}"
     return f"### {RUNS[name]}\n\n`{run['command']}`\n\n{table(heads, lines)}\n{told}"
 
 

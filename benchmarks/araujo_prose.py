@@ -28,9 +28,9 @@ synonyms replace marked entities and are the nearest names of the shipped tables
 training reads train and devel.
 
 **Intervals** are 95 %, by resampling sentences or pairs. The files name no abstracts, so
-sentences of one abstract are taken for independent, and intervals are a little too narrow.
-Entities of several training seeds are counted together, coefficients of pairs averaged; seeds are
-not resampled. *Drop* is clean minus attacked. *Net* is F1 under the control (as much noise of the
+sentences of one abstract are taken for independent, and intervals may be too narrow. Entities of
+several training seeds are counted together, coefficients of pairs averaged; seeds are not
+resampled. *Drop* is clean minus attacked. *Net* is F1 under the control (as much noise of the
 same kind, none of it in an entity) minus F1 under the attack, where the run has the attack's
 control. *Printed* are P+M / P; the paper has no intervals.
 """
@@ -61,6 +61,7 @@ PRINTED = """## The printed tables
   chemicals). In the files of the corpus fewer diseases are marked than chemicals
   ([counts](../data.md#tagged-sentences)).
 """
+NOT_JUDGED = "Shown, not judged: with 20 pairs most differences are within noise.\n"
 ANNOTATED = 4
 """The claim about what is annotated."""
 NOT_TESTABLE = 5

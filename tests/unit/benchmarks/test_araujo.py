@@ -300,6 +300,20 @@ def test_the_page_shows_tables_beside_printed_numbers(script: Script) -> None:
     assert "a sample" not in text
 
 
+def test_twenty_pairs_are_shown_and_not_judged(script: Script) -> None:
+    run = {**pairs("original", 0.8, 0.7), "data": "biosses"}
+    trained_run = {**run, "table": "table6"}
+    row = {"attack": "synonym", "model": "synonym", "trained_on": True, "measure": "pearson"}
+    found = {name: estimate(0.1) for name in ("clean_loss", "gain", "recovered")}
+    trained_run["comparison"] = [{**row, **found}]
+    trained_run["scores"] = pairs("synonym", 0.8, 0.7)["scores"]
+    text = script("araujo_page").render({"table3-biosses": run, "table6-biosses": trained_run})
+    assert text.count("Shown, not judged") == 2
+    assert "| synonyms | synonyms (trained on) | .700 [.690, .710] |" in text
+    assert "| .742 / .796 | .557 / .705 |" in text
+    assert "| supported |" not in text
+
+
 def test_a_sample_is_called_one_on_the_page(script: Script) -> None:
     run = tagged("chem", LITTLE, 100)
     run["facts"]["n_rows"] = 4797
