@@ -6,10 +6,11 @@ Numbers and verdicts come from the JSON; what is said by hand is in araujo_prose
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from araujo_cells import named, shown, table
 from araujo_claims import (
     BEFORE,
     LABELS,
@@ -36,7 +37,6 @@ from araujo_prose import (
     TRIED,
 )
 
-from medstress.metrics.estimates import Estimate
 from medstress.report.formats import NONE, decimal
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -81,46 +81,6 @@ def render(results: Results) -> str:
     parts += [_after(results, name) for name in (*TRAINED, "table6-biosses")]
     parts += [_claims(results), TRIED, PRINTED, _curves(results), LIMITS]
     return "\n".join(part for part in parts if part)
-
-
-def table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table.
-
-    >>> print(table(["a", "b"], [["1", "2"]]), end="")
-    | a | b |
-    | --- | --- |
-    | 1 | 2 |
-    """
-    lines = [headers, ["---"] * len(headers), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-
-def shown(estimate: Mapping[str, Any] | Estimate | None) -> str:
-    """A value with its interval.
-
-    >>> shown({"value": 0.5, "low": 0.4, "high": 0.61})
-    '.500 [.400, .610]'
-    >>> shown(None)
-    '–'
-    """
-    if isinstance(estimate, Estimate):
-        estimate = estimate.as_json()
-    if not estimate or estimate["value"] is None:
-        return NONE
-    if estimate["low"] is None:
-        return decimal(estimate["value"])
-    low, high = decimal(estimate["low"]), decimal(estimate["high"])
-    return f"{decimal(estimate['value'])} [{low}, {high}]"
-
-
-def named(name: str) -> str:
-    """An attack, its control or a kind of model in words.
-
-    >>> named("control of keyboard_noise")
-    'control of keyboard noise'
-    """
-    head, of, attack = name.rpartition("control of ")
-    return f"{head}{of}{LABELS.get(attack, attack)}"
 
 
 def _state(results: Results) -> str:

@@ -133,7 +133,7 @@ def verdicts(found: list[Any], number: int) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "name", ["araujo_claims", "araujo_printed", "araujo_page", "araujo_collect"]
+    "name", ["araujo_claims", "araujo_printed", "araujo_cells", "araujo_collect"]
 )
 def test_examples_in_the_scripts_hold(script: Script, name: str) -> None:
     found = doctest.testmod(script(name))
