@@ -80,11 +80,16 @@ PARTS = (
     Part(name="padding", quick="--items 100", full="--items 1000", missing=no_data),
     Part(
         name="baselines",
-        quick="--items 16 --slow-queries 2",
-        full="--items 60 --slow-queries 6",
+        quick="--items 60 --slow-queries 2",
+        full="--items 200 --slow-queries 6",
         missing=no_data,
     ),
-    Part(name="equality", quick="--prompts 100", full="--prompts 2000", missing=no_data),
+    Part(
+        name="equality",
+        quick="--prompts 100 --rounded-prompts 16",
+        full="--prompts 2000 --rounded-prompts 200",
+        missing=no_data,
+    ),
     Part(name="gpu", missing=no_gpu),
 )
 

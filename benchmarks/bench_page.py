@@ -107,6 +107,7 @@ def _shown(key: str, value: Any) -> Any:
 COLUMNS: Mapping[str, Mapping[str, str]] = {
     "prefix_sharing": {
         "data": "dataset",
+        "attacks end": "ends",
         "items": "items",
         "queries": "queries",
         "forwarded": "tokens_forwarded",
@@ -177,17 +178,20 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
 PROSE = {
     "prefix_sharing": "Needed are the nodes of a trie over the distinct prompts that each item "
     "consumed. Forwarded counts everything the model has read, padding and early work included; it "
-    "can be fewer, because items share the instruction.",
+    "can be fewer, because items share the instruction. A small model changes its answer at the "
+    "first or second query. So attacks end there, as they do, or ask eight names whatever comes, "
+    "as they must where a model is good.",
     "padding": "Their prompts share no prefix. A tiny T5 of random weights in real runs, with the "
     "embedded model's tokenizer: lengths and batches are real.",
     "equality": "The consumed prompts of real runs, as the sharing path answered them in the run, "
     "against the plain path, which reads every prompt from its first token. Rounding in bfloat16 "
     "moves log probabilities by more than some options are apart, so flips there are counted, not "
     "forbidden.",
-    "baselines": "*Bare* only forwards as many random tokens, in the best of seven batch shapes, "
-    "in turns with the run. *As published* asks one prompt at a time for up to 128 tokens and "
-    "takes distances in a Python loop; *full* forces all 128. Both are timed on a few prompts of "
-    "the run and taken for all.",
+    "baselines": "Every item is asked eight names. *Ours* is the whole run, from the loading of "
+    "the model to the last row. *Bare* only forwards as many random tokens, in the best of seven "
+    "batch shapes, in turns with the run. *As published* asks one prompt at a time for up to 128 "
+    "tokens and takes distances in a Python loop; *full* forces all 128. Both are timed on a few "
+    "prompts of the run and taken for all.",
     "sampling": "Distances of every key to every name, and draws for every item and exponent; the "
     "loop in plain Python is timed on a few pairs and extrapolated.",
     "overhead": "The victim is a function that answers at once; scheduler, store and journal do "

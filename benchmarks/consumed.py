@@ -7,6 +7,7 @@ variable MEDSTRESS_DATA, or in shared/data beside the repository.
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import os
 from collections.abc import Iterable, Sequence
@@ -49,21 +50,34 @@ def arguments(description: str | None, n_items: int) -> argparse.ArgumentParser:
     parser.add_argument("--model", default="smollm2")
     parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16"))
     parser.add_argument("--answer-by", default="letter", choices=("letter", "text"))
+    parser.add_argument(
+        "--early-stop",
+        action="store_true",
+        help="random names until an answer changes; else each item has all queries of the budget",
+    )
     return parser
 
 
-def settings(name: str, given: argparse.Namespace) -> dict[str, Any]:
-    """The experiment: random sampler, drugs and diseases, one victim.
+VOCABULARIES = {
+    "drugs": ("FDA_Approved.csv", 1, 0),
+    "diseases": ("CTD_unique_disease_names.csv", 0, 1),
+}
+"""Type -> (file, column, lines before the first name)."""
 
-    The names are drawn uniformly, so that the cheapest vectors will do.
+
+def settings(name: str, given: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """The experiment: drugs and diseases, one victim.
+
+    An attack stops when an answer changes, and a small model changes its answer at the first or
+    second query. With `exhaustive` on as many names as the budget allows, every item has all its
+    queries, as those of a good model do.
+
+    Args:
+        name: of the data set.
+        given: the arguments.
+        folder: where the vocabularies of a few names are written.
     """
     questions, annotations, prompt = DATASETS[name]
-    vocabularies = {"drugs": "FDA_Approved.csv", "diseases": "CTD_unique_disease_names.csv"}
-    entities = [
-        {"type": kind, "vocabulary": str(given.data / "vocab" / file), "embedding": "ngram"}
-        for kind, file in vocabularies.items()
-    ]
-    entities[0]["column"] = 1
     return {
         "experiment": {"name": name, "seeds": [0]},
         "dataset": [
@@ -74,7 +88,7 @@ def settings(name: str, given: argparse.Namespace) -> dict[str, Any]:
                 "limit": given.items,
             }
         ],
-        "entities": entities,
+        "entities": [vocabulary(kind, given, folder) for kind in VOCABULARIES],
         "victim": [
             {
                 "backend": "transformers",
@@ -84,8 +98,36 @@ def settings(name: str, given: argparse.Namespace) -> dict[str, Any]:
                 "prompt": prompt,
             }
         ],
-        "attack": [{"name": "entity_substitution", "sampler": "random", "budget": given.budget}],
+        "attack": [
+            {
+                "name": "entity_substitution",
+                **(
+                    {"sampler": "random", "budget": given.budget}
+                    if given.early_stop
+                    else {"sampler": "exhaustive"}
+                ),
+            }
+        ],
     }
+
+
+def vocabulary(kind: str, given: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """The names of a type: all, or as many as the budget allows, evenly from the list.
+
+    None is drawn by its distance, so that the cheapest vectors will do.
+    """
+    file, column, skipped = VOCABULARIES[kind]
+    path = given.data / "vocab" / file
+    table: dict[str, Any] = {"type": kind, "embedding": "ngram"}
+    if given.early_stop:
+        return {**table, "vocabulary": str(path), **({"column": column} if column else {})}
+    with path.open(encoding="utf-8", newline="") as stream:
+        names = [row[column] for row in csv.reader(stream)][skipped:]
+    chosen = [names[i * len(names) // given.budget] for i in range(given.budget)]
+    folder.mkdir(parents=True, exist_ok=True)
+    written = folder / f"{kind}-{given.budget}.txt"
+    written.write_text("".join(f"{name}\n" for name in chosen), "utf-8")
+    return {**table, "vocabulary": str(written)}
 
 
 def run_dataset(
@@ -99,7 +141,7 @@ def run_dataset(
         folder: of the run.
         questions: what `answered_questions` wrote; None: the data set as published.
     """
-    wanted = settings(name, given)
+    wanted = settings(name, given, folder.parent)
     if questions is not None:
         wanted["dataset"] = [{"name": "jsonl", "path": str(questions)}]
     done = run(wanted, folder)
@@ -110,10 +152,10 @@ def answered_questions(name: str, given: argparse.Namespace, folder: Path) -> Pa
     """Write the attackable questions of a data set with what the model answers as their keys.
 
     What is wrong at baseline is not attacked, and a model that knows nothing is wrong on three of
-    four questions: so all of them use their budget up, as those of a good model do.
+    four questions.
     """
-    asked = settings(name, given)
-    asked["attack"][0]["budget"] = 1
+    once = argparse.Namespace(**{**vars(given), "budget": 1})
+    asked = settings(name, once, folder)
     done = run(asked, folder / "clean")
     answers = {row.item_id: row.answer_before for row in done.rows() if row.answer_before}
     reader = RunReader(folder / "clean")

@@ -6,7 +6,7 @@ included, are then answered by the plain path (`sharing=False`: every prompt rea
 token, rows padded). Counted are prompts whose letter differs, and the largest absolute difference
 of a log probability, for letters and for the texts of the options:
 
-    python benchmarks/equality.py --prompts 2000
+    python benchmarks/equality.py --prompts 2000 --rounded-prompts 200
     python benchmarks/equality.py --prompts 200 --dtypes float32 --answer-by letter
 
 In float32 the letters must be equal and the differences at most 1e-4: anything else ends with
@@ -102,9 +102,10 @@ def of_real_runs(name: str, given: Namespace, n: int) -> dict[Score, tuple[float
     """`n` distinct consumed calls of one data set, as the sharing path answered them."""
     items = -(-n // CALLS_PER_ITEM)
     with tempfile.TemporaryDirectory() as folder, overheard() as heard:
+        run_folder = Path(folder) / "run"
         while True:
-            run_dataset(name, Namespace(**{**vars(given), "items": items}), Path(folder))
-            calls = consumed_calls(Path(folder))
+            run_dataset(name, Namespace(**{**vars(given), "items": items}), run_folder)
+            calls = consumed_calls(run_folder)
             distinct = {call: None for of_item in calls.values() for call in of_item}
             say(f"{name}: {len(distinct)} of {n} prompts from {items} items, by sharing")
             if len(distinct) >= n or items > given.items:
@@ -167,6 +168,9 @@ def parse() -> Namespace:
     """The common arguments, with several number formats and ways of answering."""
     parser: ArgumentParser = arguments(__doc__, n_items=100_000)
     parser.add_argument("--prompts", type=int, default=2000, help="distinct prompts, in all")
+    parser.add_argument(
+        "--rounded-prompts", type=int, default=200, help="the same where rounding moves answers"
+    )
     parser.add_argument("--dtypes", nargs="+", default=["float32", "bfloat16"])
     parser.set_defaults(answer_by=None)
     given = parser.parse_args()
@@ -179,7 +183,9 @@ def main() -> int:
     given, fine = parse(), True
     for dtype in given.dtypes:
         for way in given.ways:
-            line = measure(Namespace(**{**vars(given), "dtype": dtype, "answer_by": way}))
+            n = given.prompts if dtype == "float32" else given.rounded_prompts
+            how = {"dtype": dtype, "answer_by": way, "prompts": n}
+            line = measure(Namespace(**{**vars(given), **how}))
             print(json.dumps(line), flush=True)
             fine = fine and equal(line)
     return 0 if fine else 1

@@ -1,9 +1,9 @@
 """How many tokens are forwarded for each token that has to be.
 
-Runs the real scheduler with the random sampler and compares what the model has read, padding and
-early work included, with the nodes of a trie over the distinct prompts each item consumed. Below
-1 it is because items share the instruction, which the tries count once an item. Keys are what the
-model answers, so that every item is attacked:
+Runs the real scheduler and compares what the model has read, padding and early work included, with
+the nodes of a trie over the distinct prompts each item consumed. Below 1 it is because items share
+the instruction, which the tries count once an item. Keys are what the model answers, so that every
+item is attacked; once until an answer changes, once with all queries of the budget:
 
     python benchmarks/prefix_sharing.py --items 100
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import tempfile
 import time
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,7 @@ def measure(name: str, given: Any) -> dict[str, Any]:
     all_tokens = sum(len(sequence) for sequences in read for sequence in sequences)
     return {
         "dataset": name,
+        "ends": "at a success" if given.early_stop else "with the budget",
         "items": len(calls),
         "queries": sum(map(len, calls.values())),
         "flipped": flipped,
@@ -67,7 +69,9 @@ def main() -> None:
     parser = arguments(__doc__, n_items=100)
     given = parser.parse_args()
     for name in given.datasets:
-        print(json.dumps(measure(name, given)), flush=True)
+        for early_stop in (True, False):
+            way = Namespace(**{**vars(given), "early_stop": early_stop})
+            print(json.dumps(measure(name, way)), flush=True)
 
 
 if __name__ == "__main__":
