@@ -18,8 +18,9 @@ from medstress.entities.vector_files import VectorFile
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_GAPS_BYTES = 20 << 20
-"""Gaps that are kept; a trial reads those of its key when it is admitted and when it draws."""
+_GAPS_BYTES = 8 << 20
+"""Gaps that are kept: a trial reads those of its key when it is admitted and when it draws. With
+many trials under way they are made for either, of neighbours together, rather than kept for all."""
 _BLOCK = 128
 _TOGETHER = 64
 """Anchors whose gaps are computed together, fewer where they would not fit what is kept."""

@@ -50,10 +50,12 @@ _IS_DRAWN = {
 }
 """Whether a name with this code may be drawn, shape (n_reasons,)."""
 
-_ALLOWED_BYTES = 4 << 20
+_ALLOWED_BYTES = 1 << 20
 """Of indices that may be drawn: soon made again from the codes."""
-_CODES_BYTES = 4 << 20
-"""Of codes, a byte a name: those of all trials under way."""
+_CODES_BYTES = 1 << 20
+"""Of codes other than `different`, which are few: those of all trials under way."""
+_ENTRY_BYTES = 300
+"""What holds an item's codes besides these."""
 
 
 class VectorPerturbationSet:
@@ -96,7 +98,7 @@ class VectorPerturbationSet:
         )
         self._synonyms = synonyms
         self._allowed: Recent[np.int64] = Recent(_ALLOWED_BYTES)
-        self._codes: Recent[np.int8] = Recent(_CODES_BYTES)
+        self._codes: Recent[np.int32] = Recent(_CODES_BYTES, _ENTRY_BYTES)
 
     @property
     def names(self) -> Sequence[str]:
@@ -223,11 +225,15 @@ class VectorPerturbationSet:
 
     def _reasons(self, item: Question) -> NDArray[np.int8]:
         """Positions in REASONS, shape (n_names,)."""
-        known = self._codes.find(item.hash)
-        if known is None:
-            known = self._decide(item)
-            self._codes.keep(item.hash, known)
-        return known
+        kept = self._codes.find(item.hash)
+        if kept is None:
+            found = self._decide(item)
+            named = np.flatnonzero(found != DIFFERENT)
+            self._codes.keep(item.hash, np.stack([named, found[named]]).astype(np.int32))
+            return found
+        found = np.full(len(self.names), DIFFERENT, np.int8)
+        found[kept[0]] = kept[1]
+        return found
 
     def _decide(self, item: Question) -> NDArray[np.int8]:
         references = _texts(item, item.key)
