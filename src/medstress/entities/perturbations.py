@@ -240,9 +240,8 @@ class VectorPerturbationSet:
         found = self._index.classes(references, self._listed(references))
         found[self._index.equal_to(_repeated(item))] = EQUAL_TO_OPTION
         found[self._index.equal_to([item.key_text])] = KEY_DUPLICATE
-        with np.errstate(invalid="ignore"):
-            found[self._distance.between(item.key_text) < self._distance.duplicate] = KEY_DUPLICATE
-        found[np.isnan(self.distances(item.key_text))] = UNDEFINED_DISTANCE
+        found[self._distance.same(item.key_text)] = KEY_DUPLICATE
+        found[self._distance.beyond(item.key_text)] = UNDEFINED_DISTANCE
         return found
 
     def _listed(self, references: Iterable[str]) -> frozenset[str]:
