@@ -98,7 +98,7 @@ class Cosine:
 
     def beyond(self, anchor: str) -> Indices:
         """All where the anchor's vector is zero, else `undefined`."""
-        if self._vectors.vector(anchor).any():
+        if self._vectors.is_defined(anchor):
             return self.undefined()
         return np.arange(len(self._vectors.names))
 

@@ -103,6 +103,10 @@ class NameVectors:
             self._last = last = (anchor, self.vector(anchor))
         return last[1]
 
+    def is_defined(self, anchor: str) -> bool:
+        """Whether a text has a vector other than zero."""
+        return bool(self._last_anchor(anchor).any())
+
     def twins(self, anchor: str, most: float) -> NDArray[np.int64]:
         """Return the names with 1 - cos(anchor, name) < most, for a very small `most`; ascending.
 
