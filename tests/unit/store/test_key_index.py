@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from medstress.store import key_index
 from medstress.store.key_index import KeyIndex
 
-KEYS = st.binary(min_size=16, max_size=16) | st.binary(min_size=12, max_size=12).map(b"same".__add__)
+ALIKE = st.binary(min_size=12, max_size=12).map(b"same".__add__)
+KEYS = st.binary(min_size=16, max_size=16) | ALIKE
 
 
 class Index(KeyIndex):
@@ -68,7 +69,8 @@ def test_a_key_takes_eight_bytes_once_it_is_old(monkeypatch):
     for row in range(6400):
         index.add([(rng.randbytes(16), row)])
     assert sum(run.nbytes for run in index._runs) == 8 * (6400 - len(index._newest))
-    assert len(index._newest) < 64 and len(index._before) == 64
+    assert len(index._newest) < 64
+    assert len(index._before) == 64
 
 
 def test_keys_that_only_begin_alike_are_told_apart(monkeypatch):
