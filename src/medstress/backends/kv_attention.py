@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from medstress.backends.kv_store import Kept
+from medstress.backends.kv_store import KvStore, Rows
 from medstress.backends.token_tree import Row, visible
 
 _NAME = "medstress_packed"
@@ -30,56 +31,67 @@ class Part:
 
     row: Row
     """The new nodes; depths count from the end of the past."""
-    kept: Kept | None
-    """Whose keys and values come first; None without a past."""
-    past: int
-    """How many of its tokens."""
+    past: Rows
+    """Rows of the kept tokens that come first, `(n_past,)`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
     """Parts of about one size, stacked: their attention is one product."""
 
-    parts: Sequence[Part]
-    """One or more."""
+    n: int
+    """Parts, times heads of keys."""
+    n_new: int
+    """Nodes of the largest part; smaller ones are padded."""
     n_past: int
-    """Tokens of the longest past; keys of a shorter one are followed by zeros."""
-    rows: Any
-    """Nodes of each part in the row, `(n_parts, n_new)`, padded with the row's first node."""
-    filled: Any
-    """Which of `rows` are no padding, `(n_parts, n_new)`."""
-    nodes: Any
-    """The nodes of `rows` that are filled, in their order."""
-    mask: Any
-    """Additive, `(n_parts * n_kv_heads, 1, n_new, n_past + n_new)`."""
-
-    def to(self, device: Any) -> Cell:
-        """Return the cell with its tensors on a device."""
-        moved = {name: getattr(self, name).to(device) for name in _TENSORS}
-        return replace(self, **moved)
+    """Tokens of the longest past; padding is masked."""
 
 
-_TENSORS = ("rows", "filled", "nodes", "mask")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """Which rows attention gathers, in rows of one head of keys, and what it hides; tensors."""
+
+    asked: Any
+    """The queries of all cells, one after the other: `n * n_new` of each."""
+    seen: Any
+    """Their keys and values, kept ones first: `n * (n_past + n_new)` of each."""
+    answered: Any
+    """Of each node and head, where among the results its own is, `(n_nodes * n_kv_heads,)`."""
+    masks: tuple[Any, ...]
+    """Of each cell what to add to its products, `(n, 1, n_new, n_past + n_new)`."""
+
+    def to(self, device: Any) -> Places:
+        """Return the same on a device."""
+        return Places(
+            asked=self.asked.to(device),
+            seen=self.seen.to(device),
+            answered=self.answered.to(device),
+            masks=tuple(mask.to(device) for mask in self.masks),
+        )
 
 
 @dataclass(slots=True)
 class Packing:
-    """How one row is to be attended to, and what its layers made."""
+    """How one row is to be attended to, and how far its layers are."""
 
     cells: Sequence[Cell]
     """Every part is in one of them."""
+    places: Places
+    """Where everything is."""
     nodes_per_block: int
     """How many nodes of a part attend at once: no node sees a later one, so that the keys after
     a block, up to half of all, are left out."""
-    made: list[tuple[Any, Any]] = field(default_factory=list)
-    """New keys and values of each layer so far, `(n_kv_heads, n_nodes, head_size)`."""
-    moved: dict[Any, Sequence[Cell]] = field(default_factory=dict)
-    """The cells by device: layers of one model may be on several."""
+    store: KvStore
+    """Has the kept keys and values, and is given the new ones."""
+    n_layers: int = 0
+    """Layers that attended so far."""
+    moved: dict[Any, Places] = field(default_factory=dict)
+    """The places by device: layers of one model may be on several."""
 
-    def on(self, device: Any) -> Sequence[Cell]:
-        """Return the cells on the device of a layer."""
+    def on(self, device: Any) -> Places:
+        """Return the places on the device of a layer."""
         if device not in self.moved:
-            self.moved[device] = [cell.to(device) for cell in self.cells]
+            self.moved[device] = self.places.to(device)
         return self.moved[device]
 
 
@@ -87,28 +99,48 @@ _current: ContextVar[Packing] = ContextVar("packing")
 
 
 def pack(
-    parts: Sequence[Part], *, waste: float, nodes_per_block: int, model: Any, device: Any
+    parts: Sequence[Part], store: KvStore, *, waste: float, nodes_per_block: int, model: Any
 ) -> Packing:
     """Plan the attention of one row.
 
     Args:
         parts: in the order of the row.
+        store: has the rows of their pasts.
         waste: how much padding a cell may have, per product of a node and a key.
         nodes_per_block: fewer make more but smaller products, less of them masked.
         model: whose heads and number format count.
-        device: where the first layer is.
     """
+    import torch
+
+    config = model.config.get_text_config()
+    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     starts = np.cumsum([0, *(len(part.row.tokens) for part in parts)])
-    cells = [
-        _cell(
-            [parts[place] for place in chosen],
-            [int(starts[place]) for place in chosen],
-            model,
-            device,
+    cells: list[Cell] = []
+    asked, seen, masks = [], [], []
+    for chosen in stacks(parts, waste):
+        of_cell = [parts[place] for place in chosen]
+        nodes = [np.arange(starts[place], starts[place + 1]) for place in chosen]
+        queries, keys, hidden = _stacked(of_cell, nodes, store.n_rows)
+        cells.append(
+            Cell(
+                n=len(chosen) * heads,
+                n_new=queries.shape[1],
+                n_past=keys.shape[1] - queries.shape[1],
+            )
         )
-        for chosen in stacks(parts, waste)
-    ]
-    return Packing(cells, nodes_per_block)
+        asked.append(_by_head(queries, heads))
+        seen.append(_by_head(keys, heads))
+        mask = torch.zeros(hidden.shape, dtype=model.dtype)
+        # A finite value: padding sees nothing, and a softmax over nothing would be NaN.
+        mask.masked_fill_(torch.from_numpy(hidden), torch.finfo(model.dtype).min)
+        masks.append(mask.repeat_interleave(heads, dim=0)[:, None])
+    places = Places(
+        asked=torch.from_numpy(np.concatenate(asked).clip(min=0)),
+        seen=torch.from_numpy(np.concatenate(seen)),
+        answered=torch.from_numpy(_inverse(np.concatenate(asked), int(starts[-1]) * heads)),
+        masks=tuple(masks),
+    )
+    return Packing(cells, places, nodes_per_block, store)
 
 
 def stacks(parts: Sequence[Part], waste: float) -> list[list[int]]:
@@ -121,7 +153,7 @@ def stacks(parts: Sequence[Part], waste: float) -> list[list[int]]:
     Returns:
         The places of the parts of each group.
     """
-    sizes = [(len(part.row.tokens), part.past) for part in parts]
+    sizes = [(len(part.row.tokens), len(part.past)) for part in parts]
     groups: list[list[int]] = []
     for place in sorted(range(len(parts)), key=lambda place: sizes[place], reverse=True):
         joined = [*groups[-1], place] if groups else [place]
@@ -134,33 +166,54 @@ def stacks(parts: Sequence[Part], waste: float) -> list[list[int]]:
     return groups
 
 
-def _cell(parts: Sequence[Part], starts: Sequence[int], model: Any, device: Any) -> Cell:
-    import torch
+def _stacked(
+    parts: Sequence[Part], nodes: Sequence[Rows], first: int
+) -> tuple[Rows, Rows, npt.NDArray[np.bool_]]:
+    """Stack parts of similar size.
 
-    n_new = max(len(part.row.tokens) for part in parts)
-    n_past = max(part.past for part in parts)
-    rows = np.zeros((len(parts), n_new), dtype=np.int64)
-    filled = np.zeros(rows.shape, dtype=np.bool_)
-    seen = np.zeros((*rows.shape, n_past + n_new), dtype=np.bool_)
-    for number, (part, start) in enumerate(zip(parts, starts, strict=True)):
-        size = len(part.row.tokens)
-        rows[number, :size] = np.arange(start, start + size)
-        filled[number, :size] = True
-        seen[number, :size, : part.past] = True
-        seen[number, :size, n_past : n_past + size] = visible([part.row])[0]
-    config = model.config.get_text_config()
-    n_kv_heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-    mask = torch.zeros(seen.shape, dtype=model.dtype, device=device)
-    # A finite value: padding sees nothing, and a softmax over nothing would be NaN.
-    mask.masked_fill_(torch.from_numpy(~seen).to(device), torch.finfo(model.dtype).min)
-    return Cell(
-        parts=parts,
-        n_past=n_past,
-        rows=torch.from_numpy(rows),
-        filled=torch.from_numpy(filled),
-        nodes=torch.from_numpy(rows[filled]),
-        mask=mask.repeat_interleave(n_kv_heads, dim=0)[:, None],
-    )
+    Args:
+        parts: `n_parts` of them.
+        nodes: their places in the row.
+        first: row of the store in which the first node of the batch is.
+
+    Returns:
+        The nodes that ask, `(n_parts, n_new)`, padded with -1; the rows of keys and values,
+        `(n_parts, n_past + n_new)`; and which of these are hidden from which of those.
+    """
+    n_new = max(map(len, nodes))
+    n_past = max(len(part.past) for part in parts)
+    asked = np.full((len(parts), n_new), -1, dtype=np.int64)
+    seen = np.zeros((len(parts), n_past + n_new), dtype=np.int64)
+    hidden = np.ones((*asked.shape, n_past + n_new), dtype=np.bool_)
+    for number, (part, own) in enumerate(zip(parts, nodes, strict=True)):
+        old, new = len(part.past), len(own)
+        asked[number, :new] = own
+        seen[number, :old] = part.past
+        seen[number, n_past : n_past + new] = first + own
+        hidden[number, :new, :old] = False
+        hidden[number, :new, n_past : n_past + new] = ~visible([part.row])[0]
+    return asked, seen, hidden
+
+
+def _by_head(places: Rows, n_heads: int) -> Rows:
+    """Places of tokens as places of their heads, by part, head and token; -1 stays below 0.
+
+    >>> _by_head(np.array([[0, 3, -1]]), 2).tolist()
+    [0, 6, -2, 1, 7, -1]
+    """
+    found: Rows = places[:, None, :] * n_heads + np.arange(n_heads)[None, :, None]
+    return found.reshape(-1)
+
+
+def _inverse(places: Rows, n: int) -> Rows:
+    """Where each of 0 .. n-1 is among the places.
+
+    >>> _inverse(np.array([2, 0, -1, 1]), 3).tolist()
+    [1, 3, 0]
+    """
+    found = np.zeros(n, dtype=np.int64)
+    found[places[places >= 0]] = np.flatnonzero(places >= 0)
+    return found
 
 
 @contextmanager
@@ -208,44 +261,66 @@ def _attend(
     if any(how.get(name) is not None for name in _UNKNOWN):
         raise TypeError("this architecture's attention has parts that cannot be packed")
     packing = _current.get()
-    layer = len(packing.made)
-    packing.made.append((key[0], value[0]))
     n_heads, n_nodes = query.shape[1:3]
     n_kv_heads, n_keys = key.shape[1:3]
     if n_keys != n_nodes:
         raise TypeError("this architecture's attention has keys of its own")
-    out = query.new_empty(1, n_nodes, n_heads, value.shape[3])
-    queries = query[0].unflatten(0, (n_kv_heads, n_heads // n_kv_heads))
-    for cell in packing.on(query.device):
-        n_parts, n_new = cell.rows.shape
-        asked = queries[:, :, cell.rows].permute(2, 0, 1, 3, 4).flatten(0, 1)
-        keys = _stacked(cell, [one.kept and one.kept.layers[layer][0] for one in cell.parts], key)
-        values = _stacked(
-            cell, [one.kept and one.kept.layers[layer][1] for one in cell.parts], value
+    keys, values = (
+        whole.flatten(0, 1)
+        for whole in packing.store.write(
+            packing.n_layers, key[0].transpose(0, 1), value[0].transpose(0, 1)
         )
-        found = asked.new_empty(*asked.shape[:3], value.shape[3])
-        for first in range(0, n_new, packing.nodes_per_block):
-            last = min(first + packing.nodes_per_block, n_new)
-            n_seen = cell.n_past + last
-            found[:, :, first:last] = torch.nn.functional.scaled_dot_product_attention(
+    )
+    packing.n_layers += 1
+    places = packing.on(query.device)
+    n_per_key = n_heads // n_kv_heads
+    queries = query[0].transpose(0, 1).reshape(n_nodes * n_kv_heads, -1)
+    # Everything is gathered at once, and each cell has its share: few large steps.
+    asked = queries.index_select(0, places.asked)
+    asked = asked.unflatten(1, (n_per_key, -1)).split([c.n * c.n_new for c in packing.cells])
+    sizes = [cell.n * (cell.n_past + cell.n_new) for cell in packing.cells]
+    keys, values = (one.index_select(0, places.seen).split(sizes) for one in (keys, values))
+    found = [
+        _products(cell, packing.nodes_per_block, *of_cell, scaling)
+        for cell, *of_cell in zip(packing.cells, asked, keys, values, places.masks, strict=True)
+    ]
+    out = torch.cat(found).index_select(0, places.answered)
+    return out.view(1, n_nodes, n_heads, -1), None
+
+
+def _products(
+    cell: Cell, block: int, asked: Any, keys: Any, values: Any, mask: Any, scaling: float | None
+) -> Any:
+    """The attention of a cell, `(n * n_new, n_per_key * value_size)`.
+
+    Args:
+        cell: with `n`, `n_new` and `n_past`.
+        block: nodes that attend at once.
+        asked: queries, `(n * n_new, n_per_key, head_size)`.
+        keys: `(n * (n_past + n_new), head_size)`.
+        values: the same of `value_size`.
+        mask: of the cell.
+        scaling: of the products; None for 1 / sqrt(head_size).
+    """
+    import torch
+
+    n_per_key = asked.shape[1]
+    asked = asked.unflatten(0, (cell.n, cell.n_new)).transpose(1, 2)
+    keys, values = (
+        one.unflatten(0, (cell.n, 1, -1)).expand(-1, n_per_key, -1, -1) for one in (keys, values)
+    )
+    found = []
+    for first in range(0, cell.n_new, block):
+        last = min(first + block, cell.n_new)
+        n_seen = cell.n_past + last
+        found.append(
+            torch.nn.functional.scaled_dot_product_attention(
                 asked[:, :, first:last],
-                keys[:, :, :n_seen].expand(-1, asked.shape[1], -1, -1),
-                values[:, :, :n_seen].expand(-1, asked.shape[1], -1, -1),
-                attn_mask=cell.mask[:, :, first:last, :n_seen],
+                keys[:, :, :n_seen],
+                values[:, :, :n_seen],
+                attn_mask=mask[:, :, first:last, :n_seen],
                 scale=scaling,
             )
-        by_node = found.unflatten(0, (n_parts, n_kv_heads)).permute(0, 3, 1, 2, 4)
-        out[0, cell.nodes] = by_node.flatten(2, 3)[cell.filled]
-    return out, None
-
-
-def _stacked(cell: Cell, kept: Sequence[Any], new: Any) -> Any:
-    """Pasts, zeros to the longest past, and new tokens, `(n_parts * n_kv_heads, 1, n, size)`."""
-    n_parts, n_new = cell.rows.shape
-    n_heads, size = new.shape[1], new.shape[3]
-    whole = new.new_zeros(n_parts, n_heads, cell.n_past + n_new, size)
-    for number, (part, past) in enumerate(zip(cell.parts, kept, strict=True)):
-        if past is not None:
-            whole[number, :, : part.past] = past[:, : part.past]
-    whole[:, :, cell.n_past :] = new[0][:, cell.rows].transpose(0, 1)
-    return whole.flatten(0, 1)[:, None]
+        )
+    whole = found[0] if len(found) == 1 else torch.cat(found, dim=2)
+    return whole.transpose(1, 2).reshape(cell.n * cell.n_new, -1)

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from medstress.backends.kv_attention import Packing, Part, pack, packed_attention
+from medstress.backends.kv_attention import Part, pack, packed_attention
 from medstress.backends.kv_logits import logits_at, pick_log_probs
-from medstress.backends.kv_store import Kept, KvStore
+from medstress.backends.kv_store import Kept, KvStore, Read
 from medstress.backends.loaded_model import LoadedModel
 from medstress.backends.out_of_memory import in_halves
 from medstress.backends.token_tree import Target, build_row, plan_rows
@@ -54,7 +54,7 @@ class Plan:
 # CPU: measured on 2 cores with SmolLM2-135M. CUDA: reasoned, not measured; many small products
 # are slower there than a few large ones, of which more is padding or masked.
 _PLANS = {
-    "cpu": Plan(max_nodes=2048, max_tokens=2048, waste=1.0, nodes_per_block=64),
+    "cpu": Plan(max_nodes=2048, max_tokens=1024, waste=0.1, nodes_per_block=64),
     "cuda": Plan(max_nodes=4096, max_tokens=16384, waste=2.0, nodes_per_block=4096),
 }
 
@@ -176,17 +176,18 @@ class KvScorer:
             # Looked up again: it may have been forgotten since the batch was planned.
             kept, past = self._past(group, afresh)
             row = build_row([_without(target, past) for target in group])
-            parts.append(Part(row=row, kept=kept, past=past))
+            rows = np.zeros(0, dtype=np.int64) if kept is None else kept.rows[:past]
+            parts.append(Part(row=row, past=rows))
         device = self._device
         tokens = [token for part in parts for token in part.row.tokens]
-        depths = [part.past + depth for part in parts for depth in part.row.depths]
+        depths = [len(part.past) + depth for part in parts for depth in part.row.depths]
         wanted = _wanted(groups, parts)
         packing = pack(
             parts,
+            self.store,
             waste=self._plan.waste,
             nodes_per_block=self._plan.nodes_per_block,
             model=self._model,
-            device=device,
         )
         inputs = {
             "input_ids": torch.tensor([tokens], device=device),
@@ -198,26 +199,9 @@ class KvScorer:
             logits = logits_at(self._model, inputs, needed)
             found = pick_log_probs(logits, needed, [((0, node), token) for node, token in wanted])
             if not afresh:
-                self._keep(groups, parts, packing)
+                self.store.put(_worth_keeping(groups, parts))
         values = iter(found)
         return [[[next(values) for _ in target.scored] for target in group] for group in groups]
-
-    def _keep(
-        self, groups: Sequence[Sequence[Target]], parts: Sequence[Part], packing: Packing
-    ) -> None:
-        """Keep the sequences of which a substantial part is new."""
-        start = 0
-        for group, part in zip(groups, parts, strict=True):
-            covered: set[int] = set()
-            for place in sorted(range(len(group)), key=lambda place: -len(group[place].context)):
-                nodes = _path(part, part.row.nodes[place][-1])
-                n_new = len(set(nodes) - covered)
-                length = part.past + len(nodes)
-                if n_new > max(_MIN_NEW, _MIN_NEW_SHARE * length):
-                    covered.update(nodes)
-                    layers = _layers(part, [start + node for node in nodes], packing)
-                    self.store.put(group[place].context, layers)
-            start += len(part.row.tokens)
 
 
 def close_enough(
@@ -258,27 +242,27 @@ def _wanted(groups: Sequence[Sequence[Target]], parts: Sequence[Part]) -> list[t
     return wanted
 
 
+def _worth_keeping(groups: Sequence[Sequence[Target]], parts: Sequence[Part]) -> list[Read]:
+    """The sequences of which a substantial part is new."""
+    found = []
+    start = 0
+    for group, part in zip(groups, parts, strict=True):
+        covered: set[int] = set()
+        for place in sorted(range(len(group)), key=lambda place: -len(group[place].context)):
+            nodes = _path(part, part.row.nodes[place][-1])
+            n_new = len(set(nodes) - covered)
+            if n_new > max(_MIN_NEW, _MIN_NEW_SHARE * (len(part.past) + len(nodes))):
+                covered.update(nodes)
+                places = start + np.array(nodes, dtype=np.int64)
+                found.append(Read(group[place].context, part.past, places))
+        start += len(part.row.tokens)
+    return found
+
+
 def _path(part: Part, node: int) -> list[int]:
     """A node with its ancestors, from the root: all whose descendants reach up to it."""
     ends = np.array(part.row.ends[: node + 1])
     return [int(one) for one in np.flatnonzero(ends >= node)]
-
-
-def _layers(part: Part, nodes: list[int], packing: Packing) -> list[tuple[Any, Any]]:
-    """Keys and values of a past and new nodes, as tensors of their own."""
-    import torch
-
-    pasts = part.kept.layers if part.kept is not None else [(None, None)] * len(packing.made)
-    at = torch.tensor(nodes)
-
-    def joined(past: Any, new: Any) -> Any:
-        new = new[:, at.to(new.device)]
-        return new if past is None else torch.cat([past[:, : part.past], new], dim=1)
-
-    return [
-        (joined(past[0], new[0]), joined(past[1], new[1]))
-        for past, new in zip(pasts, packing.made, strict=True)
-    ]
 
 
 def _even_bins(sizes: Sequence[int], most: int) -> list[list[int]]:

@@ -14,6 +14,7 @@ from medstress.backends.score_memo import MAX_ENTRIES, ScoreMemo, Values, Wanted
 from medstress.backends.seq2seq_scoring import Pair, Seq2SeqScorer
 from medstress.backends.token_tree import Target
 from medstress.calls import Failure, Reply, Score, Scored
+from medstress.compute_thread import in_compute_thread
 from medstress.errors import PermanentBackendError
 
 
@@ -60,6 +61,7 @@ class CausalScoreCalls:
         self.counters = {"tokens_forwarded": 0, "tokens_naive": 0}
 
     @cached_property
+    @in_compute_thread
     def _scorer(self) -> CausalScorer:
         """Made, and so checked, when first needed: a finished run or a dry one never pays."""
         return self._make()

@@ -94,7 +94,7 @@ class DatasetTable(Table):
     annotations: str | None = None
     """medqa, medmcqa: spans of the options."""
     split: str | None = None
-    """The published split the file holds."""
+    """The published split the file holds; bc5cdr: of a folder also several, as `train+devel`."""
     types: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
     """pubtator, bigbio, bc5cdr: the entity types that become labels; default: all."""
     columns: dict[str, str] | None = None

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from medstress.experiment.sentence_summary import Arm, Json, Place, arms_of
+from medstress.experiment.sentence_summary import Arm, Json, Place, arms_of, together
 from medstress.experiment.training_table import ORIGINAL
 from medstress.metrics.correlations import coefficient
 from medstress.metrics.counts import is_answered, is_eligible, is_flipped
@@ -23,7 +23,8 @@ def describe_training(reader: RunReader, trials: Sequence[TrialRow]) -> Json | N
     Models trained on perturbed copies are compared with the original ones of the same seeds, on
     the items that all of them have answered, clean and perturbed. Entities and questions are
     counted over all seeds together; of pairs the coefficients of the seeds are averaged. `scores`
-    has every kind of model alone, so also where none was trained on perturbed copies.
+    has every kind of model alone, so also where none was trained on perturbed copies; of sentences
+    with all the scores that the rows of single models have.
     """
     notes: Json | None = reader.manifest.get("training")
     if notes is None:
@@ -65,6 +66,7 @@ def _scores(arms: Mapping[Place, Arm], trials: Sequence[TrialRow], notes: Json) 
                     "model": kind,
                     "n_seeds": len(victims),
                     **{name: found[name] for name in ("measure", "clean", "attacked")},
+                    **(together(arms, (dataset, group, "", attack), list(victims)) if arms else {}),
                 }
 
 

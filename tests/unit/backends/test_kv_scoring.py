@@ -136,8 +136,8 @@ def test_a_model_that_is_not_packed_right_is_read_as_before(
 ) -> None:
     from medstress.backends import kv_attention
 
-    stacked = kv_attention._stacked
-    monkeypatch.setattr(kv_attention, "_stacked", lambda *parts: stacked(*parts) * 1.5)
+    products = kv_attention._products
+    monkeypatch.setattr(kv_attention, "_products", lambda *parts: products(*parts) * 1.5)
     backend, plain = open_tiny("llama"), open_tiny("llama", sharing=False)
     assert (backend.path, backend.ahead) == ("tree", 8)
     for batch in rounds[:2]:

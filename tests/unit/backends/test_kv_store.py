@@ -1,61 +1,131 @@
-"""Keeping key-value tensors: the longest prefix is found, the budget holds, use counts."""
+"""Keeping keys and values: the longest prefix is found, rows are right, the budget holds."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medstress.backends.kv_store import KvStore
+from medstress.backends.kv_store import KvStore, Read
 from medstress.backends.token_tree import shared_length
 
 torch = pytest.importorskip("torch", reason="needs the extra transformers")
 
+ROW_BYTES = 2 * 8
+"""Two layers, a float of four bytes as key and one as value."""
+NOTHING = np.zeros(0, dtype=np.int64)
+
 sequences = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=6), max_size=20)
 
 
-def layers(n_bytes: int) -> list[tuple[object, object]]:
-    half = torch.zeros(1, n_bytes // 8, 1)
-    return [(half, half.clone())]
+def read(store: KvStore, tokens: Sequence[int]) -> Read:
+    """What a model does with a sequence: only what is new to the store is computed.
+
+    The key of a token is its own number with those of all before it as digits; the value is the
+    key's negative, and the second layer has ten thousand more.
+    """
+    kept, past = store.longest(tuple(tokens))
+    past = min(past, len(tokens) - 1)
+    numbers = [float("".join(map(str, (9, *tokens[: i + 1])))) for i in range(past, len(tokens))]
+    keys = torch.tensor(numbers)[:, None, None]
+    for layer in range(2):
+        store.write(layer, keys + 1e4 * layer, -keys - 1e4 * layer)
+    rows = kept.rows[:past] if kept is not None else NOTHING
+    return Read(tuple(tokens), rows, np.arange(len(numbers)))
+
+
+def put(store: KvStore, tokens: Sequence[int]) -> None:
+    store.put([read(store, tokens)])
+
+
+def assert_right(store: KvStore, tokens: Sequence[int]) -> None:
+    """Every kept token has the keys and values that its whole sequence would give it."""
+    kept, length = store.longest(tuple(tokens))
+    if kept is None:
+        return
+    expected = [float("".join(map(str, (9, *tokens[: i + 1])))) for i in range(length)]
+    nothing = torch.zeros(0, 1, 1)
+    for layer in range(2):
+        keys, values = store.write(layer, nothing, nothing)
+        assert (keys[kept.rows[:length]].flatten() - 1e4 * layer).tolist() == expected
+        assert (-values[kept.rows[:length]].flatten() - 1e4 * layer).tolist() == expected
 
 
 @given(sequences, st.lists(st.integers(0, 2), max_size=6))
 def test_the_longest_common_prefix_is_found(known: list[list[int]], asked: list[int]) -> None:
     store = KvStore(10**6)
     for tokens in known:
-        store.put(tokens, layers(8))
+        put(store, tokens)
     kept, length = store.longest(tuple(asked))
     assert length == max((shared_length(one, asked) for one in known), default=0)
     assert (kept is None) == (length == 0)
     assert kept is None or kept.tokens[:length] == tuple(asked[:length])
 
 
-@given(sequences, st.integers(0, 60))
-def test_the_budget_is_never_exceeded(known: list[list[int]], budget: int) -> None:
-    store = KvStore(budget)
+@given(sequences, st.integers(0, 20))
+def test_rows_are_right_and_the_budget_is_never_exceeded(known: list[list[int]], most: int) -> None:
+    store = KvStore(most * ROW_BYTES)
     for tokens in known:
-        store.put(tokens, layers(8 * len(tokens)))
-        assert store.n_bytes <= budget
+        put(store, tokens)
+        assert store.n_bytes <= store.max_bytes
+        assert store.n_rows <= most
         assert (len(store) == 0) == (store.n_bytes == 0)
+        for one in known:
+            assert_right(store, one)
     filled = len(store) > 0
     assert store.clear() == filled
-    assert (len(store), store.n_bytes) == (0, 0)
+    assert (len(store), store.n_bytes, store.n_rows) == (0, 0, 0)
 
 
 def test_what_was_not_used_for_longest_is_forgotten() -> None:
-    store = KvStore(24)
+    store = KvStore(6 * ROW_BYTES)
     for first in (1, 2, 3):
-        store.put((first, 0), layers(8))
+        put(store, (first, 0))
     store.longest((1, 5))
-    store.put((4, 0), layers(8))
+    put(store, (4, 0))
     assert [store.longest((first,))[1] for first in (1, 2, 3, 4)] == [1, 0, 1, 1]
 
 
 def test_a_longer_sequence_replaces_its_beginning_and_a_huge_one_is_not_kept() -> None:
-    store = KvStore(24)
-    store.put((1, 2), layers(8))
-    store.put((1, 2, 3), layers(16))
-    assert (len(store), store.n_bytes) == (1, 16)
-    store.put((7, 8), layers(32))
+    store = KvStore(3 * ROW_BYTES)
+    put(store, (1, 2))
+    put(store, (1, 2, 3))
+    assert (len(store), store.n_bytes) == (1, 3 * ROW_BYTES)
+    put(store, (7, 8, 8, 8))
     assert store.longest((7,)) == (None, 0)
-    assert store.longest((1, 2, 9))[1] == 2
+
+
+def test_sequences_share_the_rows_of_their_common_past() -> None:
+    store = KvStore(10**6)
+    put(store, (1, 1, 1, 1, 2))
+    put(store, (1, 1, 1, 1, 0))
+    assert (len(store), store.n_bytes) == (2, 6 * ROW_BYTES)
+    assert_right(store, (1, 1, 1, 1, 2))
+    assert_right(store, (1, 1, 1, 1, 0))
+
+
+def test_a_past_stays_while_the_batch_that_reads_it_is_put() -> None:
+    store = KvStore(4 * ROW_BYTES)
+    put(store, (1, 1))
+    # Room for one of them once (1, 1) goes: its rows are those of the second one's past.
+    numbers = torch.tensor([92.0, 922.0, 9222.0, 9110.0])[:, None, None]
+    for layer in range(2):
+        store.write(layer, numbers + 1e4 * layer, -numbers - 1e4 * layer)
+    past = store.longest((1, 1))[0]
+    assert past is not None
+    strange = Read((2, 2, 2), NOTHING, np.arange(3))
+    store.put([strange, Read((1, 1, 0), past.rows, np.array([3]))])
+    for tokens in ((2, 2, 2), (1, 1, 0)):
+        assert_right(store, tokens)
+    assert store.n_bytes <= store.max_bytes
+
+
+def test_there_are_never_more_sequences_than_allowed() -> None:
+    store = KvStore(10**6, max_entries=3)
+    for first in range(9):
+        put(store, (first, 0))
+    assert len(store) == 3
+    assert store.n_bytes == 6 * ROW_BYTES

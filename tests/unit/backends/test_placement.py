@@ -12,6 +12,7 @@ import pytest
 
 from medstress.backends import loaded_model, placement
 from medstress.backends.kv_attention import Part, pack
+from medstress.backends.kv_store import KvStore
 from medstress.backends.options import BackendOptions
 from medstress.backends.placement import input_device, is_sharded
 from medstress.backends.token_tree import Target, build_row
@@ -97,15 +98,13 @@ def test_the_plan_of_a_row_follows_each_layer_to_its_device(
 ) -> None:
     options = BackendOptions(model=str(folder_of("llama")), device="cpu")
     model = loaded_model.load_model(options).model
-    part = Part(row=build_row([Target((1, 2, 3), 1)]), kept=None, past=0)
-    cpu = torch.device("cpu")
-    packing = pack([part], waste=1.0, nodes_per_block=8, model=model, device=cpu)
-    (elsewhere,) = packing.on(torch.device("meta"))
-    assert {
-        str(getattr(elsewhere, name).device) for name in ("rows", "filled", "nodes", "mask")
-    } == {"meta"}
-    (here,) = packing.on(cpu)
-    assert here.mask.device == cpu
+    part = Part(row=build_row([Target((1, 2, 3), 1)]), past=np.zeros(0, dtype=np.int64))
+    packing = pack([part], KvStore(0), waste=1.0, nodes_per_block=8, model=model)
+    elsewhere = packing.on(torch.device("meta"))
+    tensors = (elsewhere.asked, elsewhere.seen, elsewhere.answered, *elsewhere.masks)
+    assert {str(one.device) for one in tensors} == {"meta"}
+    here = packing.on(torch.device("cpu"))
+    assert here.masks[0].device == torch.device("cpu")
 
 
 @pytest.mark.parametrize(

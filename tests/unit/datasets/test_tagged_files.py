@@ -204,6 +204,58 @@ def test_bc5cdr_is_a_folder_with_a_file_for_each_split(write, tmp_path):
     )
 
 
+def test_several_splits_of_bc5cdr_are_read_one_after_the_other(write, tmp_path):
+    write(GOOD, "train.tsv")
+    write("-DOCSTART- O\n\nHeparin\tB-Chemical\n", "devel.tsv")
+    both = read(tmp_path, bc5cdr, split="train+dev")
+    assert [item.id for item in both.items] == ["train-1", "train-2", "devel-1"]
+    assert [item.tokens[0] for item in both.items] == ["Aspirin", "Salicylic", "Heparin"]
+    assert [item.metadata.get("document") for item in both.items] == [None, None, "devel-1"]
+    turned = read(tmp_path, bc5cdr, split="devel+train")
+    assert [item.id for item in turned.items] == ["devel-1", "train-1", "train-2"]
+    alone = {read(tmp_path, bc5cdr, split=split).source_hash for split in ("train", "devel")}
+    assert len({both.source_hash, turned.source_hash, *alone}) == 4
+
+
+def test_what_is_said_of_one_split_is_said_of_several(write, tmp_path):
+    write("z\tO\n\na\tO\nb\n", "train.tsv")
+    write(GOOD + "\nc\tI-Drug\n", "devel.tsv")
+    loaded = read(tmp_path, bc5cdr, split="train+devel", on_bad_row="skip", on_bad_labels="repair")
+    assert [item.id for item in loaded.items] == ["train-1", "devel-1", "devel-2", "devel-3"]
+    (skipped,), (note,) = loaded.skipped, loaded.notes
+    assert "train.tsv, line 4: expected a token" in skipped
+    assert "devel.tsv: 1 labels I- that continued nothing" in note
+
+
+@pytest.mark.parametrize(
+    ("split", "says"),
+    [
+        (
+            "train+tset",
+            "dataset 'bc5cdr': expected the split train, devel, test, or several such as "
+            "train+devel, got 'train+tset'; did you mean 'test'?",
+        ),
+        ("train+", "or several such as train+devel, got 'train+'"),
+        ("train+train", "dataset 'bc5cdr': expected each split once, got 'train+train'"),
+        ("dev+validation", "expected each split once, got 'dev+validation'"),
+        ("train+test", "has no file test.tsv or test.txt"),
+    ],
+)
+def test_splits_that_cannot_be_joined_are_refused(write, tmp_path, split, says):
+    write(GOOD, "train.tsv")
+    write(GOOD, "devel.tsv")
+    assert says in refused(tmp_path, bc5cdr, split=split)
+
+
+def test_a_single_file_holds_one_split(write):
+    path = write(GOOD, "train.tsv")
+    assert len(read(path, bc5cdr, split="train").items) == 2
+    assert refused(path, bc5cdr, split="train+devel") == (
+        f"dataset 'bc5cdr': {path} is one file, so it holds one split; give the folder with the "
+        "files of train+devel"
+    )
+
+
 SPLITS = {"train": (4560, 118170), "devel": (4581, 117453), "test": (4797, 124750)}
 ENTITIES = {
     "chem": {"train": 5203, "devel": 5347, "test": 5385},

@@ -150,6 +150,9 @@ def test_a_recipe_of_training_is_checked_without_a_model(name, tmp_path, monkeyp
     assert "original: " in out
     assert "queries: at most" in out
     assert ("swap_noise: " in out) == bool(raw["train"].get("adversarial"))
+    if not is_pairs:  # train and devel have 20 sentences each, and a twentieth picks the epoch
+        assert "38 items an epoch" in out
+        assert "2 dev items" in out
 
 
 @pytest.mark.parametrize("name", ["araujo2020-table3", "araujo2020-table6"])

@@ -105,6 +105,9 @@ def test_attacks_on_held_out_pairs_are_pooled_over_the_folds(
         scores["untrained", "swap_noise"]["attacked"]["value"]
         == rows["untrained", "swap_noise"]["pearson_after"]["value"]
     )
+    alone = scores["untrained", "swap_noise"]
+    for name in ("pearson", "spearman_after", "pearson_drop"):
+        assert alone[name] == rows["untrained", "swap_noise"][name]
     page = run.report()
     assert "original-0, fold 4" in page
     assert "Cross-validated in 4 folds" in page

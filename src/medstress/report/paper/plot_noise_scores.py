@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from medstress.report.formats import shorten
 from medstress.report.paper import canvas
 from medstress.report.paper.noise_scores import MEASURES, Bars, ScorePanel
 
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 _GROUP = 0.8
 """Part of the distance between two tests that their bars fill."""
-_LABEL = 16
+_LABEL = 12
+"""Letters in a line of a test's name, of which there are three at most."""
 
 
 def plot_noise_scores(
@@ -66,7 +67,10 @@ def _panel(axes: Axes, panel: ScorePanel, handles: dict[str, Any]) -> None:
             error_kw={"elinewidth": 0.8, "capsize": 1.8, "ecolor": canvas.INK},
         )  # fmt: skip
         handles.setdefault(bars.victim, drawn)
-    labels = [shorten(test.replace("_", " "), _LABEL) for test in panel.tests]
+    labels = [
+        "\n".join(textwrap.wrap(test.replace("_", " "), _LABEL, max_lines=3, placeholder="…"))
+        for test in panel.tests
+    ]
     axes.set_xticks(list(places.values()), labels, parse_math=False)
     axes.set_ylabel(MEASURES[panel.measure])
     canvas.calm(axes)

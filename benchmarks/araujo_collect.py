@@ -1,0 +1,306 @@
+"""Finished runs of the recipes araujo2020-table2 to -table6 as small JSON files, and the page.
+
+    python benchmarks/araujo_collect.py RUN_FOLDER ...
+    python benchmarks/araujo_collect.py --page-only
+
+Writes one file a run, benchmarks/results/araujo/TABLE-DATA.json, the figure of Table 2 and
+docs/results/araujo.md. Aggregates only: no sentence and no word of the data. A run that is not
+finished is refused; what is missing the page says. `--sample` takes runs of a part of the data, to
+try this out; give other places with `--to` and `--page`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import araujo_effects as effects
+import araujo_page
+from bench import machine
+
+from medstress.candidates import PairCandidate
+from medstress.errors import MedstressError, UsageError
+from medstress.experiment.reading_back import Run
+from medstress.experiment.sentence_summary import Arm, Place, arms_of
+from medstress.metrics.entity_scores import Reading
+from medstress.sentences import SentencePair
+from medstress.store.codec import edits_of
+from medstress.store.reader import RunReader
+from medstress.training.train import RESULT_FILE
+
+RECIPE = "araujo2020-"
+NAMES = {"Chemical": "chem", "Disease": "disease"}
+KINDS = ("original", "untrained")
+"""Models that saw nothing perturbed."""
+SETTINGS = (
+    *("model", "encoder", "data", "dev", "folds", "epochs", "batch_size", "learning_rate"),
+    *("warmup", "max_length", "patience", "dtype", "seeds"),
+)
+MEASURES = {"precision", "recall", "f1", "pearson", "spearman"}
+WORDS = {
+    "entities_of_sentence": effects.by_entities_of_sentence,
+    "words_of_sentence": effects.by_words_of_sentence,
+    "words_of_entity": effects.by_words_of_entity,
+}
+FIGURE = "noise-scores.svg"
+
+Json = dict[str, Any]
+
+
+def main() -> int:
+    """Write results and page; 2 where a run cannot be taken, after the others."""
+    given, code = parse(), 0
+    for folder in given.folders:
+        try:
+            take(folder, given)
+        except MedstressError as error:
+            print(error, file=sys.stderr)
+            code = 2
+    araujo_page.write(given.to, given.page)
+    print(given.page)
+    return code
+
+
+def take(folder: Path, given: argparse.Namespace) -> None:
+    """Write what one run says.
+
+    Raises:
+        UsageError, StoreError: it cannot be taken.
+    """
+    result = collected(folder, sample=given.sample)
+    to = given.to / f"{result['table']}-{result['data']}.json"
+    to.parent.mkdir(parents=True, exist_ok=True)
+    to.write_text(json.dumps(result, indent=1, allow_nan=False) + "\n", "utf-8")
+    print(to)
+    if result["table"] == "table2":
+        print(draw(folder, given.page.with_suffix("") / f"figure1-{result['data']}.svg"))
+
+
+def collected(folder: Path, *, sample: bool = False) -> Json:
+    """Everything the page needs of one run.
+
+    Raises:
+        UsageError: the run is of another recipe, of a sample, or not finished.
+        StoreError: there is no run.
+    """
+    run = Run(folder)
+    manifest = run.manifest()
+    check(folder, manifest, sample=sample)
+    summary = run.summary()
+    training = summary["training"]
+    reader = RunReader(folder)
+    try:
+        arms, is_tagged = arms_of(reader)
+        found = list(effects_of(arms, training, is_tagged=is_tagged))
+        if not is_tagged:
+            found += overlaps(reader)
+    finally:
+        reader.close()
+    settings = manifest["config"]["train"]
+    sizes = {"n_train": training["n_train"], "n_dev": training["n_dev"]}
+    return {
+        "format": 1,
+        "table": manifest["config"]["experiment"]["name"].removeprefix(RECIPE),
+        "data": data_name(manifest, training),
+        "command": command(manifest),
+        "date": manifest["finished"],
+        "machine": machine(),
+        "versions": manifest["versions"],
+        "settings": {name: settings[name] for name in SETTINGS if name in settings},
+        "attacks": manifest["attacks"],
+        "facts": {**facts_of(manifest, arms, is_tagged=is_tagged), **sizes},
+        "seconds_attacking": round(manifest["performance"]["wall_seconds"], 1),
+        **numbers(summary),
+        "effects": found,
+    }
+
+
+def numbers(summary: Mapping[str, Any]) -> Json:
+    """What the summary says of the models, data sets and groups left out."""
+    training = summary["training"]
+    several = repeated(training)
+    return {
+        "models": [
+            {**model, "seconds": round(sum(point["seconds"] for point in model["curve"]), 1)}
+            for model in training["models"]
+        ],
+        "scores": [_scores(row, "model", "n_seeds", "attack") for row in training["scores"]],
+        "single": [
+            _scores(row, "victim", "attack")
+            for row in summary["results"]
+            if row["victim"] in several
+        ],
+        "comparison": [
+            {name: value for name, value in row.items() if name not in ("dataset", "group")}
+            for row in training["rows"]
+        ],
+        "tests": [
+            {name: row[name] for name in ("victim", "comparison", "statistic", "p", "p_adjusted")}
+            for row in summary["tests"]
+            if row["family"] == "before_after"
+        ],
+    }
+
+
+def check(folder: Path, manifest: Mapping[str, Any], *, sample: bool) -> None:
+    """Refuse what is not a finished run of one of the recipes on all of its data.
+
+    Raises:
+        UsageError: one sentence.
+    """
+    name = manifest["config"]["experiment"]["name"]
+    if not name.startswith(f"{RECIPE}table") or "training" not in manifest:
+        raise UsageError(
+            f"{folder}: expected a training of the recipes {RECIPE}table2 to -table6, got {name!r}"
+        )
+    if not manifest["complete"] or not (folder / RESULT_FILE).is_file():
+        raise UsageError(f"{folder} is not finished; the command that began it goes on with it")
+    if len(manifest["seeds"]) > 1:
+        raise UsageError(
+            f"{folder}: expected one seed of the attacks, got {manifest['seeds']}; seeds of the "
+            "training are what the page shows"
+        )
+    for label, dataset in manifest["datasets"].items():
+        if dataset["n_items"] < dataset["n_rows"] and not sample:
+            raise UsageError(
+                f"{folder} holds a sample, {dataset['n_items']} of {dataset['n_rows']} items of "
+                f"{label!r}; run it without --limit, or say --sample with another --to and --page"
+            )
+
+
+def data_name(manifest: Mapping[str, Any], training: Mapping[str, Any]) -> str:
+    """`chem`, `disease`, `biosses` (a part is tested) or `biosses-folds` (all pairs are)."""
+    types = {name for v in manifest["victims"].values() for name in v["task"].get("types", ())}
+    if types:
+        return "-".join(NAMES.get(name, name.lower()) for name in sorted(types))
+    return "biosses-folds" if training.get("folds") else "biosses"
+
+
+def command(manifest: Mapping[str, Any]) -> str:
+    """What was typed, without paths of this machine.
+
+    >>> told = {"experiment": {"name": "araujo2020-table2"}}
+    >>> command({"config": told, "given": {"overrides": ["dataset.path=/a/b", "train.epochs=2"]}})
+    'medstress train araujo2020-table2 --set dataset.path=b --set train.epochs=2'
+    """
+    words = ["medstress", "train", str(manifest["config"]["experiment"]["name"])]
+    for change in manifest["given"]["overrides"]:
+        key, _, value = change.partition("=")
+        words += ["--set", f"{key}={Path(value).name if Path(value).is_absolute() else value}"]
+    return shlex.join(words)
+
+
+def repeated(training: Mapping[str, Any]) -> set[str]:
+    """The models of which there are several seeds; of others `scores` says the same.
+
+    >>> models = [{"model": "a", "seed": 0, "victim": "a-0"}, {"model": "a", "seed": 1,
+    ...     "victim": "a-1"}, {"model": "b", "seed": 0, "victim": "b-0"}]
+    >>> sorted(repeated({"models": models}))
+    ['a-0', 'a-1']
+    """
+    seeds: dict[str, set[int]] = {}
+    for model in training["models"]:
+        seeds.setdefault(model["model"], set()).add(model["seed"])
+    return {m["victim"] for m in training["models"] if len(seeds[m["model"]]) > 1}
+
+
+def facts_of(
+    manifest: Mapping[str, Any], arms: Mapping[Place, Arm], *, is_tagged: bool
+) -> dict[str, int]:
+    """Sizes of the data that were attacked."""
+    (dataset,) = manifest["datasets"].values()
+    facts = {"n_items": dataset["n_items"], "n_rows": dataset["n_rows"]}
+    if is_tagged:
+        readings: dict[str, Reading] = {
+            name: answer for arm in arms.values() for (_, name), answer in arm.before.items()
+        }
+        gold = [entity for reading in readings.values() for entity in reading.gold]
+        facts |= {
+            "n_clusters": len({reading.cluster for reading in readings.values()}),
+            "n_entities": len(gold),
+            "n_annotated_words": sum(entity.end - entity.start for entity in gold),
+        }
+    return facts
+
+
+def effects_of(
+    arms: Mapping[Place, Arm], training: Mapping[str, Any], *, is_tagged: bool
+) -> Iterator[Json]:
+    """What the attacks do to models that saw nothing perturbed, over their training seeds."""
+    for kind in KINDS:
+        victims = {m["victim"] for m in training["models"] if m["model"] == kind}
+        held = {
+            attack: [
+                arm for place, arm in arms.items() if place[2] in victims and place[3] == attack
+            ]
+            for attack in effects.ATTACKS
+        }
+        if not all(held.values()):
+            continue
+        scores = {attack: effects.scores_of(found) for attack, found in held.items()}
+        for attack in effects.ATTACKS:
+            yield _effect("share_lost", kind, attack, effects.share_lost([scores[attack]]))
+        noises = [scores[attack] for attack in effects.NOISES]
+        yield _effect("share_lost", kind, "noise", effects.share_lost(noises))
+        yield _effect("share_lost", kind, "all", effects.share_lost(scores.values()))
+        for attack, found in held.items() if is_tagged else ():
+            for name, effect in WORDS.items():
+                yield _effect(name, kind, attack, effect(found))
+
+
+def overlaps(reader: RunReader) -> Iterator[Json]:
+    """What each attack does to the words that the texts of a pair share."""
+    items = {row: item for row, (_, item) in reader.items().items()}
+    candidates: dict[str, dict[str, PairCandidate]] = {name: {} for name in effects.ATTACKS}
+    for trial in reader.trials():
+        item = items[trial.item]
+        # Every model was asked about the same perturbed pair.
+        if isinstance(item, SentencePair) and trial.attack in candidates:
+            edits = edits_of(trial.result.get("edits", []))
+            candidates[trial.attack].setdefault(item.id, PairCandidate(item=item, edits=edits))
+    for attack, found in candidates.items():
+        yield _effect("overlap_gain", "", attack, effects.overlap_gain(found.values()))
+
+
+def draw(folder: Path, to: Path) -> Path:
+    """Figure 1 as `medstress figures` draws it: scores only."""
+    with tempfile.TemporaryDirectory() as made:
+        Run(folder).figures(made, ["svg"])
+        to.parent.mkdir(parents=True, exist_ok=True)
+        to.write_bytes((Path(made) / FIGURE).read_bytes())
+    return to
+
+
+def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """What to collect."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folders", nargs="*", type=Path, metavar="RUN_FOLDER")
+    parser.add_argument("--page-only", action="store_true", help="write the page anew")
+    parser.add_argument("--sample", action="store_true", help="take runs of a part of the data")
+    parser.add_argument("--to", type=Path, default=araujo_page.RESULTS, help="folder of the JSON")
+    parser.add_argument("--page", type=Path, default=araujo_page.PAGE, help="file of the page")
+    given = parser.parse_args(arguments)
+    if bool(given.folders) == given.page_only:
+        parser.error("expected run folders, or --page-only")
+    if given.sample and given.to == araujo_page.RESULTS:
+        parser.error("--sample: give another folder with --to; samples are no results")
+    return given
+
+
+def _scores(row: Mapping[str, Any], *names: str) -> Json:
+    measured = {name: value for name, value in row.items() if name.partition("_")[0] in MEASURES}
+    return {**{name: row[name] for name in names}, **measured}
+
+
+def _effect(name: str, kind: str, attack: str, estimate: Any) -> Json:
+    return {"effect": name, "model": kind, "attack": attack, **estimate.as_json()}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

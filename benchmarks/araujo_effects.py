@@ -1,0 +1,158 @@
+"""What the paper's prose is about, of one run: each effect with its 95 % interval.
+
+Scores and their intervals are those of the package's summary; here are only the effects that no
+summary has. Resamples are the package's: the same for everything over the same sentences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from statistics import fmean, median
+
+import numpy as np
+
+from medstress.candidates import PairCandidate
+from medstress.entities.names import word_set
+from medstress.experiment.sentence_summary import Arm
+from medstress.metrics.bootstrap import percentiles
+from medstress.metrics.correlations import coefficient
+from medstress.metrics.entity_scores import Reading, measured, sums_of
+from medstress.metrics.estimates import Estimate, unknown
+from medstress.metrics.item_means import item_mean
+from medstress.metrics.recovery import Measured
+from medstress.sentences import Entity
+
+SYNONYM = "synonym"
+NOISES = ("keyboard_noise", "swap_noise")
+ATTACKS = (SYNONYM, *NOISES)
+"""The paper's, in the order of its tables."""
+LEAST = 30
+"""Entities a side below which the effect of annotated words is not told."""
+
+Both = tuple[Measured, Measured]
+"""Scores of the clean and of the perturbed data, resampled together."""
+
+
+def scores_of(arms: Sequence[Arm]) -> Both:
+    """F1 or Pearson of one attack's arms, one of each training seed, on the items of all."""
+    shared = sorted(set.intersection(*(set(arm.after) for arm in arms)), key=str)
+    if isinstance(arms[0].before[shared[0]], Reading):
+        # Every sentence, so that attacks which leave some alone are resampled as the others.
+        clusters = sorted({r.cluster for arm in arms for r in arm.before.values()})
+        sides = [
+            measured(sums_of((getattr(arm, side)[key] for arm in arms for key in shared), clusters))
+            for side in ("before", "after")
+        ]
+    else:
+        gold = np.array([arms[0].before[key][0] for key in shared])
+        sides = [
+            coefficient(
+                gold,
+                np.array([[getattr(arm, side)[key][1] for key in shared] for arm in arms]),
+                "pearson",
+            )
+            for side in ("before", "after")
+        ]
+    first, second = (Measured(value=value, drawn=drawn) for value, drawn in sides)
+    return first, second
+
+
+def share_lost(scores: Iterable[Both]) -> Estimate:
+    """The mean over attacks of 1 - attacked / clean, on the same items."""
+    both = list(scores)
+    method = "1 - attacked / clean, percentile 95 % of the same resamples for both"
+    if len(both) > 1:
+        method = f"mean over {len(both)} attacks of {method}"
+    shares = []
+    for clean, attacked in both:
+        if not clean.value or attacked.value is None:
+            return unknown(f"{method}: a score is undefined or 0")
+        shares.append(1 - attacked.value / clean.value)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        drawn = np.mean([1 - attacked.drawn / clean.drawn for clean, attacked in both], axis=0)
+    low, high = percentiles(drawn[np.isfinite(drawn)])
+    value = fmean(shares)
+    return Estimate(value=value, n=len(both), low=low, high=high, method=method)
+
+
+def by_words_of_entity(arms: Sequence[Arm]) -> Estimate:
+    """Share lost of entities of two words or more, less that of entities of one word.
+
+    An entity is lost that was found strictly in the clean sentence and is not in the perturbed
+    one.
+    """
+    return _share_lost_by(arms, lambda entity, _: entity.end - entity.start > 1)
+
+
+def by_words_of_sentence(arms: Sequence[Arm]) -> Estimate:
+    """Share lost of entities in sentences with many annotated words, less that in the others."""
+    return _by_sentence(arms, lambda reading: sum(e.end - e.start for e in reading.gold))
+
+
+def by_entities_of_sentence(arms: Sequence[Arm]) -> Estimate:
+    """Share lost of entities in sentences with many entities, less that in the others."""
+    return _by_sentence(arms, lambda reading: len(reading.gold))
+
+
+def _by_sentence(arms: Sequence[Arm], size: Callable[[Reading], int]) -> Estimate:
+    """Many are more than the median of the sentences with an entity.
+
+    Entities are counted, as shares of single sentences are spread otherwise where there are few.
+    """
+    sizes = [n for reading in arms[0].before.values() if (n := size(reading))]
+    if not sizes:
+        return unknown("no sentence has an entity")
+    middle = median(sizes)
+    found = _share_lost_by(arms, lambda _, reading: size(reading) > middle)
+    return replace(found, method=f"many: more than {middle:g}; {found.method}")
+
+
+def _share_lost_by(arms: Sequence[Arm], is_more: Callable[[Entity, Reading], bool]) -> Estimate:
+    """Share lost of the entities of which that is true, minus that of the others."""
+    clusters = sorted({r.cluster for arm in arms for r in arm.before.values()})
+    places = {cluster: i for i, cluster in enumerate(clusters)}
+    more, fewer = np.zeros((len(clusters), 3)), np.zeros((len(clusters), 3))
+    for arm in arms:
+        for reading, entity, is_lost in lost_entities(arm):
+            side = more if is_more(entity, reading) else fewer
+            side[places[reading.cluster]] += (is_lost, 1, 1)
+    counts = int(more[:, 1].sum()), int(fewer[:, 1].sum())
+    method = (
+        f"share lost of {counts[0]} entities minus that of {counts[1]}, over all training seeds; "
+        f"bootstrap over {len(clusters)} clusters, percentile 95 %"
+    )
+    (a, drawn_a), (b, drawn_b) = measured(more, "precision"), measured(fewer, "precision")
+    if a is None or b is None or min(counts) < LEAST:
+        return unknown(f"needs {LEAST} entities a side: {method}")
+    drawn = drawn_a - drawn_b
+    low, high = percentiles(drawn[np.isfinite(drawn)])
+    return Estimate(value=a - b, n=sum(counts), low=low, high=high, method=method)
+
+
+def lost_entities(arm: Arm) -> Iterator[tuple[Reading, Entity, bool]]:
+    """Every entity found in the clean sentence, with it, and whether the attack hides it."""
+    for key, after in arm.after.items():
+        before = arm.before[key]
+        found, found_after = set(before.found), set(after.found)
+        # Perturbing moves entities and keeps their number and order.
+        for entity, moved in zip(before.gold, after.gold, strict=True):
+            if entity in found:
+                yield before, entity, moved not in found_after
+
+
+def overlap_gain(candidates: Iterable[PairCandidate]) -> Estimate:
+    """By how much the shared share of words of two texts rises, mean over pairs.
+
+    Shared are the words of both over those of either (Jaccard), plural and case folded.
+    """
+    gaps = {
+        one.item.id: _jaccard(one.text_a, one.text_b) - _jaccard(one.item.text_a, one.item.text_b)
+        for one in candidates
+    }
+    return item_mean(gaps, -1.0)
+
+
+def _jaccard(first: str, second: str) -> float:
+    a, b = word_set(first), word_set(second)
+    return len(a & b) / len(a | b) if a | b else 1.0

@@ -1,0 +1,473 @@
+"""What the page of the Araujo tables makes of runs, and how it judges claims."""
+
+from __future__ import annotations
+
+import copy
+import doctest
+import random
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from medstress.candidates import PairCandidate
+from medstress.errors import UsageError
+from medstress.experiment.sentence_summary import Arm
+from medstress.metrics.claims import Finding
+from medstress.metrics.entity_scores import Reading
+from medstress.metrics.estimates import Estimate
+from medstress.sentences import Entity, SentencePair
+from medstress.text import Edit
+
+Script = Callable[[str], ModuleType]
+
+ATTACKS = ("synonym", "keyboard_noise", "swap_noise")
+
+
+def estimate(value: float | None, half: float = 0.01) -> dict[str, Any]:
+    ends = (None, None) if value is None else (value - half, value + half)
+    return {"value": value, "n": 100, "low": ends[0], "high": ends[1], "method": "made up"}
+
+
+def result(table: str, data: str, **more: Any) -> dict[str, Any]:
+    return {
+        "format": 1,
+        "table": table,
+        "data": data,
+        "command": f"medstress train araujo2020-{table}",
+        "date": "2026-01-02T03:04:05+00:00",
+        "machine": {"cpu": "Abacus 9", "cores": 2},
+        "versions": {"torch": "2.0", "transformers": "5.0"},
+        "settings": {"epochs": 2},
+        "facts": {"n_items": 40, "n_rows": 40},
+        "models": [
+            {
+                "victim": "original-0",
+                "model": "original",
+                "seed": 0,
+                "curve": [{"epoch": 1, "loss": 0.25, "score": 0.8, "seconds": 61.0}],
+                "seconds": 61.0,
+            }
+        ],
+        "scores": [],
+        "single": [],
+        "comparison": [],
+        "effects": [],
+        **more,
+    }
+
+
+def entity_scores(attack: str, clean: float, after: float, model: str = "original") -> Any:
+    names = ("precision", "recall", "f1", "f1_relaxed")
+    return {
+        "model": model,
+        "n_seeds": 1,
+        "attack": attack,
+        **{name: estimate(clean) for name in names},
+        **{f"{name}_after": estimate(after) for name in names},
+        "f1_drop": estimate(clean - after),
+        "f1_net_drop": estimate(None),
+    }
+
+
+def tagged(data: str, lost: dict[str, float], words: int) -> dict[str, Any]:
+    """A run of Table 2 in which attacks take these shares."""
+    scores = [entity_scores(attack, 0.8, 0.8 * (1 - lost[attack])) for attack in ATTACKS]
+    both = {**lost, "noise": 0.2, "all": sum(lost.values()) / 3}
+    return result(
+        "table2",
+        data,
+        scores=scores,
+        single=[{**row, "victim": "original-0"} for row in scores],
+        facts={"n_items": 40, "n_rows": 40, "n_entities": words // 2, "n_annotated_words": words},
+        effects=[
+            {"effect": "share_lost", "model": "original", "attack": attack, **estimate(share)}
+            for attack, share in both.items()
+        ],
+    )
+
+
+def trained(gain: float, loss: float, recovered: float | None) -> dict[str, Any]:
+    """A run of Table 4 with one adversarial model."""
+    row = {"attack": "swap_noise", "model": "swap_noise", "trained_on": True, "measure": "f1"}
+    shares = {"clean_loss": loss, "gain": gain, "recovered": recovered}
+    comparison = {**row, **{name: estimate(value) for name, value in shares.items()}}
+    models = [{**result("", "")["models"][0], "model": kind} for kind in ("original", "swap_noise")]
+    return result(
+        "table4",
+        "chem",
+        models=models,
+        comparison=[comparison],
+        scores=[entity_scores("swap_noise", 0.8, 0.7, kind) for kind in ("original", "swap_noise")],
+    )
+
+
+def pairs(kind: str, pearson: float, after: float) -> dict[str, Any]:
+    names = ("pearson", "spearman")
+    rows = [
+        {
+            "model": kind,
+            "n_seeds": 1,
+            "attack": attack,
+            **{name: estimate(pearson) for name in names},
+            **{f"{name}_after": estimate(after) for name in names},
+            **{f"{name}_drop": estimate(pearson - after) for name in names},
+        }
+        for attack in ATTACKS
+    ]
+    effects = [
+        {"effect": "share_lost", "model": kind, "attack": "noise", **estimate(0.1)},
+        {"effect": "overlap_gain", "model": "", "attack": "synonym", **estimate(-0.05)},
+    ]
+    return result("table3", "biosses-folds", scores=rows, effects=effects, settings={"folds": 5})
+
+
+LITTLE = dict.fromkeys(ATTACKS, 0.2)
+MUCH = {"synonym": 0.7, "keyboard_noise": 0.505, "swap_noise": 0.4}
+
+
+def verdicts(found: list[Any], number: int) -> list[str]:
+    return [one.verdict.value for one in found if one.number == number]
+
+
+@pytest.mark.parametrize(
+    "name", ["araujo_claims", "araujo_printed", "araujo_cells", "araujo_collect"]
+)
+def test_examples_in_the_scripts_hold(script: Script, name: str) -> None:
+    found = doctest.testmod(script(name))
+    assert found.attempted > 0
+    assert found.failed == 0
+
+
+def test_the_committed_page_is_that_of_the_committed_results(script: Script) -> None:
+    page = script("araujo_page")
+    told = page.render(page.load(page.RESULTS))
+    assert page.PAGE.read_text("utf-8") == told, (
+        "run: python benchmarks/araujo_collect.py --page-only"
+    )
+
+
+def test_figures_that_the_page_shows_are_committed(script: Script) -> None:
+    page = script("araujo_page")
+    for line in page.PAGE.read_text("utf-8").splitlines():
+        if line.startswith("!["):
+            assert (page.PAGE.parent / line.rpartition("(")[2].rstrip(")")).is_file()
+
+
+def test_without_any_run_the_page_says_that_nothing_was_run(script: Script) -> None:
+    page = script("araujo_page")
+    text = page.render({})
+    assert text.count("**not run yet**") == len(page.RUNS)
+    assert "| F1 on the clean test set, chemicals | ≥ .86 | – | not measured yet |" in text
+    assert "supported |" not in text
+    assert "**5. P is sturdier" in text
+
+
+def test_about_a_fifth_is_judged_by_the_whole_interval(script: Script) -> None:
+    judge = script("araujo_claims").claims
+    lost = {"synonym": 0.2, "keyboard_noise": 0.245, "swap_noise": 0.3}
+    found = judge({"table2-chem": tagged("chem", lost, 100)})
+    assert verdicts(found, 1) == ["supported", "undecided", "contradicted", "undecided"]
+
+
+def test_half_is_judged_attack_by_attack_beside_what_is_printed(script: Script) -> None:
+    judge = script("araujo_claims").claims
+    found = judge({"table2-disease": tagged("disease", MUCH, 100)})
+    assert verdicts(found, 2) == ["supported", "undecided", "contradicted"]
+    assert [one.printed for one in found if one.number == 2] == [
+        ".583 .568",
+        ".565 .561",
+        ".436 .474",
+    ]
+
+
+def test_diseases_and_what_is_annotated_more_are_held_against_the_others(script: Script) -> None:
+    judge = script("araujo_claims").claims
+    runs = {
+        "table2-chem": tagged("chem", LITTLE, 100),
+        "table2-disease": tagged("disease", MUCH, 120),
+    }
+    (first, *_) = [one for one in judge(runs) if one.number == 3]
+    assert first.where == "diseases, synonyms"
+    assert first.effect.value == pytest.approx(0.5)
+    assert first.effect.high - 0.5 == pytest.approx(2**0.5 * 0.01)
+    assert first.printed == ".412 .388"
+    assert verdicts(judge(runs), 3) == ["supported"] * 4
+    assert verdicts(judge(runs), 4) == ["supported"] * 2
+    runs["table2-chem"]["facts"]["n_entities"] = 65
+    assert verdicts(judge(runs), 4) == ["contradicted", "supported"]
+
+
+def test_pairs_are_judged_on_all_of_them_alone(script: Script) -> None:
+    judge = script("araujo_claims").claims
+    run = pairs("untrained", 0.85, 0.8)
+    found = judge({"table3-biosses-folds": run})
+    assert [verdicts(found, number) for number in (6, 7, 8)] == [
+        ["supported"],
+        ["contradicted"],
+        ["contradicted"],
+    ]
+    assert judge({"table3-biosses": run}) == []
+
+
+def test_training_is_judged_by_what_it_costs_and_what_it_gives(script: Script) -> None:
+    judge = script("araujo_claims").claims
+    for gain, loss, expected in (
+        (0.3, 0.005, ("supported", "supported")),
+        (0.005, 0.015, ("undecided", "undecided")),
+        (-0.3, 0.05, ("contradicted", "contradicted")),
+        (0.3, -0.2, ("supported", "supported")),
+    ):
+        found = judge({"table4-chem": trained(gain, loss, 0.6)})
+        assert (verdicts(found, 10)[0], verdicts(found, 9)[0]) == expected
+    assert [one.printed for one in found] == [".006 .003", "−.090 .073"]
+
+
+@pytest.mark.parametrize(
+    ("recovered", "loss", "met"),
+    [(0.5, 0.01, True), (0.49, 0.01, False), (0.9, 0.02, False)],
+)
+def test_a_model_recovers_enough_where_it_costs_little(
+    script: Script, recovered: float, loss: float, met: bool
+) -> None:
+    found = script("araujo_claims").targets({"table4-chem": trained(0.1, loss, recovered)})
+    known = {one.what.partition(": ")[2]: one.met for one in found if one.met is not None}
+    assert known == {"chemicals, swap noise": met}
+
+
+def test_of_an_attack_that_takes_nothing_clear_no_recovery_is_asked(script: Script) -> None:
+    runs = {"table4-chem": trained(0.1, 0.0, None)}
+    text = script("araujo_page").render(runs)
+    assert (
+        "chemicals, swap noise | ≥ .50, < .02 | –, .000 [−.010, .010] | open: what the attack "
+        "takes is not clear of zero |"
+    ) in text
+
+
+def test_pearson_is_reached_by_the_better_of_the_kinds(script: Script) -> None:
+    run = pairs("untrained", 0.85, 0.8)
+    run["scores"] += pairs("original", 0.7, 0.6)["scores"]
+    found = script("araujo_claims").targets({"table3-biosses-folds": run})
+    (one,) = (one for one in found if one.met is not None)
+    assert (one.met, [each.value for each in one.measured]) == (True, [0.85, 0.7])
+    assert "(untrained, original)" in one.what
+
+
+def test_every_number_of_the_paper_is_there_and_follows_from_its_parts(script: Script) -> None:
+    rows = script("araujo_printed").published()
+    assert len(rows) == 2 * 4 * 3 + 2 * 6 * 3
+    odd = []
+    for row in rows:
+        if row["f1"]:
+            p, r, f1 = (float(row[name]) for name in ("precision", "recall", "f1"))
+            near = (2 * (p + d) * (r + d) / (p + r + 2 * d) for d in (-0.0005, 0.0005))
+            if not min(near := list(near)) - 0.0005 <= f1 <= max(near) + 0.0005:
+                odd.append((row["data"], row["model"], row["test"]))
+    assert odd == [("chem", "P+M", "swap_noise")]
+
+
+def test_a_difference_with_an_unknown_side_is_unknown(script: Script) -> None:
+    nothing = Estimate(value=None, n=0, low=None, high=None, method="")
+    known = Estimate(value=0.5, n=9, low=0.4, high=0.6, method="")
+    claims = script("araujo_claims")
+    assert claims.difference(known, nothing).value is None
+    assert claims.at_most(nothing, 0.02) is Finding.NOT_TESTED
+
+
+def test_the_page_shows_tables_beside_printed_numbers(script: Script) -> None:
+    runs = {
+        "table2-chem": tagged("chem", LITTLE, 1234),
+        "table2-disease": tagged("disease", MUCH, 1200),
+        "table3-biosses-folds": pairs("untrained", 0.85, 0.8),
+        "table4-chem": trained(0.1, 0.01, 0.6),
+    }
+    before = copy.deepcopy(runs)
+    text = script("araujo_page").render(runs)
+    assert runs == before
+    assert (
+        "| synonyms | .640 [.630, .650] | .640 [.630, .650] | .640 [.630, .650] | "
+        ".160 [.150, .170] | – | .640 [.630, .650] | .744 / .730 | .739 / .748 | .741 / .739 |"
+    ) in text
+    assert "| untrained | original | .850 [.840, .860] | – | .850" in text
+    assert "| swap noise | swap noise (trained on) | .700" in text
+    assert "| .100 [.090, .110] | .600 [.590, .610] | .668 / .684 |" in text
+    assert "617 chemicals of 1,234 words, 600 diseases of 1,200 words" in text
+    assert "Abacus 9, 2 cores, torch 2.0, transformers 5.0" in text
+    assert text.count("Not run yet.") == 4
+    assert "| Table 2, chemicals | original-0 | 1 | 0.2500 | .800 | 61 |" in text
+    assert "a sample" not in text
+
+
+def test_twenty_pairs_are_shown_and_not_judged(script: Script) -> None:
+    run = {**pairs("original", 0.8, 0.7), "data": "biosses"}
+    trained_run = {**run, "table": "table6"}
+    row = {"attack": "synonym", "model": "synonym", "trained_on": True, "measure": "pearson"}
+    found = {name: estimate(0.1) for name in ("clean_loss", "gain", "recovered")}
+    trained_run["comparison"] = [{**row, **found}]
+    trained_run["scores"] = pairs("synonym", 0.8, 0.7)["scores"]
+    text = script("araujo_page").render({"table3-biosses": run, "table6-biosses": trained_run})
+    assert text.count("Shown, not judged") == 2
+    assert "| synonyms | synonyms (trained on) | .700 [.690, .710] |" in text
+    assert "| .742 / .796 | .557 / .705 |" in text
+    assert "| supported |" not in text
+
+
+def test_a_sample_is_called_one_on_the_page(script: Script) -> None:
+    run = tagged("chem", LITTLE, 100)
+    run["facts"]["n_rows"] = 4797
+    assert "40 of 4,797: a sample" in script("araujo_page").render({"table2-chem": run})
+
+
+# What is computed of a run.
+
+
+def sentence(name: str, *lengths: int, kept: int, noise: int = 0) -> tuple[Reading, Reading]:
+    """Entities of so many words, all found; under the attack the first `kept` of them."""
+    gold, start = [], 0
+    for length in lengths:
+        gold.append(Entity(start=start, end=start + length, type="Drug"))
+        start += length + 1
+    before = Reading(cluster=name, gold=tuple(gold), found=tuple(gold))
+    after = Reading(cluster=name, gold=tuple(gold), found=tuple(gold[:kept]))
+    return before, after
+
+
+def arm(*sentences: tuple[Reading, Reading]) -> Arm:
+    made = Arm({"name": "swap_noise"})
+    for before, after in sentences:
+        made.before[0, before.cluster] = before
+        made.after[0, before.cluster] = after
+    return made
+
+
+def test_the_share_lost_is_that_of_the_scores_with_an_interval_around_it(script: Script) -> None:
+    effects = script("araujo_effects")
+    some = arm(*(sentence(f"s{i}", 1, kept=i % 2) for i in range(40)))
+    none = arm(*(sentence(f"s{i}", 1, kept=1) for i in range(40)))
+    one, other = effects.scores_of([some]), effects.scores_of([none])
+    found = effects.share_lost([one])
+    assert found.value == pytest.approx(1 - 2 * 20 / 60)
+    assert 0 < found.low < found.value < found.high < 1
+    assert effects.share_lost([one, other]).value == pytest.approx(found.value / 2)
+    assert effects.share_lost([other]).value == 0.0
+
+
+def test_of_a_score_of_nothing_no_share_is_lost(script: Script) -> None:
+    effects = script("araujo_effects")
+    lost = arm(*(sentence(f"s{i}", 1, kept=0) for i in range(40)))
+    turned = Arm({}, lost.after, lost.before)
+    assert effects.share_lost([effects.scores_of([turned])]).value is None
+
+
+def test_longer_entities_that_are_lost_more_often_are_found_out(script: Script) -> None:
+    effects = script("araujo_effects")
+    # The last entity, of two words, is lost in most sentences, the first one in few.
+    made = arm(*(sentence(f"s{i}", 1, 2, kept=0 if i % 10 == 0 else 1) for i in range(40)))
+    found = effects.by_words_of_entity([made])
+    assert found.value == pytest.approx(1.0 - 0.1)
+    assert found.n == 80
+    assert found.low < found.value < found.high
+    few = arm(*(sentence(f"s{i}", 1, 2, kept=1) for i in range(5)))
+    assert effects.by_words_of_entity([few]).value is None
+
+
+def test_crowded_sentences_that_lose_more_are_found_out(script: Script) -> None:
+    effects = script("araujo_effects")
+    # Crowded sentences keep one entity of four, the others one of one or of two.
+    sizes = [1, 2, 2, 4]
+    crowded = [sentence(f"s{i}", *[1] * sizes[i % 4], kept=1) for i in range(80)]
+    found = effects.by_words_of_sentence([arm(*crowded)])
+    assert found.value == pytest.approx(3 / 4 - 2 / 5)
+    assert found.low > 0
+    assert found.method.startswith("many: more than 2;")
+    assert effects.by_entities_of_sentence([arm(*crowded)]).value == found.value
+    none = arm(*(sentence(f"s{i}", kept=0) for i in range(40)))
+    assert effects.by_words_of_sentence([none]).value is None
+
+
+def test_by_chance_crowded_sentences_lose_no_larger_share(script: Script) -> None:
+    effects = script("araujo_effects")
+    covered = []
+    for seed in range(40):
+        rng, drawn = random.Random(seed), []
+        for i in range(300):
+            before, after = sentence(f"s{i}", *[1] * (1 + i % 4), kept=4)
+            left = tuple(entity for entity in after.gold if rng.random() < 0.7)
+            drawn.append((before, Reading(cluster=after.cluster, gold=after.gold, found=left)))
+        found = effects.by_words_of_sentence([arm(*drawn)])
+        covered.append(found.low <= 0 <= found.high)
+    # Of intervals that hold 95 % of the time, fewer than 34 of 40 would hold once in 300 times.
+    assert sum(covered) >= 34
+
+
+def test_entities_that_were_never_found_do_not_count_as_lost(script: Script) -> None:
+    effects = script("araujo_effects")
+    found, missed = sentence("a", 1, kept=1), sentence("b", 1, kept=0)
+    unseen = Reading(cluster="b", gold=missed[0].gold, found=())
+    lost = list(effects.lost_entities(arm(found, (unseen, missed[1]))))
+    assert [(reading.cluster, is_lost) for reading, _, is_lost in lost] == [("a", False)]
+
+
+def test_overlap_is_of_folded_words_and_may_rise_or_fall(script: Script) -> None:
+    gain = script("araujo_effects").overlap_gain
+    pair = SentencePair(id="1", text_a="Aspirin helps", text_b="aspirins heal", score=1.0)
+    same = PairCandidate(item=pair)
+    closer = PairCandidate(
+        item=pair, edits=(Edit(field="text_a", start=8, end=13, replacement="heals"),)
+    )
+    assert gain([same]).value == 0.0
+    assert gain([closer]).value == pytest.approx(1.0 - 1 / 3)
+
+
+SAMPLED = {"datasets": {"bc5cdr": {"n_items": 60, "n_rows": 4797}}}
+MANIFEST: dict[str, Any] = {
+    "config": {"experiment": {"name": "araujo2020-table2"}},
+    "training": {},
+    "complete": True,
+    "seeds": [0],
+    "datasets": {"bc5cdr": {"n_items": 60, "n_rows": 60}},
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"config": {"experiment": {"name": "mine"}}}, "table2 to -table6, got 'mine'"),
+        ({"complete": False}, "is not finished"),
+        ({"seeds": [0, 1]}, "expected one seed of the attacks"),
+        (SAMPLED, "60 of 4797 items"),
+    ],
+)
+def test_a_run_is_refused_where_it_is_another_a_sample_or_not_finished(
+    script: Script, tmp_path: Path, change: dict[str, Any], says: str
+) -> None:
+    (tmp_path / "training.json").touch()
+    with pytest.raises(UsageError, match=says):
+        script("araujo_collect").check(tmp_path, {**MANIFEST, **change}, sample=False)
+
+
+def test_a_run_whose_models_are_still_trained_is_not_finished(
+    script: Script, tmp_path: Path
+) -> None:
+    check = script("araujo_collect").check
+    with pytest.raises(UsageError, match="is not finished"):
+        check(tmp_path, MANIFEST, sample=False)
+    (tmp_path / "training.json").touch()
+    check(tmp_path, MANIFEST, sample=False)
+    check(tmp_path, {**MANIFEST, **SAMPLED}, sample=True)
+
+
+def test_samples_are_not_written_among_the_results(
+    script: Script, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parse = script("araujo_collect").parse
+    for arguments, says in (
+        (["run", "--sample"], "samples are no results"),
+        ([], "expected run folders"),
+        (["run", "--page-only"], "expected run folders, or --page-only"),
+    ):
+        with pytest.raises(SystemExit):
+            parse(arguments)
+        assert says in capsys.readouterr().err
