@@ -26,18 +26,21 @@ benchmarks/compute_thread.py`, load 5.8); and the store looked answers up in SQL
 time. Beside an instant victim a tenth to a fifth of the CPU time went to Python's collector, which
 went through all live queries again and again, 5 % to setting frozen fields, 2 % to binding nulls
 and 2 % to asking objects for their protocols; with more items under way than were kept, each key's
-distances were computed twice. Memory grew with the items by the vectors of their keys and spans (8
-KB each, in float64) and was largest while these were made, all at once; with names by 512 arrays of
-distances, whatever their length.
+distances were computed twice, 7 % together, also for draws that look at none; and 3 % to putting
+trials into their place in a queue. Memory grew with the items by the vectors of their keys and
+spans (8 KB each, in float64) and was largest while these were made, all at once; with names by 512
+arrays of distances, whatever their length.
 
 **After.** 80 % of a forward are matrix products of the linear layers, which a bare loop needs as
 well; attention is 10 to 12 %. Trees of similar size share one product, freed memory is kept, and
-look-ups go a batch at a time. Beside an instant victim the collector takes under 1 %, and no step
-more than 6 %: what is left is many small Python functions, of which rendering and hashing a prompt
-(12 %) and storing (11 %) are the largest groups. Vectors are written as they are made and read from
-the file as they are needed; of distances, codes and allowed names 28 MB are kept. What still grows:
-the items themselves (1.4 KB), 24 bytes an answer to find it again and as much while these are
-merged, and an index of the names' words (0.3 KB a name).
+look-ups go a batch at a time. Beside an instant victim no step takes more than 7 %: 80 % of the
+time is spent in the Python interpreter, in about 165 calls a query, of which stepping attack and
+victim (45 %), rendering and hashing a prompt (11 %) and storing (11 %) are the largest groups. That
+a name is the key itself is seen without distances, which are computed when a draw looks at them.
+Vectors are written as they are made and read from the file as they are needed; of distances, codes
+and allowed names at most 10 MB are kept. What still grows: the items themselves (1.4 KB), 8 bytes
+an answer to find it again and as much while these are merged, and an index of the names' words (0.3
+KB a name).
 """
 
 TITLES = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, cast
 
 from medstress.calls import Answer, Call
 from medstress.hashing import canonical_json
@@ -83,7 +83,7 @@ def ask(
         BudgetExhausted: at the yield, if the list does not fit the budget; nothing is asked.
     """
     replies = yield Ask(tuple(queries), tuple(then))
-    return tuple([reply for reply in replies if isinstance(reply, Prediction)])
+    return cast(tuple[Prediction, ...], replies)
 
 
 def consult(
@@ -91,7 +91,7 @@ def consult(
 ) -> Generator[Step, Replies, tuple[Answer, ...]]:
     """Ask another role from inside an attack; the answers come in the calls' order."""
     replies = yield Consult(role, tuple(calls), sample)
-    return tuple(reply for reply in replies if not isinstance(reply, Prediction))
+    return cast(tuple[Answer, ...], replies)
 
 
 def note(entry: Mapping[str, Any]) -> Generator[Step, Replies, None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import attrgetter
@@ -26,7 +26,7 @@ class Edit:
 _PLACE = attrgetter("start", "end")
 
 
-def apply_edits(text: str, edits: Iterable[Edit]) -> str:
+def apply_edits(text: str, edits: Collection[Edit]) -> str:
     """Apply non-overlapping edits, given in the offsets of the original `text`.
 
     Raises:
@@ -37,7 +37,7 @@ def apply_edits(text: str, edits: Iterable[Edit]) -> str:
     """
     pieces: list[str] = []
     position = 0
-    for edit in sorted(edits, key=_PLACE):
+    for edit in sorted(edits, key=_PLACE) if len(edits) > 1 else edits:
         if not position <= edit.start <= edit.end <= len(text):
             raise ValueError(f"edit [{edit.start}, {edit.end}) overlaps or leaves the text")
         pieces += (text[position : edit.start], edit.replacement)

@@ -45,8 +45,8 @@ from medstress.attacks.spans import (
 )
 from medstress.errors import UsageError
 from medstress.items import Candidate, Mention, Question
-from medstress.outcomes import parse_goal
-from medstress.queries import Predict, Steps, ask
+from medstress.outcomes import Prediction, parse_goal
+from medstress.queries import Ask, Predict, Steps
 from medstress.resources import Exclusions, Resources
 
 if TYPE_CHECKING:
@@ -242,7 +242,9 @@ class EntitySubstitution:
 
     def run(self, item: Question, rng: Generator, resources: Resources) -> Steps[Candidate | None]:
         """Attack one item; see `Attack.run`."""
-        from medstress.attacks.samplers import draw
+        import numpy as np
+
+        from medstress.attacks.samplers import BLIND, draw
 
         # A stream of its own: another victim span must not shift the sampler's random numbers.
         side = side_stream(rng)
@@ -258,7 +260,7 @@ class EntitySubstitution:
         names = resources.perturbations
         drawn = draw(
             self.sampler,
-            names.distances(item.key_text),
+            np.zeros(len(names.names)) if self.sampler in BLIND else names.distances(item.key_text),
             self._replacements.names(item, span, resources),
             rng,
             left,
@@ -298,7 +300,9 @@ def ask_in_turn(queries: Iterator[Predict], announced: int) -> Steps[Candidate |
     waiting = deque(islice(queries, announced))
     while waiting:
         query = waiting.popleft()
-        (answer,) = yield from ask([query], then=waiting)
+        # As `ask` does, which would be one generator more for every query.
+        (answer,) = yield Ask((query,), tuple(waiting))
+        assert isinstance(answer, Prediction)
         if answer.reached_goal:
             reached: Candidate = query.candidate
             return reached

@@ -90,7 +90,8 @@ def draw(
 def _random(
     distances: Floats, allowed: Indices, rng: Generator, k: int, _: float | None
 ) -> Indices:
-    return _pdws(distances, allowed, rng, k, 0.0)
+    noise = gumbel_noise(rng, distances.shape[0])
+    return gumbel_top_k(np.zeros(allowed.shape[0]), noise[allowed], k)
 
 
 def _pdws(distances: Floats, allowed: Indices, rng: Generator, k: int, n: float | None) -> Indices:
@@ -124,6 +125,8 @@ SAMPLERS: dict[str, Callable[[Floats, Indices, Generator, int, float | None], In
     "farthest": _farthest,
     "exhaustive": _exhaustive,
 }
+BLIND = frozenset({"random"})
+"""Samplers that look at no distance: any array of the right shape serves them."""
 SUMMARIES = {
     "random": "uniform over the perturbation set (RandS; the same as pdws with n = 0)",
     "pdws": "powerscaled distance-weighted: probability proportional to h^n (Xian et al., Eq. 2)",

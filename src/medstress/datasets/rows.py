@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterator, Mapping
 from io import BytesIO
 from pathlib import Path
+from sys import intern
 from typing import Any
 
 from medstress.datasets.source import (
@@ -345,4 +346,5 @@ def _mention(entry: Any, number: int) -> Mention:
     if not isinstance(entry["field"], str) or not isinstance(type_, str):
         wrong = "type" if isinstance(entry["field"], str) else "field"
         raise DataError(f"{where}: expected a text as {wrong!r}, got {shown(entry[wrong])}")
-    return Mention(field=entry["field"], start=entry["start"], end=entry["end"], type=type_)
+    # Interned: a few types are named by every mention of every item.
+    return Mention(field=entry["field"], start=entry["start"], end=entry["end"], type=intern(type_))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
@@ -44,8 +45,6 @@ class Distance(Protocol):
 
     identity: str
     """Enters the perturbation set's hash: changes where a value could."""
-    duplicate: float
-    """Names with h below this are the anchor itself."""
     lack: str
     """What a name without any distance is, after "is" or "are"."""
 
@@ -60,6 +59,12 @@ class Distance(Protocol):
     def to(self, anchor: str, text: str) -> float:
         """h(anchor, text) for any text; nan where undefined."""
 
+    def same(self, anchor: str) -> Indices:
+        """Names so near that they are the anchor itself; `between` need not be computed."""
+
+    def beyond(self, anchor: str) -> Indices:
+        """Names without a distance from the anchor."""
+
     def undefined(self) -> Indices:
         """Names without a distance from any anchor, as far as is known beforehand; ascending."""
 
@@ -68,7 +73,6 @@ class Cosine:
     """h = 1 - cos, Xian et al. (2025)."""
 
     identity = "cosine"
-    duplicate = DUPLICATE
     lack = "without a vector"
 
     def __init__(self, vectors: NameVectors) -> None:
@@ -88,6 +92,16 @@ class Cosine:
         """1 - cos(anchor, text)."""
         return self._vectors.gap(anchor, text)
 
+    def same(self, anchor: str) -> Indices:
+        """Names with 1 - cos below `DUPLICATE`."""
+        return self._vectors.twins(anchor, DUPLICATE)
+
+    def beyond(self, anchor: str) -> Indices:
+        """All where the anchor's vector is zero, else `undefined`."""
+        if self._vectors.is_defined(anchor):
+            return self.undefined()
+        return np.arange(len(self._vectors.names))
+
     def undefined(self) -> Indices:
         """Names whose vector is zero."""
         return np.flatnonzero(self._vectors.lengths == 0)
@@ -97,7 +111,6 @@ class Euclidean(Cosine):
     """h = |u - v| of the unit vectors, which is sqrt(2 (1 - cos)): the order of `Cosine`."""
 
     identity = "euclidean"
-    duplicate = math.sqrt(2 * DUPLICATE)
 
     def between(self, anchor: str) -> Floats:
         """The distance between the vectors of anchor and name."""
@@ -108,7 +121,24 @@ class Euclidean(Cosine):
         return math.sqrt(2 * super().to(anchor, text))
 
 
-class PathLength:
+class _ByRow(ABC):
+    """A distance that is cheap to ask for all names at once."""
+
+    @abstractmethod
+    def between(self, anchor: str) -> Floats:
+        """h(anchor, name) for every name."""
+
+    def same(self, anchor: str) -> Indices:
+        """Names with h below `DUPLICATE`."""
+        with np.errstate(invalid="ignore"):
+            return np.flatnonzero(self.between(anchor) < DUPLICATE)
+
+    def beyond(self, anchor: str) -> Indices:
+        """Names with h = nan."""
+        return np.flatnonzero(np.isnan(self.between(anchor)))
+
+
+class PathLength(_ByRow):
     """h = edges on the shortest path between the concepts of two names in a hierarchy.
 
     Where a name stands for several concepts, the nearest pair counts. Names of one concept have
@@ -118,8 +148,6 @@ class PathLength:
         R. Rada et al., "Development and application of a metric on semantic nets", IEEE Trans.
         Syst. Man Cybern. 19(1), 1989.
     """
-
-    duplicate = DUPLICATE
 
     def __init__(self, ontology: Ontology, names: Sequence[str]) -> None:
         self._ontology = ontology
@@ -162,13 +190,12 @@ class PathLength:
         return np.setdiff1d(np.arange(self._n_names), self._inside)
 
 
-class FunctionDistance:
+class FunctionDistance(_ByRow):
     """h by a function of the user's: (anchor, names) -> one number >= 0 a name, nan: undefined.
 
     It is called by one thread at a time and must be deterministic.
     """
 
-    duplicate = DUPLICATE
     lack = "without a distance"
 
     def __init__(

@@ -14,15 +14,19 @@ from medstress.entities.encoders import Progress
 from medstress.entities.prepared_texts import PreparedTexts
 from medstress.entities.recent import Recent
 from medstress.entities.vector_files import VectorFile
+from medstress.seeding import rng_for
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_GAPS_BYTES = 20 << 20
-"""Gaps that are kept; a trial reads those of its key when it is admitted and when it draws."""
+_GAPS_BYTES = 8 << 20
+"""Gaps that are kept: those of the keys whose trials draw next, and a few before."""
 _BLOCK = 128
 _TOGETHER = 64
 """Anchors whose gaps are computed together, fewer where they would not fit what is kept."""
+_N_SHADOWS = 2
+_SLACK = 1.01
+"""For rounding."""
 
 
 class NameVectors:
@@ -98,6 +102,43 @@ class NameVectors:
         if last is None or last[0] != anchor:
             self._last = last = (anchor, self.vector(anchor))
         return last[1]
+
+    def is_defined(self, anchor: str) -> bool:
+        """Whether a text has a vector other than zero."""
+        return bool(self._last_anchor(anchor).any())
+
+    def twins(self, anchor: str, most: float) -> NDArray[np.int64]:
+        """Return the names with 1 - cos(anchor, name) < most, for a very small `most`; ascending.
+
+        Vectors of one direction have shadows of one length in any other: of the names whose
+        shadows fit the anchor's, next to none but the twins, the vectors are looked at.
+        """
+        vector = self._last_anchor(anchor)
+        length = math.sqrt(vector @ vector)
+        if not length:
+            return np.array([], np.int64)
+        # Unit vectors with 1 - cos < most are less than sqrt(2 most) apart, their shadows no more.
+        apart = np.abs(self._shadows - vector @ self._directions / length)
+        near = np.flatnonzero((apart < _SLACK * math.sqrt(2 * most)).all(axis=1)).tolist()
+        return np.array([i for i in near if self._gap_to(i, vector, length) < most], np.int64)
+
+    def _gap_to(self, i: int, vector: NDArray[np.float64], length: float) -> float:
+        """1 - cos of a vector and the name i, which has one."""
+        (name,) = self._file.rows(i, i + 1).astype(np.float64)
+        return 1 - float(vector @ name) / (length * float(self.lengths[i]))
+
+    @cached_property
+    def _directions(self) -> NDArray[np.float64]:
+        """Any directions, always the same, shape (n_dimensions, n_shadows)."""
+        drawn = rng_for(0, "shadows", "", "").standard_normal((self._file.shape[1], _N_SHADOWS))
+        return np.asarray(drawn / np.linalg.norm(drawn, axis=0))
+
+    @cached_property
+    def _shadows(self) -> NDArray[np.float64]:
+        """The names' unit vectors along `_directions`, (n_names, n_shadows); nan: undefined."""
+        shadows = np.concatenate([block @ self._directions for block in self._blocks()])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(shadows / self.lengths[:, None])
 
     def gaps(self, anchor: str) -> NDArray[np.float64]:
         """Return 1 - cos(anchor, name) for every name, shape (n_names,), read-only."""

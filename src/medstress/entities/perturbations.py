@@ -50,10 +50,12 @@ _IS_DRAWN = {
 }
 """Whether a name with this code may be drawn, shape (n_reasons,)."""
 
-_ALLOWED_BYTES = 4 << 20
+_ALLOWED_BYTES = 1 << 20
 """Of indices that may be drawn: soon made again from the codes."""
-_CODES_BYTES = 4 << 20
-"""Of codes, a byte a name: those of all trials under way."""
+_CODES_BYTES = 1 << 20
+"""Of codes other than `different`, which are few: those of all trials under way."""
+_ENTRY_BYTES = 300
+"""What holds an item's codes besides these."""
 
 
 class VectorPerturbationSet:
@@ -96,7 +98,7 @@ class VectorPerturbationSet:
         )
         self._synonyms = synonyms
         self._allowed: Recent[np.int64] = Recent(_ALLOWED_BYTES)
-        self._codes: Recent[np.int8] = Recent(_CODES_BYTES)
+        self._codes: Recent[np.int32] = Recent(_CODES_BYTES, _ENTRY_BYTES)
 
     @property
     def names(self) -> Sequence[str]:
@@ -223,20 +225,23 @@ class VectorPerturbationSet:
 
     def _reasons(self, item: Question) -> NDArray[np.int8]:
         """Positions in REASONS, shape (n_names,)."""
-        known = self._codes.find(item.hash)
-        if known is None:
-            known = self._decide(item)
-            self._codes.keep(item.hash, known)
-        return known
+        kept = self._codes.find(item.hash)
+        if kept is None:
+            found = self._decide(item)
+            named = np.flatnonzero(found != DIFFERENT)
+            self._codes.keep(item.hash, np.stack([named, found[named]]).astype(np.int32))
+            return found
+        found = np.full(len(self.names), DIFFERENT, np.int8)
+        found[kept[0]] = kept[1]
+        return found
 
     def _decide(self, item: Question) -> NDArray[np.int8]:
         references = _texts(item, item.key)
         found = self._index.classes(references, self._listed(references))
         found[self._index.equal_to(_repeated(item))] = EQUAL_TO_OPTION
         found[self._index.equal_to([item.key_text])] = KEY_DUPLICATE
-        with np.errstate(invalid="ignore"):
-            found[self._distance.between(item.key_text) < self._distance.duplicate] = KEY_DUPLICATE
-        found[np.isnan(self.distances(item.key_text))] = UNDEFINED_DISTANCE
+        found[self._distance.same(item.key_text)] = KEY_DUPLICATE
+        found[self._distance.beyond(item.key_text)] = UNDEFINED_DISTANCE
         return found
 
     def _listed(self, references: Iterable[str]) -> frozenset[str]:

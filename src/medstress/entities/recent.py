@@ -11,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Kind = TypeVar("Kind", np.float64, np.int64, np.int8)
+Kind = TypeVar("Kind", np.float64, np.int64, np.int32)
 
 
 class Recent(Generic[Kind]):
@@ -21,8 +21,16 @@ class Recent(Generic[Kind]):
     the last array is kept whatever its size.
     """
 
-    def __init__(self, n_bytes: int) -> None:
+    def __init__(self, n_bytes: int, entry_bytes: int = 0) -> None:
+        """Begin with none.
+
+        Args:
+            n_bytes: the bound.
+            entry_bytes: counted for every array besides its data; where arrays are so small that
+                what holds them takes more.
+        """
         self.n_bytes = n_bytes
+        self._entry_bytes = entry_bytes
         self._held = 0
         self._kept: OrderedDict[str, NDArray[Kind]] = OrderedDict()
         self._lock = threading.Lock()
@@ -39,9 +47,9 @@ class Recent(Generic[Kind]):
         made.setflags(write=False)
         with self._lock:
             if (same := self._kept.pop(key, None)) is not None:
-                self._held -= same.nbytes
+                self._held -= same.nbytes + self._entry_bytes
             self._kept[key] = made
-            self._held += made.nbytes
+            self._held += made.nbytes + self._entry_bytes
             while self._held > self.n_bytes and len(self._kept) > 1:
                 _, oldest = self._kept.popitem(last=False)
-                self._held -= oldest.nbytes
+                self._held -= oldest.nbytes + self._entry_bytes

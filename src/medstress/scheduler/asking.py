@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import replace
+from typing import cast
 
 from medstress.calls import Answer, Failure, Reply, Request
 from medstress.items import Edited
@@ -18,15 +19,16 @@ class UnansweredError(Exception):
     """A call failed; ends what asked for it."""
 
 
-def answer_of(reply: Reply) -> Answer:
-    """The answer.
+def answers_of(replies: tuple[Reply, ...]) -> tuple[Answer, ...]:
+    """The answers.
 
     Raises:
-        UnansweredError: there is none.
+        UnansweredError: one is missing.
     """
-    if isinstance(reply, Failure):
-        raise UnansweredError(reply.error)
-    return reply
+    for reply in replies:
+        if isinstance(reply, Failure):
+            raise UnansweredError(reply.error)
+    return cast(tuple[Answer, ...], replies)
 
 
 def predict(
@@ -60,7 +62,7 @@ def predict(
         )
         call += len(requests)
         try:
-            requests = started.flow.send(tuple(map(answer_of, replies)))
+            requests = started.flow.send(answers_of(replies))
         except StopIteration as stop:
             prediction: Prediction = stop.value
             return prediction
@@ -79,7 +81,7 @@ def consult(step: Consult) -> Generator[Need, tuple[Reply, ...], tuple[Answer, .
         ),
         candidate=None,
     )
-    return tuple(map(answer_of, replies))
+    return answers_of(replies)
 
 
 class Started:
@@ -97,11 +99,12 @@ class Flows:
 
     def __init__(self, victim: Victim) -> None:
         self._victim = victim
+        self.is_told = victim.is_told
         self._started: dict[int, tuple[Predict, Started]] = {}
 
     def take(self, query: Predict) -> Started:
         """The started flow of a query that is consumed now."""
-        known = self._started.pop(id(query), None)
+        known = self._started.pop(id(query), None) if self._started else None
         return known[1] if known else Started(self._victim.flow(query.candidate))
 
     def first_requests(self, queries: Iterable[Predict], limit: int) -> Iterator[Request]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from bisect import insort
-from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from operator import attrgetter
+from heapq import heappop, heappush
+from itertools import count
 
 from medstress.calls import Backend, Failure, Reply, Request
 from medstress.errors import BackendError, UsageError
@@ -45,9 +44,6 @@ class Group:
     """Row of the trial."""
 
 
-_TRIAL = attrgetter("trial")
-
-
 @dataclass(slots=True)
 class Batch:
     """Calls handed to a back end together."""
@@ -67,8 +63,10 @@ class Lane:
         self.in_flight: dict[Future[list[Reply]], Batch] = {}
         self._failures_in_a_row = 0
         self._has_answered = False
-        self._waiting: deque[Group] = deque()
-        self._alone: deque[Group] = deque()
+        # Heaps of (trial, order of arrival, group).
+        self._waiting: list[tuple[int, int, Group]] = []
+        self._alone: list[tuple[int, int, Group]] = []
+        self._arrivals = count()
         self._pool = ThreadPoolExecutor(backend.workers, thread_name_prefix="medstress-backend")
 
     def add(self, group: Group) -> None:
@@ -78,9 +76,10 @@ class Lane:
         turn together, and one role would wait for the other; and servers keep the beginnings of
         recent prompts, so the prompts of an item belong together.
         """
-        alone = self.backend.batch_size > 1 and any(entry.alone for entry in group.entries)
-        queue = self._alone if alone else self._waiting
-        insort(queue, group, key=_TRIAL)
+        alone = group.entries[0].alone and self.backend.batch_size > 1
+        heappush(
+            self._alone if alone else self._waiting, (group.trial, next(self._arrivals), group)
+        )
 
     @property
     def idle(self) -> bool:
@@ -94,7 +93,7 @@ class Lane:
         Meanwhile more may come to fill it.
         """
         n_waiting = 0
-        for group in self._waiting if self._alone else ():
+        for _, _, group in self._waiting if self._alone else ():
             n_waiting += len(group.entries)
             if n_waiting >= self.backend.batch_size:
                 return False
@@ -110,11 +109,12 @@ class Lane:
         queue = self._alone if alone else self._waiting
         if not queue:
             return None
-        group = queue[0]
+        _, _, group = queue[0]
         if len(group.entries) > most and len(group.entries) <= self.backend.batch_size:
             return None
         if len(group.entries) <= most:
-            return queue.popleft()
+            heappop(queue)
+            return group
         taken, group.entries = group.entries[:most], group.entries[most:]
         return Group(entries=taken, ahead=iter(()), trial=group.trial)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from medstress.calls import Failure, Reply
 from medstress.candidates import WHOLE
@@ -51,8 +51,7 @@ class Live:
             if not self.keys:
                 self.need = next(self._conduct)
             else:
-                answered = tuple(reply for reply in self.replies if reply is not None)
-                self.need = self._conduct.send(answered)
+                self.need = self._conduct.send(cast(tuple[Reply, ...], tuple(self.replies)))
         except StopIteration as stop:
             result: TrialResult | Findings = stop.value
             return result
@@ -84,29 +83,18 @@ class Live:
     def record(self) -> None:
         """Note the calls just answered; called once each time all replies are in."""
         need, seq = self.need, self._seq
+        role, purpose = need.role, str(need.purpose)
+        # Text that follows from item, template and edits is not stored again.
+        derived = need.candidate is not None and not need.is_told
         edits = as_edits(need)
-        for i, (request, key, reply) in enumerate(
-            zip(need.requests, self.keys, self.replies, strict=True)
-        ):
-            # Text that follows from item, template and edits is not stored again.
-            derived = need.candidate is not None and not need.is_told
-            told = None if derived else canonical_json(request.call.canonical())
+        for i, reply in enumerate(self.replies):
+            told = None if derived else canonical_json(need.requests[i].call.canonical())
             error = reply.error if isinstance(reply, Failure) else None
             query, call = need.numbers[i] if need.numbers else (need.query, need.call + i)
             self.unwritten.append(
-                (
-                    self.row,
-                    seq + i,
-                    need.role,
-                    str(need.purpose),
-                    query,
-                    call,
-                    key,
-                    edits if i == 0 else None,
-                    told,
-                    error,
-                )
+                (self.row, seq + i, role, purpose, query, call, self.keys[i], edits, told, error)
             )
+            edits = None  # of the first call only
         self._seq += len(self.keys)
 
     def take_unwritten(self) -> list[Exchange]:

@@ -198,8 +198,8 @@ class Scheduler:
         if live.is_replayed:
             self._replay(live)
         fresh: list[Entry] = []
-        for i in range(len(live.keys)):
-            if live.replies[i] is None:
+        for i, reply in enumerate(live.replies):
+            if reply is None:
                 self._await(lane, live, i, fresh)
         if live.n_open == 0:
             return False

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, TypeAlias, cast
 
 from medstress.calls import Answer, Call, Reply, Request
@@ -17,7 +18,7 @@ from medstress.hashing import content_hash
 from medstress.items import Candidate, Question
 from medstress.outcomes import Prediction
 from medstress.queries import Consult
-from medstress.scheduler.asking import UnansweredError, answer_of
+from medstress.scheduler.asking import UnansweredError, answers_of
 from medstress.scheduler.inquiry import Findings, Inquiring
 from medstress.scheduler.need import VICTIM, Need, Purpose
 from medstress.tasks.multiple_choice import Flow
@@ -179,7 +180,7 @@ def _round(
     )
     given, found = iter(replies), {}
     for i, wanted in open_.items():
-        found[i] = tuple(answer_of(next(given)) for _ in wanted)
+        found[i] = answers_of(tuple(islice(given, len(wanted))))
     return found
 
 
@@ -205,4 +206,4 @@ def _consult(study: Study, step: Consult) -> Generator[Need, tuple[Reply, ...], 
         requests=tuple(requests),
         candidate=None,
     )
-    return tuple(answer_of(reply) for reply in replies)
+    return answers_of(replies)

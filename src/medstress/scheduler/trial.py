@@ -216,7 +216,7 @@ def _ask(
             Purpose.ATTACK,
             result.n_asked,
             ahead=flows.first_requests(upcoming, left),
-            is_told=trial.victim.is_told,
+            is_told=flows.is_told,
         )
         if prediction.rationale is not None:
             result.records.append(_asked(query, result.n_asked, prediction))

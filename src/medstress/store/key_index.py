@@ -1,76 +1,88 @@
 """Which row each key has, in memory: an index on disk would dirty a page for every random key.
 
-A dict of the newest keys and sorted arrays of the others, merged like the runs of a
-log-structured tree: 24 bytes a key, a constant number of searches a lookup.
+Dicts of the newest keys, and of all keys sorted arrays, merged like the runs of a log-structured
+tree: 8 bytes a key, a constant number of searches a lookup. The arrays hold only the beginnings of
+keys; whether a whole key fits is read where it is stored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 KEY_BYTES = 16
-NEWEST = 32_768
-"""Keys that the dict holds before it becomes an array."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """Sorted keys and their rows."""
-
-    keys: NDArray[np.bytes_]
-    rows: NDArray[np.int64]
+NEWEST = 16_384
+"""Keys that a dict holds before an array does: what is consumed was mostly answered that lately
+(`EXCHANGES_HELD` rounds of a batch of some hundred)."""
+_ROW = np.uint64(0xFFFF_FFFF)
+_ROW_BITS = np.uint64(32)
 
 
 class KeyIndex:
-    """Key of up to 16 bytes -> row; keys are added once and never removed."""
+    """Key of up to 16 bytes -> row below 2^32; keys are added once and never removed."""
 
-    def __init__(self) -> None:
+    def __init__(self, keys_of: Callable[[Sequence[int]], Mapping[int, bytes]]) -> None:
+        """Begin with no keys.
+
+        Args:
+            keys_of: reads the keys stored in some rows.
+        """
+        self._keys_of = keys_of
         self._newest: dict[bytes, int] = {}
-        self._runs: list[_Run] = []
+        self._before: dict[bytes, int] = {}
+        self._runs: list[NDArray[np.uint64]] = []
 
     def __len__(self) -> int:
-        return len(self._newest) + sum(len(run.keys) for run in self._runs)
+        return len(self._newest) + sum(map(len, self._runs))
 
     def add(self, pairs: Iterable[tuple[bytes, int]]) -> None:
-        """Add keys that are not in it."""
+        """Add keys that are not in it, each stored in its row already."""
         self._newest.update(pairs)
         if len(self._newest) >= NEWEST:
             self._settle()
 
     def find(self, keys: Sequence[bytes]) -> dict[bytes, int]:
         """The rows of those keys that have one."""
-        newest = self._newest
+        newest, before = self._newest, self._before
         found = {key: newest[key] for key in keys if key in newest}
-        left = [key for key in keys if key not in found] if self._runs else []
-        if left:
-            wanted = _array(left)
-            for run in self._runs:
-                places = np.minimum(run.keys.searchsorted(wanted), len(run.keys) - 1)
-                for i in np.flatnonzero(run.keys[places] == wanted).tolist():
-                    found[left[i]] = int(run.rows[places[i]])
+        if self._runs and len(found) < len(keys):
+            found.update((key, before[key]) for key in keys if key in before)
+            left = [key for key in keys if key not in found]
+            if left:
+                found.update(self._settled(left))
         return found
+
+    def _settled(self, keys: Sequence[bytes]) -> dict[bytes, int]:
+        """The same for keys in the arrays: first the rows whose keys begin alike."""
+        first, rows = _beginnings(keys), list[int]()
+        for run in self._runs:
+            starts = run.searchsorted(first)
+            ends = run.searchsorted(first | _ROW, side="right")
+            for i in np.flatnonzero(ends > starts).tolist():
+                rows += (run[starts[i] : ends[i]] & _ROW).tolist()
+        if not rows:
+            return {}
+        wanted = set(keys)
+        return {key: row for row, key in self._keys_of(rows).items() if key in wanted}
 
     def _settle(self) -> None:
         """Turn the dict into an array, and merge arrays until each is twice the next."""
-        rows = np.fromiter(self._newest.values(), np.int64, len(self._newest))
-        parts = [_Run(_array(list(self._newest)), rows)]
-        self._newest = {}
+        rows = np.fromiter(self._newest.values(), np.uint64, len(self._newest))
+        parts = [_beginnings(list(self._newest)) | rows]
+        self._before, self._newest = self._newest, {}
         n = len(rows)
-        while self._runs and len(self._runs[-1].keys) < 2 * n:
+        while self._runs and len(self._runs[-1]) < 2 * n:
             parts.append(self._runs.pop())
-            n += len(parts[-1].keys)
-        keys = np.concatenate([part.keys for part in reversed(parts)])
-        rows = np.concatenate([part.rows for part in reversed(parts)])
+            n += len(parts[-1])
+        run = np.concatenate(parts)
         parts.clear()  # nothing is held twice while the rest is sorted
-        # Stable: linear in what is sorted already.
-        order = np.argsort(keys, kind="stable")
-        keys = keys[order]
-        self._runs.append(_Run(keys, rows[order]))
+        run.sort()
+        self._runs.append(run)
 
 
-def _array(keys: Sequence[bytes]) -> NDArray[np.bytes_]:
-    return np.array(keys, dtype=f"S{KEY_BYTES}")
+def _beginnings(keys: Sequence[bytes]) -> NDArray[np.uint64]:
+    """The first 4 bytes of every key as the upper half of a number, shape (n_keys,)."""
+    parts = np.array(keys, dtype=f"S{KEY_BYTES}").view(">u4")[:: KEY_BYTES // 4]
+    return np.asarray(parts.astype(np.uint64) << _ROW_BITS)

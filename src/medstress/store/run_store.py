@@ -106,7 +106,7 @@ class RunStore:
         self._db.execute("PRAGMA synchronous = NORMAL")
         bring_up_to_date(self._db, self.folder)
         make_views(self._db, self.folder)
-        self._rows, self._last_answer = KeyIndex(), 0
+        self._rows, self._last_answer = KeyIndex(self._keys_of), 0
         self._fresh: dict[bytes, int] = {}
         stored = self._db.execute("SELECT key, id FROM answers")
         while pairs := stored.fetchmany(NEWEST):
@@ -319,18 +319,24 @@ class RunStore:
         found.update((key, self._fresh[key]) for key in keys if key in self._fresh)
         return found
 
+    def _keys_of(self, rows: Sequence[int]) -> dict[int, bytes]:
+        """The keys of the answers in some rows."""
+        chosen = "SELECT id, key FROM answers WHERE id IN (SELECT value FROM json_each(?))"
+        return dict(self._db.execute(chosen, (json.dumps(rows),)))
+
     def consumed(self, rows: Iterable[tuple[Any, ...]]) -> None:
         """Store exchanges: (trial, seq, role, purpose, query, call, key, edits, request, error)."""
         given = list(rows)
         answers = self._find([row[6] for row in given])
         derived, others = [], []
-        for *before, key, edits, request, error in given:
+        for trial, seq, role, purpose, query, call, key, edits, request, error in given:
             answer = answers.get(key) if error is None else None
             if answer is not None and request is None:
-                derived.append((*before, answer, edits))
+                derived.append((trial, seq, role, purpose, query, call, answer, edits))
             else:
                 kept = key if answer is None else None
-                others.append((*before, answer, kept, edits, request, error))
+                place = (trial, seq, role, purpose, query, call)
+                others.append((*place, answer, kept, edits, request, error))
         with _translated(self.folder):
             # Half the time of one statement for all: nulls are slow to bind.
             self._db.executemany(_DERIVED, derived)

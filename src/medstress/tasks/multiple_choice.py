@@ -128,6 +128,11 @@ class MultipleChoice:
             Rounds of requests; is sent one answer a request.
         """
         match self.answer_by:
+            case AnswerBy.CHOICE:
+                shown = listing(self.template, candidate)
+                (reply,) = yield (Request(Choose(shown, candidate.item.letters)),)
+                assert isinstance(reply, Chosen)
+                return self._from_choice(candidate, reply)
             case AnswerBy.LETTER:
                 scores, mass = yield from self._letters(candidate)
                 return from_scores(candidate, scores, mass=mass)
@@ -145,11 +150,6 @@ class MultipleChoice:
                 (reply,) = yield (Request(Rank(question, candidate.options)),)
                 assert isinstance(reply, Scored)
                 return from_scores(candidate, reply.log_probs)
-            case AnswerBy.CHOICE:
-                shown = listing(self.template, candidate)
-                (reply,) = yield (Request(Choose(shown, candidate.item.letters)),)
-                assert isinstance(reply, Chosen)
-                return self._from_choice(candidate, reply)
 
     def _letters(
         self, candidate: Candidate

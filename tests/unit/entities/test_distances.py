@@ -248,3 +248,16 @@ def test_vector_distances_of_any_names_are_symmetric_and_not_negative(words):
         there, back = names.distance_to(one, other), names.distance_to(other, one)
         assert np.isnan(there) == np.isnan(back)
         assert np.isnan(there) or (there == back and there >= 0)
+
+
+@pytest.mark.parametrize(("distance", "near"), [("cosine", 1e-9), ("euclidean", 4.47e-5)])
+@pytest.mark.parametrize("anchor", ["salt 7", "7 salt", "another", ""])
+def test_names_that_are_the_anchor_are_known_without_its_distances(distance, near, anchor):
+    vocabulary = (*(f"salt {i}" for i in range(300)), "salt  7", "7 salt", "", "Salt 7 ")
+    names = names_with(distance, vocabulary)
+    asked = names._distance
+    same, beyond = asked.same(anchor), asked.beyond(anchor)
+    row = asked.between(anchor)
+    assert same.tolist() == np.flatnonzero(row < near).tolist()
+    assert beyond.tolist() == np.flatnonzero(np.isnan(row)).tolist()
+    assert (len(same) > 0) == (anchor in vocabulary and bool(anchor))

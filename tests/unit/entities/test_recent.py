@@ -25,3 +25,10 @@ def test_an_array_larger_than_the_bound_is_kept_until_the_next():
     assert recent.find("a") is not None
     recent.keep("b", np.zeros(100))
     assert recent.find("a") is None
+
+
+def test_what_holds_small_arrays_counts_as_well():
+    recent = Recent(200, entry_bytes=92)
+    for key in "abc":
+        recent.keep(key, np.zeros(1))
+    assert [key for key in "abc" if recent.find(key) is not None] == ["b", "c"]

@@ -11,14 +11,28 @@ from hypothesis import strategies as st
 from medstress.store import key_index
 from medstress.store.key_index import KeyIndex
 
-KEYS = st.binary(min_size=16, max_size=16)
+ALIKE = st.binary(min_size=12, max_size=12).map(b"same".__add__)
+KEYS = st.binary(min_size=16, max_size=16) | ALIKE
+
+
+class Index(KeyIndex):
+    """One that keeps what it is told, as the store does."""
+
+    def __init__(self):
+        super().__init__(lambda rows: {row: self.stored[row] for row in rows})
+        self.stored = {}
+
+    def add(self, pairs):
+        pairs = list(pairs)
+        self.stored.update((row, key) for key, row in pairs)
+        super().add(pairs)
 
 
 @given(batches=st.lists(st.lists(KEYS, max_size=9), max_size=12), others=st.lists(KEYS, max_size=5))
 def test_every_key_is_found_with_its_row_and_no_other(batches, others):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(key_index, "NEWEST", 4)
-        index, expected = KeyIndex(), {}
+        index, expected = Index(), {}
         for batch in batches:
             new = {
                 key: len(expected) + i for i, key in enumerate(sorted(set(batch) - set(expected)))
@@ -33,7 +47,7 @@ def test_every_key_is_found_with_its_row_and_no_other(batches, others):
 def test_keys_with_zero_bytes_are_told_apart(monkeypatch):
     monkeypatch.setattr(key_index, "NEWEST", 2)
     keys = [bytes(16), bytes(15) + b"a", b"a" + bytes(15), b"ab" + bytes(14)]
-    index = KeyIndex()
+    index = Index()
     for row, key in enumerate(keys):
         index.add([(key, row)])
     assert index.find(keys) == {key: row for row, key in enumerate(keys)}
@@ -42,8 +56,27 @@ def test_keys_with_zero_bytes_are_told_apart(monkeypatch):
 
 def test_a_lookup_searches_few_arrays_however_many_keys_there_are(monkeypatch):
     monkeypatch.setattr(key_index, "NEWEST", 8)
-    index, rng = KeyIndex(), random.Random(0)
+    index, rng = Index(), random.Random(0)
     for row in range(8 * 300):
         index.add([(rng.randbytes(16), row)])
     assert len(index) == 8 * 300
     assert len(index._runs) <= 9
+
+
+def test_a_key_takes_eight_bytes_once_it_is_old(monkeypatch):
+    monkeypatch.setattr(key_index, "NEWEST", 64)
+    index, rng = Index(), random.Random(0)
+    for row in range(6400):
+        index.add([(rng.randbytes(16), row)])
+    assert sum(run.nbytes for run in index._runs) == 8 * (6400 - len(index._newest))
+    assert len(index._newest) < 64
+    assert len(index._before) == 64
+
+
+def test_keys_that_only_begin_alike_are_told_apart(monkeypatch):
+    monkeypatch.setattr(key_index, "NEWEST", 2)
+    index = Index()
+    for row in range(8):
+        index.add([(b"alike" + bytes([row]) + bytes(10), row)])
+    fifth, other = b"alike" + bytes([5]) + bytes(10), b"alike" + bytes([9]) + bytes(10)
+    assert index.find([fifth, other]) == {fifth: 5}
