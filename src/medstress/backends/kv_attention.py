@@ -281,15 +281,17 @@ def _attend(
     sizes = [cell.n * (cell.n_past + cell.n_new) for cell in packing.cells]
     keys, values = (one.index_select(0, places.seen).split(sizes) for one in (keys, values))
     found = [
-        _products(cell, packing.nodes_per_block, *of_cell, scaling)
-        for cell, *of_cell in zip(packing.cells, asked, keys, values, places.masks, strict=True)
+        _products(cell, packing.nodes_per_block, *tensors, scaling=scaling)
+        for cell, tensors in zip(
+            packing.cells, zip(asked, keys, values, places.masks, strict=True), strict=True
+        )
     ]
     out = torch.cat(found).index_select(0, places.answered)
     return out.view(1, n_nodes, n_heads, -1), None
 
 
 def _products(
-    cell: Cell, block: int, asked: Any, keys: Any, values: Any, mask: Any, scaling: float | None
+    cell: Cell, block: int, asked: Any, keys: Any, values: Any, mask: Any, *, scaling: float | None
 ) -> Any:
     """The attention of a cell, `(n * n_new, n_per_key * value_size)`.
 

@@ -266,14 +266,16 @@ def _path(part: Part, node: int) -> list[int]:
 
 
 def _even_bins(sizes: Sequence[int], most: int) -> list[list[int]]:
-    """Cut 0 .. n into runs of about equal total size, about `most` at the largest.
+    """Cut 0 .. n into runs of about equal total size, near `most` each.
 
     >>> _even_bins([3, 3, 3, 3], 6)
     [[0, 1], [2, 3]]
+    >>> _even_bins([3, 3, 2], 6)
+    [[0, 1, 2]]
     """
     if not sizes:
         return []
-    goal = sum(sizes) / -(-sum(sizes) // most)
+    goal = sum(sizes) / max(round(sum(sizes) / most), 1)
     bins: list[list[int]] = [[]]
     done = 0
     for index, size in enumerate(sizes):

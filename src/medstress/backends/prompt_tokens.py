@@ -71,6 +71,28 @@ class PromptTokenizer:
         drop = 0 if chat else self._trailing
         return [tuple(ids[: len(ids) - drop]) for ids in found["input_ids"]]
 
+    def tokens_of_each(
+        self, groups: Sequence[Sequence[str]], chats: Sequence[bool]
+    ) -> list[list[tuple[int, ...]]]:
+        """Return the tokens of groups of texts; all texts go through the tokenizer together.
+
+        Args:
+            groups: texts that belong together.
+            chats: whether a chat template made them, one a group.
+        """
+        found = {
+            chat: iter(self.tokens(texts, chat=chat))
+            for chat in (False, True)
+            if (
+                texts := [
+                    t for one, its in zip(groups, chats, strict=True) if its == chat for t in one
+                ]
+            )
+        }
+        return [
+            [next(found[chat]) for _ in group] for group, chat in zip(groups, chats, strict=True)
+        ]
+
     def decoded(self, tokens: Sequence[int]) -> str:
         """Return generated tokens as text, without special tokens."""
         return str(

@@ -78,7 +78,7 @@ class CausalScoreCalls:
 
     def answer(self, calls: Sequence[Score]) -> list[Reply]:
         """Answer every call; all of them share one forward plan."""
-        prepared = [self._prepare(call) for call in calls]
+        prepared = self._prepare(calls)
         ready = [one for one in prepared if isinstance(one, _Prepared)]
         known = self._memo.complete(
             [[Wanted(target) for target in one.targets if target.scored] for one in ready],
@@ -94,15 +94,28 @@ class CausalScoreCalls:
         values = iter(self._scorer.log_probs(targets, afresh=afresh))
         return [[next(values) for _ in call] for call in calls]
 
-    def _prepare(self, call: Score) -> _Prepared | Failure:
+    def _prepare(self, calls: Sequence[Score]) -> list[_Prepared | Failure]:
+        texts = [self._texts(call) for call in calls]
+        chats = [not isinstance(call.prompt, str) for call in calls]
+        tokens = self._tokenizer.tokens_of_each(
+            [() if isinstance(one, Failure) else one for one in texts], chats
+        )
+        return [
+            one if isinstance(one, Failure) else self._targets(call, *of_call)
+            for call, one, of_call in zip(calls, texts, tokens, strict=True)
+        ]
+
+    def _texts(self, call: Score) -> list[str] | Failure:
+        """The prompt, and the prompt with each continuation."""
         try:
             text = self._tokenizer.text(call.prompt)
         except PermanentBackendError as error:
             return Failure(error=str(error))
-        prompt, *sequences = self._tokenizer.tokens(
-            [text, *(text + continuation for continuation in call.continuations)],
-            chat=not isinstance(call.prompt, str),
-        )
+        return [text, *(text + continuation for continuation in call.continuations)]
+
+    def _targets(
+        self, call: Score, prompt: tuple[int, ...], *sequences: tuple[int, ...]
+    ) -> _Prepared | Failure:
         targets = targets_of(prompt, sequences, first_token=call.first_token)
         if any(target.scored and target.start == 0 for target in targets):
             return Failure(

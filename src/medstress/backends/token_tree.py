@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise, takewhile
+from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
@@ -64,9 +64,22 @@ def shared_length(first: Sequence[int], second: Sequence[int]) -> int:
 
     >>> shared_length([5, 6, 7], [5, 6, 8, 9])
     2
+    >>> shared_length((5, 6), (7,)), shared_length((5, 6), (5, 6, 7)), shared_length((), (1,))
+    (0, 2, 0)
     """
-    same = takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False))
-    return sum(1 for _ in same)
+    one, other = tuple(first), tuple(second)
+    most = min(len(one), len(other))
+    if one[:most] == other[:most]:
+        return most
+    # By halves: tuples are compared much faster than their elements one by one.
+    same, differs = 0, most
+    while differs - same > 1:
+        middle = (same + differs) // 2
+        if one[same:middle] == other[same:middle]:
+            same = middle
+        else:
+            differs = middle
+    return same
 
 
 def build_row(targets: Sequence[Target]) -> Row:
