@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -150,3 +151,37 @@ def test_prompts_beyond_a_sliding_window_are_read_plainly(
     backend, plain = open_tiny("sliding"), open_tiny("sliding", sharing=False)
     for batch in rounds[:3]:
         assert_same(backend.answer(batch), plain.answer(batch))
+
+
+def test_the_self_check_computes_in_the_compute_thread(
+    open_tiny: Callable[..., TransformersBackend], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from medstress.backends import score_calls
+
+    made, threads = score_calls.CausalScorer, []
+
+    def scorer(*args: Any, **how: Any) -> Any:
+        threads.append(threading.current_thread().name)
+        return made(*args, **how)
+
+    monkeypatch.setattr(score_calls, "CausalScorer", scorer)
+    assert open_tiny("llama").ahead == 2
+    assert threads == ["medstress-compute_0"]
+
+
+def test_texts_of_a_batch_are_tokenised_together(
+    rounds: list[list[Score]],
+    open_tiny: Callable[..., TransformersBackend],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from medstress.backends.prompt_tokens import PromptTokenizer
+
+    backend, tokens, n = open_tiny("llama"), PromptTokenizer.tokens, []
+
+    def counted(self: PromptTokenizer, texts: Sequence[str], *, chat: bool) -> Any:
+        n.append(len(texts))
+        return tokens(self, texts, chat=chat)
+
+    monkeypatch.setattr(PromptTokenizer, "tokens", counted)
+    backend.answer(rounds[0])
+    assert n == [sum(1 + len(call.continuations) for call in rounds[0])]
