@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
+_FEED_FORWARD = ("mlp", "feed_forward")
+"""What decoder layers call the part after attention."""
 
-def logits_at(model: Any, inputs: dict[str, Any], needed: Sequence[tuple[int, int]]) -> Any:
+
+def logits_at(
+    model: Any, inputs: dict[str, Any], needed: Sequence[tuple[int, int]], *, checked: bool = False
+) -> Any:
     """Return the logits at needed (row, node) pairs, `(n_needed, n_vocabulary)`.
 
     The vocabulary layer may cost as much as many others, so its input is thinned out to the
@@ -16,29 +22,80 @@ def logits_at(model: Any, inputs: dict[str, Any], needed: Sequence[tuple[int, in
         model: a decoder-only model of transformers.
         inputs: of its forward.
         needed: distinct pairs.
+        checked: the model's numbers are compared with those of the plain path when it is opened,
+            so that its last layer may be thinned out as well.
     """
     import torch
 
     at = torch.tensor(needed).T
-    thinned: list[bool] = []
-
-    def thin(_module: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        thinned.append(True)
-        # Parts of a model may be on several devices: the states are where the last one is.
-        rows, nodes = at.to(args[0].device)
-        return (args[0][rows, nodes][None], *args[1:])
-
-    head = model.get_output_embeddings()
-    handle = None if head is None else head.register_forward_pre_hook(thin)
-    try:
+    with ExitStack() as stack:
+        if checked and (last := _last_feed_forward(model)) is not None:
+            stack.enter_context(_only_at(at, last))
+        thinned = stack.enter_context(_thinned(at, model.get_output_embeddings()))
         logits = model(**inputs, use_cache=False).logits
-    finally:
-        if handle is not None:
-            handle.remove()
     if thinned:
         return logits[0]
     rows, nodes = at.to(logits.device)
     return logits[rows, nodes]
+
+
+@contextmanager
+def _thinned(at: Any, head: Any) -> Iterator[list[bool]]:
+    """Let the vocabulary layer read only the states of some places; yields whether it was asked."""
+    asked: list[bool] = []
+
+    def thin(_module: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        asked.append(True)
+        # Parts of a model may be on several devices: the states are where the last one is.
+        rows, nodes = at.to(args[0].device)
+        return (args[0][rows, nodes][None], *args[1:])
+
+    handle = None if head is None else head.register_forward_pre_hook(thin)
+    try:
+        yield asked
+    finally:
+        if handle is not None:
+            handle.remove()
+
+
+@contextmanager
+def _only_at(at: Any, feed_forward: Any) -> Iterator[None]:
+    """Let a layer's second half, which treats each token alone, compute some places only.
+
+    After the last layer nobody reads the others, and their keys and values are made before it.
+    """
+    forward, own = feed_forward.forward, vars(feed_forward).get("forward")
+
+    def at_places(states: Any, *others: Any, **named: Any) -> Any:
+        if others or named:
+            return forward(states, *others, **named)
+        rows, nodes = at.to(states.device)
+        found = forward(states[rows, nodes][None])
+        if not hasattr(found, "new_zeros"):
+            # Experts may say as well whom they asked.
+            return forward(states)
+        whole = found.new_zeros(states.shape)
+        whole[rows, nodes] = found[0]
+        return whole
+
+    feed_forward.forward = at_places
+    try:
+        yield
+    finally:
+        if own is None:
+            del feed_forward.forward
+        else:
+            feed_forward.forward = own
+
+
+def _last_feed_forward(model: Any) -> Any:
+    """The second half of the last decoder layer; None where it is not found by its name."""
+    n_layers = model.config.get_text_config().num_hidden_layers
+    for module in model.modules():
+        if type(module).__name__ == "ModuleList" and len(module) == n_layers:
+            found = [getattr(module[-1], name, None) for name in _FEED_FORWARD]
+            return next((one for one in found if one is not None), None)
+    return None
 
 
 def pick_log_probs(

@@ -196,7 +196,7 @@ class KvScorer:
         self.tokens_forwarded += len(tokens)
         with torch.inference_mode(), packed_attention(self._model, packing):
             needed = sorted({(0, node) for node, _ in wanted})
-            logits = logits_at(self._model, inputs, needed)
+            logits = logits_at(self._model, inputs, needed, checked=True)
             found = pick_log_probs(logits, needed, [((0, node), token) for node, token in wanted])
             if not afresh:
                 self.store.put(_worth_keeping(groups, parts))
