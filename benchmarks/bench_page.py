@@ -18,29 +18,34 @@ DOMINATED = """## What dominated before and after
 Found with py-spy and the profiler of torch.
 
 **Before.** The model read shared prefixes again for every candidate and read padding. With trees of
-prompts, many small attention products, one a tree, took 16 to 19 % of a forward; memory that was
-given back and taken anew cost 12 µs per 4 KB page on this virtual machine; the thread that loaded
-the model kept a team of OpenMP threads beside that of the thread that used it, and all of them
-slept at every barrier (in one thread 1.19 times as many tokens a second: `python
-benchmarks/compute_thread.py`, load 5.8); and the store looked answers up in SQLite a statement at a
-time. Beside an instant victim a tenth to a fifth of the CPU time went to Python's collector, which
-went through all live queries again and again, 5 % to setting frozen fields, 2 % to binding nulls
-and 2 % to asking objects for their protocols; with more items under way than were kept, each key's
-distances were computed twice, 7 % together, also for draws that look at none; and 3 % to putting
-trials into their place in a queue. Memory grew with the items by the vectors of their keys and
-spans (8 KB each, in float64) and was largest while these were made, all at once; with names by 512
-arrays of distances, whatever their length.
+prompts, many small attention products, one a tree, took 16 to 19 % of a forward; then, stacked by
+like size, 1.9 times the products that are needed, and 7 % went to copying what was kept next to
+what is new. Memory that was given back and taken anew cost 12 µs per 4 KB page on this virtual
+machine. The thread that loaded the model kept a team of OpenMP threads beside that of the thread
+that used it, and so did the scheduler's, in which the model was checked against its plain path: all
+of them slept at every barrier, a thousand times a second (two threads against one that does all:
+1.19 times as many tokens a second, `python benchmarks/compute_thread.py`, load 5.8). Texts went to
+the tokenizer a call at a time, 6 % of a run; and the store looked answers up in SQLite a statement
+at a time. Beside an instant victim a tenth to a fifth of the CPU time went to Python's collector,
+which went through all live queries again and again, 5 % to setting frozen fields, 2 % to binding
+nulls and 2 % to asking objects for their protocols; with more items under way than were kept, each
+key's distances were computed twice, 7 % together, also for draws that look at none; and 3 % to
+putting trials into their place in a queue. Memory grew with the items by the vectors of their keys
+and spans (8 KB each, in float64) and was largest while these were made, all at once; with names by
+512 arrays of distances, whatever their length.
 
-**After.** 80 % of a forward are matrix products of the linear layers, which a bare loop needs as
-well; attention is 10 to 12 %. Trees of similar size share one product, freed memory is kept, and
-look-ups go a batch at a time. Beside an instant victim no step takes more than 7 %: 80 % of the
-time is spent in the Python interpreter, in about 165 calls a query, of which stepping attack and
-victim (45 %), rendering and hashing a prompt (11 %) and storing (11 %) are the largest groups. That
-a name is the key itself is seen without distances, which are computed when a draw looks at them.
-Vectors are written as they are made and read from the file as they are needed; of distances, codes
-and allowed names at most 10 MB are kept. What still grows: the items themselves (1.4 KB), 8 bytes
-an answer to find it again and as much while these are merged, and an index of the names' words (0.3
-KB a name).
+**After.** Over 70 % of a forward are matrix products of the linear layers, which a bare loop needs
+as well; attention is 11 %, for a candidate looks at the 200 tokens before it and a bare loop's rows
+of 64 tokens at nothing else. Kept and new keys are rows of one tensor and gathered in one step a
+layer; stacking adds at most 10 %; the last layer's second half computes only the places that are
+read; freed memory is kept; look-ups and texts go a batch at a time. Beside an instant victim no
+step takes more than 7 %: 80 % of the time is spent in the Python interpreter, in about 165 calls a
+query, of which stepping attack and victim (45 %), rendering and hashing a prompt (11 %) and storing
+(11 %) are the largest groups. That a name is the key itself is seen without distances, which are
+computed when a draw looks at them. Vectors are written as they are made and read from the file as
+they are needed; of distances, codes and allowed names at most 10 MB are kept. What still grows: the
+items themselves (1.4 KB), 8 bytes an answer to find it again and as much while these are merged,
+and an index of the names' words (0.3 KB a name).
 """
 
 TITLES = {

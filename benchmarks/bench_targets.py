@@ -54,7 +54,7 @@ def _prefix_sharing(lines: Sequence[Line]) -> Iterator[Target]:
     for line in lines:
         ratio = line["forwarded_per_unique"]
         yield Target(
-            what=f"tokens forwarded per token needed, {_data(line)}, ends {line['ends']}",
+            what=f"tokens forwarded per token needed, {_data(line)}, ends {line.get('ends', 'at a success')}",
             asked="≤ 1.10",
             measured=f"{ratio:.3f} ({line['queries']:,} queries)",
             met=ratio <= 1.10,

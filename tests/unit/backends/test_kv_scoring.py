@@ -185,3 +185,26 @@ def test_texts_of_a_batch_are_tokenised_together(
     monkeypatch.setattr(PromptTokenizer, "tokens", counted)
     backend.answer(rounds[0])
     assert n == [sum(1 + len(call.continuations) for call in rounds[0])]
+
+
+def test_the_second_half_of_the_last_layer_computes_only_what_is_read(
+    sentence: Callable[[int, int], str],
+    open_tiny: Callable[..., TransformersBackend],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    backend = open_tiny("llama")
+    assert backend.path == "tree"
+    layers, n_read = backend._loaded.model.model.layers, []
+    for layer in (layers[0], layers[-1]):
+        forward = layer.mlp.forward
+
+        def counted(states: Any, forward: Callable[[Any], Any] = forward) -> Any:
+            n_read.append(states.shape[1])
+            return forward(states)
+
+        monkeypatch.setattr(layer.mlp, "forward", counted)
+    before = backend.counters["tokens_forwarded"]
+    backend.answer([Score(sentence(1, 20), (" pain", " dose"), True)])
+    assert n_read == [backend.counters["tokens_forwarded"] - before, 1]
+    # What was there before is there again.
+    assert layers[-1].mlp.forward.__name__ == "counted"
