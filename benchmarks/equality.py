@@ -66,7 +66,9 @@ def compare(pairs: Iterable[tuple[Sequence[float], Sequence[float]]]) -> Differe
     for ours, plain in pairs:
         n += 1
         letters += _best(ours) != _best(plain)
-        largest = max(largest, *(abs(a - b) for a, b in zip(ours, plain, strict=True)))
+        gaps = [abs(a - b) for a, b in zip(ours, plain, strict=True)]
+        # What is no number differs from everything; a plain max would pass over it.
+        largest = max(largest, *(math.inf if math.isnan(gap) else gap for gap in gaps))
         first, second = sorted(plain, reverse=True)[:2]
         margin = min(margin, first - second)
     closest = margin if math.isfinite(margin) else None
@@ -80,13 +82,15 @@ def _best(values: Sequence[float]) -> int:
 @contextmanager
 def overheard(order: list[Score] | None = None) -> Iterator[dict[Score, tuple[float, ...]]]:
     """Yield a table of what every back end answers meanwhile; `order` gets repetitions too."""
-    answer, heard = TransformersBackend.answer, {}
+    answer = TransformersBackend.answer
+    heard: dict[Score, tuple[float, ...]] = {}
 
     def listen(backend: TransformersBackend, calls: Sequence[Call]) -> list[Reply]:
         replies = answer(backend, calls)
         for call, reply in zip(calls, replies, strict=True):
             if isinstance(call, Score) and isinstance(reply, Scored):
-                heard[call] = reply.log_probs
+                # The first answer: a flip is asked again, alone, and that is read afresh.
+                heard.setdefault(call, reply.log_probs)
                 if order is not None:
                     order.append(call)
         return replies

@@ -75,6 +75,7 @@ def random_model(shape: dict[str, Any], device: str, dtype: torch.dtype) -> Load
         torch.set_default_dtype(before)
     return LoadedModel(
         model=model.eval(),
+        parameters=model.num_parameters(),
         tokenizer=word_tokenizer(shape["vocab_size"]),
         identity=ModelIdentity(name="random", hash="random"),
         encoder_decoder=False,

@@ -106,13 +106,9 @@ class CausalScorer:
             that does not fit into memory.
         """
         results: list[list[float] | None] = [None] * len(targets)
-        as_tree = [
-            index
-            for index, target in enumerate(targets)
-            if self.path == "tree" and len(target.context) <= self._window
-        ]
-        alone = sorted(set(range(len(targets))) - set(as_tree))
-        for indexes, tree in ((as_tree, True), (alone, False)):
+        within = [i for i, target in enumerate(targets) if len(target.context) <= self._window]
+        beyond = sorted(set(range(len(targets))) - set(within))
+        for indexes, tree in ((within, self.path == "tree"), (beyond, False)):
             chosen = [targets[index] for index in indexes]
             if tree and self._kept is not None:
                 found = self._kept.log_probs(chosen, afresh=afresh)
@@ -232,8 +228,17 @@ def _attention_window(config: Any) -> float:
     """Return the length up to which every layer sees all that came before, in tokens.
 
     Beyond it a tree would be wrong in one of two ways: its mask replaces the sliding or chunked
-    window of most models, and some (GPT-Neo) count their window in places of the row.
+    window of most models, and some (GPT-Neo) count their window in places of the row. Others
+    (longrope) rotate all positions of a batch differently as soon as one is beyond.
     """
     names = ("sliding_window", "attention_chunk_size", "window_size", "attention_window_size")
     windows = [getattr(config, name, None) for name in names]
+    rope = getattr(config, "rope_parameters", None) or {}
+    # One table, or one a type of layers.
+    tables = [rope, *(table for table in rope.values() if isinstance(table, dict))]
+    windows += [
+        table.get("original_max_position_embeddings")
+        for table in tables
+        if table.get("rope_type") == "longrope"
+    ]
     return min((float(window) for window in windows if window), default=float("inf"))

@@ -83,6 +83,8 @@ class Packing:
     a block, up to half of all, are left out."""
     store: KvStore
     """Has the kept keys and values, and is given the new ones."""
+    n_kv_heads: int
+    """Of every layer."""
     n_layers: int = 0
     """Layers that attended so far."""
     moved: dict[Any, Places] = field(default_factory=dict)
@@ -140,7 +142,7 @@ def pack(
         answered=torch.from_numpy(_inverse(np.concatenate(asked), int(starts[-1]) * heads)),
         masks=tuple(masks),
     )
-    return Packing(cells, places, nodes_per_block, store)
+    return Packing(cells, places, nodes_per_block, store, heads)
 
 
 def stacks(parts: Sequence[Part], waste: float) -> list[list[int]]:
@@ -183,7 +185,9 @@ def _stacked(
     n_new = max(map(len, nodes))
     n_past = max(len(part.past) for part in parts)
     asked = np.full((len(parts), n_new), -1, dtype=np.int64)
-    seen = np.zeros((len(parts), n_past + n_new), dtype=np.int64)
+    # Padding looks at the first row of the batch, which is always written: what lies in a kept row
+    # that is not in use may be NaN, which a weight of 0 does not hide.
+    seen = np.full((len(parts), n_past + n_new), first, dtype=np.int64)
     hidden = np.ones((*asked.shape, n_past + n_new), dtype=np.bool_)
     for number, (part, own) in enumerate(zip(parts, nodes, strict=True)):
         old, new = len(part.past), len(own)
@@ -265,6 +269,9 @@ def _attend(
     n_kv_heads, n_keys = key.shape[1:3]
     if n_keys != n_nodes:
         raise TypeError("this architecture's attention has keys of its own")
+    if n_kv_heads != packing.n_kv_heads:
+        # Checked here: on CUDA a place that does not exist breaks all that comes after it.
+        raise TypeError("this architecture's layers have other numbers of heads")
     keys, values = (
         whole.flatten(0, 1)
         for whole in packing.store.write(

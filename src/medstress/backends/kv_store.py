@@ -149,6 +149,8 @@ class KvStore:
     def _new_rows(self, n: int) -> Rows | None:
         """Find unused rows; None where so many do not fit into the budget."""
         most = self.max_bytes // max(self._row_bytes, 1)
+        if n > most:
+            return None
         while np.count_nonzero(self._uses == 0) < n:
             if self.n_rows < most:
                 wanted = max(2 * self.n_rows, self.n_rows + n, _FIRST_ROWS)

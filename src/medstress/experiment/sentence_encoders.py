@@ -17,6 +17,7 @@ from medstress.backends.cross_encoder import CrossEncoderBackend
 from medstress.backends.loaded_model import load_model
 from medstress.backends.options import BackendOptions
 from medstress.calls import ModelIdentity
+from medstress.compute_thread import in_compute_thread
 from medstress.entities.prompts import PromptEncoder
 from medstress.errors import UsageError
 
@@ -44,7 +45,9 @@ def open_backend(options: BackendOptions) -> BiEncoderBackend | CrossEncoderBack
     config = _config(options.base / Path(options.model).expanduser())
     if any(str(name).endswith("SequenceClassification") for name in config["architectures"] or ()):
         return CrossEncoderBackend(
-            load_model(options), _activation(options.model, config), batch_size=options.batch_size
+            in_compute_thread(load_model)(options),
+            _activation(options.model, config),
+            batch_size=options.batch_size,
         )
     encoder = PromptEncoder(options.model, base=options.base)
     identity = ModelIdentity(name=options.model, hash=encoder.identity)

@@ -100,7 +100,7 @@ def sliding() -> tuple[Any, Any]:
         num_hidden_layers=2,
         num_attention_heads=4,
         num_key_value_heads=2,
-        sliding_window=16,
+        sliding_window=48,
         max_position_embeddings=256,
         eos_token_id=1,
         initializer_range=0.3,
@@ -117,13 +117,41 @@ def index_window() -> tuple[Any, Any]:
         num_layers=2,
         num_heads=4,
         attention_types=[[["global", "local"], 1]],
-        window_size=16,
+        window_size=128,
         max_position_embeddings=256,
         bos_token_id=0,
         eos_token_id=1,
         initializer_range=0.3,
     )
     return transformers.GPTNeoForCausalLM(config), tokenizer()
+
+
+def longrope() -> tuple[Any, Any]:
+    import transformers
+
+    # Positions turn by other angles in a batch that is longer than 48 tokens.
+    config = transformers.Phi3Config(
+        vocab_size=400,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=256,
+        original_max_position_embeddings=48,
+        rope_parameters={
+            "rope_type": "longrope",
+            "rope_theta": 10_000.0,
+            "short_factor": [1.0] * 4,
+            "long_factor": [4.0, 3.0, 2.0, 5.0],
+            "original_max_position_embeddings": 48,
+        },
+        bos_token_id=0,
+        eos_token_id=1,
+        pad_token_id=1,
+        initializer_range=0.3,
+    )
+    return transformers.Phi3ForCausalLM(config), tokenizer()
 
 
 def alibi() -> tuple[Any, Any]:
@@ -180,7 +208,8 @@ def bart() -> tuple[Any, Any]:
 
 
 ARCHITECTURES = {
-    build.__name__: build for build in (llama, gpt2, sliding, index_window, alibi, t5, bart)
+    build.__name__: build
+    for build in (llama, gpt2, sliding, index_window, longrope, alibi, t5, bart)
 }
 
 

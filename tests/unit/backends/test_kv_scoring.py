@@ -138,19 +138,81 @@ def test_a_model_that_is_not_packed_right_is_read_as_before(
     from medstress.backends import kv_attention
 
     products = kv_attention._products
-    monkeypatch.setattr(kv_attention, "_products", lambda *parts: products(*parts) * 1.5)
+    monkeypatch.setattr(
+        kv_attention, "_products", lambda *parts, **how: products(*parts, **how) * 1.5
+    )
     backend, plain = open_tiny("llama"), open_tiny("llama", sharing=False)
     assert (backend.path, backend.ahead) == ("tree", 8)
     for batch in rounds[:2]:
         assert_same(backend.answer(batch), plain.answer(batch))
 
 
-def test_prompts_beyond_a_sliding_window_are_read_plainly(
-    rounds: list[list[Score]], open_tiny: Callable[..., TransformersBackend]
+@pytest.mark.parametrize(("name", "ahead"), [("sliding", 2), ("index_window", 8), ("longrope", 2)])
+def test_prompts_beyond_a_window_are_read_plainly(
+    name: str,
+    ahead: int,
+    sentence: Callable[[int, int], str],
+    open_tiny: Callable[..., TransformersBackend],
 ) -> None:
-    backend, plain = open_tiny("sliding"), open_tiny("sliding", sharing=False)
-    for batch in rounds[:3]:
+    backend, plain = open_tiny(name), open_tiny(name, sharing=False)
+    assert (backend.path, backend.ahead) == ("tree", ahead)
+    for first in range(3):
+        stems = [sentence(i % 4, n) for i, n in enumerate((20, 150, 30, 90, 40, 140))]
+        batch = [Score(f"{stem} {sentence(first, 1)}:", (" pain", " the dose")) for stem in stems]
+        alone = [reply for call in batch for reply in plain.answer([call])]
+        assert_same(backend.answer(batch), alone)
+        assert_same(plain.answer(batch), alone)
+
+
+def test_a_first_batch_of_which_nothing_is_kept_is_read_together(
+    sentence: Callable[[int, int], str],
+    open_tiny: Callable[..., TransformersBackend],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from medstress.backends.kv_scoring import KvScorer
+
+    backend, forward, sizes = open_tiny("llama", kv_bytes=0), KvScorer._forward, []
+    assert backend.ahead == 2  # the self-check is over
+
+    def counted(self: KvScorer, groups: Any, *, afresh: bool) -> Any:
+        sizes.append(sum(map(len, groups)))
+        return forward(self, groups, afresh=afresh)
+
+    monkeypatch.setattr(KvScorer, "_forward", counted)
+    backend.answer([Score(sentence(i, 4), (" pain",)) for i in range(40)])
+    assert sizes == [1, 39]
+
+
+@pytest.mark.parametrize("kv_bytes", [2_000, 6_000, 40_000])
+def test_memory_that_was_never_written_is_not_read(
+    kv_bytes: int,
+    rounds: list[list[Score]],
+    open_tiny: Callable[..., TransformersBackend],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import torch
+
+    new_empty = torch.Tensor.new_empty
+
+    def full_of_nan(self: Any, *args: Any, **how: Any) -> Any:
+        made = new_empty(self, *args, **how)
+        return made.fill_(float("nan")) if made.is_floating_point() else made
+
+    monkeypatch.setattr(torch.Tensor, "new_empty", full_of_nan)
+    backend, plain = open_tiny("llama", kv_bytes=kv_bytes), open_tiny("llama", sharing=False)
+    for batch in rounds:
         assert_same(backend.answer(batch), plain.answer(batch))
+
+
+def test_what_is_no_number_is_not_close_to_a_number() -> None:
+    import torch
+
+    from medstress.backends.kv_scoring import close_enough
+
+    nan = float("nan")
+    assert close_enough([[-1.0], [-2.0]], [[-1.0], [-2.0001]], torch.float32)
+    assert not close_enough([[-1.0, nan]], [[-1.0, -1.0]], torch.float32)
+    assert not close_enough([[nan, -1.0]], [[-1.0, -1.0]], torch.float32)
 
 
 def test_the_self_check_computes_in_the_compute_thread(

@@ -96,6 +96,8 @@ def test_a_longer_sequence_replaces_its_beginning_and_a_huge_one_is_not_kept() -
     assert (len(store), store.n_bytes) == (1, 3 * ROW_BYTES)
     put(store, (7, 8, 8, 8))
     assert store.longest((7,)) == (None, 0)
+    assert (len(store), store.n_bytes) == (1, 3 * ROW_BYTES)
+    assert_right(store, (1, 2, 3))
 
 
 def test_sequences_share_the_rows_of_their_common_past() -> None:

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from medstress.calls import Score
+from medstress.calls import Score, Scored
 
 Script = Callable[[str], ModuleType]
 
@@ -115,6 +115,38 @@ def test_no_point_lies_outside_its_panel(script: Script) -> None:
         shown = [value for line in axes.lines for value in line.get_ydata()]
         assert low == 0.0
         assert max(shown) <= high
+
+
+def test_a_score_that_is_no_number_differs_from_everything(script: Script) -> None:
+    found = script("equality").compare([((-1.0, float("nan")), (-1.0, -2.0))])
+    assert found.largest == float("inf")
+
+
+def test_of_a_call_that_is_asked_again_the_first_answer_is_compared(
+    script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    equality, values = script("equality"), iter((-1.0, -2.0))
+
+    def answer(backend: object, calls: list[Score]) -> list[Scored]:
+        return [Scored(log_probs=(next(values),), n_tokens=(1,)) for _ in calls]
+
+    monkeypatch.setattr(equality.TransformersBackend, "answer", answer)
+    call, order = Score("?", (" A",)), list[Score]()
+    with equality.overheard(order) as heard:
+        for _ in range(2):
+            equality.TransformersBackend.answer(object(), [call])
+    assert (heard, order) == ({call: (-1.0,)}, [call, call])
+
+
+def test_the_benchmark_on_a_gpu_runs_on_a_tiny_model(script: Script) -> None:
+    gpu = script("gpu")
+    given = argparse.Namespace(
+        tiny=True, items=2, candidates=2, instruction=5, question=9, batch=4, peak_tflops=1.0
+    )
+    line = gpu.measure(given, "cpu")
+    assert (line["queries"], line["sharing_path"]) == (6, "tree")
+    assert 0 < line["tokens_forwarded"] <= line["tokens_of_all_prompts"]
+    assert all(line[f"{way}_utilisation"] >= 0 for way in ("sharing", "plain", "transformers"))
 
 
 def test_letters_and_log_probabilities_are_compared_prompt_by_prompt(script: Script) -> None:
