@@ -195,11 +195,11 @@ PROSE = {
     "against the plain path, which reads every prompt from its first token. Rounding in bfloat16 "
     "moves log probabilities by more than some options are apart, so flips there are counted, not "
     "forbidden.",
-    "baselines": "Every item is asked eight names. *Ours* is the whole run, from the loading of "
-    "the model to the last row. *Bare* only forwards as many random tokens, in the best of seven "
-    "batch shapes, in turns with the run. *As published* asks one prompt at a time for up to 128 "
-    "tokens and takes distances in a Python loop; *full* forces all 128. Both are timed on a few "
-    "prompts of the run and taken for all.",
+    "baselines": "Every item is asked eight names. *Ours* is the run from its first trial to its "
+    "last row, the model loaded before. *Bare* only forwards as many random tokens, in the best of "
+    "seven batch shapes, in turns with the run. *As published* asks one prompt at a time for up to "
+    "128 tokens and takes distances in a Python loop; *full* forces all 128. Both are timed on a "
+    "few prompts of the run and taken for all.",
     "sampling": "Distances of every key to every name, and draws for every item and exponent; the "
     "loop in plain Python is timed on a few pairs and extrapolated.",
     "overhead": "The victim is a function that answers at once; scheduler, store and journal do "

@@ -52,9 +52,9 @@ def targets(parts: Mapping[str, Any]) -> list[Target]:
 
 def _prefix_sharing(lines: Sequence[Line]) -> Iterator[Target]:
     for line in lines:
-        ratio = line["forwarded_per_unique"]
+        ratio, ends = line["forwarded_per_unique"], line.get("ends", "at a success")
         yield Target(
-            what=f"tokens forwarded per token needed, {_data(line)}, ends {line.get('ends', 'at a success')}",
+            what=f"tokens forwarded per token needed, {_data(line)}, ends {ends}",
             asked="≤ 1.10",
             measured=f"{ratio:.3f} ({line['queries']:,} queries)",
             met=ratio <= 1.10,
@@ -112,7 +112,8 @@ def _baselines(lines: Sequence[Line]) -> Iterator[Target]:
 def _sampling(lines: Sequence[Line]) -> Iterator[Target]:
     line = lines[-1]
     size = f"{line['items']:,} x {line['names']:,} x {line['exponents']} x {line['draws']}"
-    whole = (line["items"], line["names"]) == (10_000, 9_848)
+    measured = tuple(line[key] for key in ("items", "names", "exponents", "draws"))
+    whole = measured == (10_000, 9_848, 13, 8)
     spent, memory = line["seconds"], line["largest_resident_mb"]
     times = line["times_faster_than_the_loop"]
     seconds = f"{spent} s"
@@ -120,7 +121,10 @@ def _sampling(lines: Sequence[Line]) -> Iterator[Target]:
         what=f"proposals for {size}", asked="< 60 s", measured=seconds, met=spent < 60 and whole
     )
     yield Target(
-        what="memory of that", asked="≤ 1.5 GB", measured=f"{memory:,} MB", met=memory <= 1500
+        what="memory of that",
+        asked="≤ 1.5 GB",
+        measured=f"{memory:,} MB",
+        met=memory <= 1500 and whole,
     )
     yield Target(
         what="times faster than a loop over pairs",
@@ -144,9 +148,9 @@ def _overhead(lines: Sequence[Line]) -> Iterator[Target]:
         memory = last["largest_resident_mb"] / first["largest_resident_mb"]
         yield Target(
             what=f"memory at {last['queries']:,} queries per that at {first['queries']:,}",
-            asked=f"≤ {FLAT}",
+            asked=f"≤ {FLAT} at 1,000,000",
             measured=f"{memory:.2f}",
-            met=memory <= FLAT,
+            met=memory <= FLAT and last["queries"] >= 1_000_000,
         )
 
 
