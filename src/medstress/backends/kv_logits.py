@@ -11,7 +11,11 @@ _FEED_FORWARD = ("mlp", "feed_forward")
 
 
 def logits_at(
-    model: Any, inputs: dict[str, Any], needed: Sequence[tuple[int, int]], *, checked: bool = False
+    model: Any,
+    inputs: dict[str, Any],
+    needed: Sequence[tuple[int, int]],
+    *,
+    feed_forward: Any = None,
 ) -> Any:
     """Return the logits at needed (row, node) pairs, `(n_needed, n_vocabulary)`.
 
@@ -22,15 +26,15 @@ def logits_at(
         model: a decoder-only model of transformers.
         inputs: of its forward.
         needed: distinct pairs.
-        checked: the model's numbers are compared with those of the plain path when it is opened,
-            so that its last layer may be thinned out as well.
+        feed_forward: what `last_feed_forward` found, to be thinned out as well: for callers whose
+            numbers are compared with those of the plain path when the model is opened.
     """
     import torch
 
     at = torch.tensor(needed).T
     with ExitStack() as stack:
-        if checked and (last := _last_feed_forward(model)) is not None:
-            stack.enter_context(_only_at(at, last))
+        if feed_forward is not None:
+            stack.enter_context(_only_at(at, feed_forward))
         thinned = stack.enter_context(_thinned(at, model.get_output_embeddings()))
         logits = model(**inputs, use_cache=False).logits
     if thinned:
@@ -88,7 +92,7 @@ def _only_at(at: Any, feed_forward: Any) -> Iterator[None]:
             feed_forward.forward = own
 
 
-def _last_feed_forward(model: Any) -> Any:
+def last_feed_forward(model: Any) -> Any:
     """The second half of the last decoder layer; None where it is not found by its name."""
     n_layers = model.config.get_text_config().num_hidden_layers
     for module in model.modules():
