@@ -88,5 +88,5 @@ LIMITS = """## Limits
   model has one seed, chance between trainings is not parted from what the training data do.
 
 Unrounded, with relaxed scores, single seeds, tests and settings:
-`benchmarks/results/araujo/`.
+[benchmarks/results/araujo/](../../benchmarks/results/araujo/).
 """
