@@ -40,7 +40,7 @@ class Cell:
     """Parts of about one size, stacked: their attention is one product."""
 
     n: int
-    """Parts, times heads of keys."""
+    """Parts."""
     n_new: int
     """Nodes of the largest part; smaller ones are padded."""
     n_past: int
@@ -52,21 +52,21 @@ class Places:
     """Which rows attention gathers, in rows of one head of keys, and what it hides; tensors."""
 
     asked: Any
-    """The queries of all cells, one after the other: `n * n_new` of each."""
+    """The queries of all cells, one after the other: `n * n_kv_heads * n_new` of each."""
     seen: Any
-    """Their keys and values, kept ones first: `n * (n_past + n_new)` of each."""
+    """Their keys and values, kept ones first: `n * n_kv_heads * (n_past + n_new)` of each."""
     answered: Any
     """Of each node and head, where among the results its own is, `(n_nodes * n_kv_heads,)`."""
     masks: tuple[Any, ...]
     """Of each cell what to add to its products, `(n, 1, n_new, n_past + n_new)`."""
 
-    def to(self, device: Any) -> Places:
-        """Return the same on a device."""
+    def to(self, device: Any, n_per_key: int) -> Places:
+        """Return the same on a device, with a mask's line for each head that shares keys."""
         return Places(
             asked=self.asked.to(device),
             seen=self.seen.to(device),
             answered=self.answered.to(device),
-            masks=tuple(mask.to(device) for mask in self.masks),
+            masks=tuple(mask.repeat_interleave(n_per_key, dim=2).to(device) for mask in self.masks),
         )
 
 
@@ -87,14 +87,15 @@ class Packing:
     """Of every layer."""
     n_layers: int = 0
     """Layers that attended so far."""
-    moved: dict[Any, Places] = field(default_factory=dict)
-    """The places by device: layers of one model may be on several."""
+    moved: dict[tuple[Any, int], Places] = field(default_factory=dict)
+    """The places by device, for layers of one model may be on several, and heads a key."""
 
-    def on(self, device: Any) -> Places:
-        """Return the places on the device of a layer."""
-        if device not in self.moved:
-            self.moved[device] = self.places.to(device)
-        return self.moved[device]
+    def on(self, device: Any, n_per_key: int) -> Places:
+        """Return the places for a layer: on its device, with so many heads for each of keys."""
+        layer = (device, n_per_key)
+        if layer not in self.moved:
+            self.moved[layer] = self.places.to(device, n_per_key)
+        return self.moved[layer]
 
 
 _current: ContextVar[Packing] = ContextVar("packing")
@@ -125,7 +126,7 @@ def pack(
         queries, keys, hidden = _stacked(of_cell, nodes, store.n_rows)
         cells.append(
             Cell(
-                n=len(chosen) * heads,
+                n=len(chosen),
                 n_new=queries.shape[1],
                 n_past=keys.shape[1] - queries.shape[1],
             )
@@ -135,7 +136,7 @@ def pack(
         mask = torch.zeros(hidden.shape, dtype=model.dtype)
         # A finite value: padding sees nothing, and a softmax over nothing would be NaN.
         mask.masked_fill_(torch.from_numpy(hidden), torch.finfo(model.dtype).min)
-        masks.append(mask.repeat_interleave(heads, dim=0)[:, None])
+        masks.append(mask[:, None])
     places = Places(
         asked=torch.from_numpy(np.concatenate(asked).clip(min=0)),
         seen=torch.from_numpy(np.concatenate(seen)),
@@ -279,16 +280,16 @@ def _attend(
         )
     )
     packing.n_layers += 1
-    places = packing.on(query.device)
     n_per_key = n_heads // n_kv_heads
+    places = packing.on(query.device, n_per_key)
     queries = query[0].transpose(0, 1).reshape(n_nodes * n_kv_heads, -1)
     # Everything is gathered at once, and each cell has its share: few large steps.
     asked = queries.index_select(0, places.asked)
-    asked = asked.unflatten(1, (n_per_key, -1)).split([c.n * c.n_new for c in packing.cells])
-    sizes = [cell.n * (cell.n_past + cell.n_new) for cell in packing.cells]
+    asked = asked.split([cell.n * n_kv_heads * cell.n_new for cell in packing.cells])
+    sizes = [cell.n * n_kv_heads * (cell.n_past + cell.n_new) for cell in packing.cells]
     keys, values = (one.index_select(0, places.seen).split(sizes) for one in (keys, values))
     found = [
-        _products(cell, packing.nodes_per_block, *tensors, scaling=scaling)
+        _products(cell, (n_kv_heads, n_per_key), packing.nodes_per_block, *tensors, scaling=scaling)
         for cell, tensors in zip(
             packing.cells, zip(asked, keys, values, places.masks, strict=True), strict=True
         )
@@ -298,38 +299,47 @@ def _attend(
 
 
 def _products(
-    cell: Cell, block: int, asked: Any, keys: Any, values: Any, mask: Any, *, scaling: float | None
+    cell: Cell,
+    heads: tuple[int, int],
+    nodes_per_block: int,
+    asked: Any,
+    keys: Any,
+    values: Any,
+    mask: Any,
+    *,
+    scaling: float | None,
 ) -> Any:
-    """The attention of a cell, `(n * n_new, n_per_key * value_size)`.
+    """The attention of a cell, `(n * n_kv_heads * n_new, n_per_key * value_size)`.
+
+    Heads that share keys are lines of one product: fewer and larger ones.
 
     Args:
         cell: with `n`, `n_new` and `n_past`.
-        block: nodes that attend at once.
-        asked: queries, `(n * n_new, n_per_key, head_size)`.
-        keys: `(n * (n_past + n_new), head_size)`.
+        heads: `n_kv_heads` and `n_per_key`.
+        nodes_per_block: nodes that attend at once.
+        asked: queries, `(n * n_kv_heads * n_new, n_per_key * head_size)`.
+        keys: `(n * n_kv_heads * (n_past + n_new), head_size)`.
         values: the same of `value_size`.
-        mask: of the cell.
+        mask: `(n, 1, n_new * n_per_key, n_past + n_new)`.
         scaling: of the products; None for 1 / sqrt(head_size).
     """
     import torch
 
-    n_per_key = asked.shape[1]
-    asked = asked.unflatten(0, (cell.n, cell.n_new)).transpose(1, 2)
-    keys, values = (
-        one.unflatten(0, (cell.n, 1, -1)).expand(-1, n_per_key, -1, -1) for one in (keys, values)
-    )
+    n_kv_heads, n_per_key = heads
+    lines = asked.view(cell.n, n_kv_heads, cell.n_new * n_per_key, -1)
+    keys, values = (one.unflatten(0, (cell.n, n_kv_heads, -1)) for one in (keys, values))
     found = []
-    for first in range(0, cell.n_new, block):
-        last = min(first + block, cell.n_new)
-        n_seen = cell.n_past + last
+    for first in range(0, cell.n_new, nodes_per_block):
+        last = min(first + nodes_per_block, cell.n_new)
+        block, n_seen = slice(first * n_per_key, last * n_per_key), cell.n_past + last
         found.append(
             torch.nn.functional.scaled_dot_product_attention(
-                asked[:, :, first:last],
+                lines[:, :, block],
                 keys[:, :, :n_seen],
                 values[:, :, :n_seen],
-                attn_mask=mask[:, :, first:last, :n_seen],
+                attn_mask=mask[:, :, block, :n_seen],
                 scale=scaling,
             )
         )
     whole = found[0] if len(found) == 1 else torch.cat(found, dim=2)
-    return whole.transpose(1, 2).reshape(cell.n * cell.n_new, -1)
+    return whole.reshape(cell.n * n_kv_heads * cell.n_new, -1)

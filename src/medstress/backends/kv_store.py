@@ -21,7 +21,9 @@ from medstress.backends.token_tree import shared_length
 
 MAX_ENTRIES = 64
 """More than the items under attack at one time; an item whose trials are over is not met again."""
-_FIRST_ROWS = 1024
+_FIRST_ROWS = 16_384
+"""Made at once if the budget has room: on a CPU what is not yet written takes no memory, and more
+rows later mean that all kept ones are copied."""
 _ROOM = 1.25
 """Rows for a batch that is larger than those before, per token of it."""
 
@@ -97,7 +99,7 @@ class KvStore:
             self._layers.append((keys[:0], values[:0]))
         stop = self.n_rows + len(keys)
         whole = tuple(
-            old if len(old) >= stop else _larger(old, self.n_rows, int(_ROOM * len(new)))
+            old if len(old) >= stop else self._larger(old, self.n_rows + int(_ROOM * len(new)))
             for old, new in zip(self._layers[layer], (keys, values), strict=True)
         )
         self._layers[layer] = whole
@@ -167,11 +169,19 @@ class KvStore:
         for place, pair in enumerate(self._layers):
             moved = []
             for old in pair:
-                new = _larger(old, before, n_rows - before + len(old) - before)
+                new = self._larger(old, n_rows + len(old) - before)
                 new[n_rows:] = old[before:]
                 moved.append(new)
             self._layers[place] = (moved[0], moved[1])
         self._uses = np.concatenate([self._uses, np.zeros(n_rows - before, dtype=np.int64)])
+
+    def _larger(self, old: Any, n_rows: int) -> Any:
+        """A tensor of more rows with the kept ones of this one."""
+        new = old.new_empty((n_rows, *old.shape[1:]))
+        # The lowest unused rows are taken first, so that those behind were never written.
+        n_kept = int(np.flatnonzero(self._uses)[-1]) + 1 if self._uses.any() else 0
+        new[:n_kept] = old[:n_kept]
+        return new
 
     def _copy(self, sources: Rows, targets: Rows) -> None:
         import torch
@@ -194,10 +204,3 @@ class KvStore:
         del self._kept[kept.tokens]
         del self._order[bisect_left(self._order, kept.tokens)]
         self._uses[kept.rows] -= 1
-
-
-def _larger(old: Any, n_kept: int, n_more: int) -> Any:
-    """A tensor with the same first rows and room for more."""
-    new = old.new_empty((n_kept + n_more, *old.shape[1:]))
-    new[:n_kept] = old[:n_kept]
-    return new

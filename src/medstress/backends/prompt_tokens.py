@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from medstress.backends.continued_tokens import Continued, reads_by_words, tokens_of_each
 from medstress.backends.token_tree import Target, shared_length
 from medstress.calls import Prompt
 from medstress.errors import PermanentBackendError, UsageError
@@ -25,6 +26,7 @@ class PromptTokenizer:
         self._tokenizer = tokenizer
         self._name = name
         self._trailing = _trailing_tokens(tokenizer) if open_end else 0
+        self._by_words = reads_by_words(tokenizer)
 
     @property
     def has_turns(self) -> bool:
@@ -71,27 +73,13 @@ class PromptTokenizer:
         drop = 0 if chat else self._trailing
         return [tuple(ids[: len(ids) - drop]) for ids in found["input_ids"]]
 
-    def tokens_of_each(
-        self, groups: Sequence[Sequence[str]], chats: Sequence[bool]
-    ) -> list[list[tuple[int, ...]]]:
-        """Return the tokens of groups of texts; all texts go through the tokenizer together.
-
-        Args:
-            groups: texts that belong together.
-            chats: whether a chat template made them, one a group.
-        """
-        found = {
-            chat: iter(self.tokens(texts, chat=chat))
-            for chat in (False, True)
-            if (
-                texts := [
-                    t for one, its in zip(groups, chats, strict=True) if its == chat for t in one
-                ]
-            )
-        }
-        return [
-            [next(found[chat]) for _ in group] for group, chat in zip(groups, chats, strict=True)
-        ]
+    def tokens_of_each(self, texts: Sequence[Continued]) -> list[list[tuple[int, ...]]]:
+        """Return the tokens of each text, and of it with each of its continuations."""
+        return tokens_of_each(
+            texts,
+            lambda chosen, special: self.tokens(chosen, chat=not special),
+            by_words=self._by_words,
+        )
 
     def decoded(self, tokens: Sequence[int]) -> str:
         """Return generated tokens as text, without special tokens."""

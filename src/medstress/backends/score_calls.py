@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from typing import Protocol
 
 from medstress.backends.causal_scoring import CausalScorer
+from medstress.backends.continued_tokens import Continued
 from medstress.backends.loaded_model import LoadedModel
 from medstress.backends.prompt_tokens import PromptTokenizer, targets_of
 from medstress.backends.score_memo import MAX_ENTRIES, ScoreMemo, Values, Wanted
@@ -95,23 +96,21 @@ class CausalScoreCalls:
         return [[next(values) for _ in call] for call in calls]
 
     def _prepare(self, calls: Sequence[Score]) -> list[_Prepared | Failure]:
-        texts = [self._texts(call) for call in calls]
-        chats = [not isinstance(call.prompt, str) for call in calls]
-        tokens = self._tokenizer.tokens_of_each(
-            [() if isinstance(one, Failure) else one for one in texts], chats
+        texts = [self._text(call) for call in calls]
+        tokens = iter(
+            self._tokenizer.tokens_of_each([one for one in texts if isinstance(one, Continued)])
         )
         return [
-            one if isinstance(one, Failure) else self._targets(call, *of_call)
-            for call, one, of_call in zip(calls, texts, tokens, strict=True)
+            one if isinstance(one, Failure) else self._targets(call, *next(tokens))
+            for call, one in zip(calls, texts, strict=True)
         ]
 
-    def _texts(self, call: Score) -> list[str] | Failure:
-        """The prompt, and the prompt with each continuation."""
+    def _text(self, call: Score) -> Continued | Failure:
         try:
             text = self._tokenizer.text(call.prompt)
         except PermanentBackendError as error:
             return Failure(error=str(error))
-        return [text, *(text + continuation for continuation in call.continuations)]
+        return Continued(text, tuple(call.continuations), not isinstance(call.prompt, str))
 
     def _targets(
         self, call: Score, prompt: tuple[int, ...], *sequences: tuple[int, ...]

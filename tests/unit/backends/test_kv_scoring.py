@@ -246,7 +246,8 @@ def test_texts_of_a_batch_are_tokenised_together(
 
     monkeypatch.setattr(PromptTokenizer, "tokens", counted)
     backend.answer(rounds[0])
-    assert n == [sum(1 + len(call.continuations) for call in rounds[0])]
+    # All texts, then the last words of each, alone and with its continuations.
+    assert n == [len(rounds[0]), sum(1 + len(call.continuations) for call in rounds[0])]
 
 
 def test_the_second_half_of_the_last_layer_computes_only_what_is_read(

@@ -1,0 +1,120 @@
+"""Tokens of a text with each of its continuations, the text itself encoded once.
+
+Byte-pair tokenizers cut a text into words, from its beginning to its end, and encode each word
+alone. What is written behind a text therefore changes the tokens of its last words only: the last
+words are encoded again with each continuation, and all before them is kept. A call with four
+options takes a fourth of the time; where a small model answers, encoding is a tenth of all work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+Tokens: TypeAlias = tuple[int, ...]
+Encode: TypeAlias = Callable[[Sequence[str], bool], list[Tokens]]
+"""Texts, and whether special tokens are added, to the tokens of each."""
+
+_LAST_WORDS = 4
+"""More than what follows can change: a word at the end of a text may go on, and the space before
+it may be split otherwise."""
+_PROBE = "a drug was given"
+
+
+@dataclass(frozen=True, slots=True)
+class Continued:
+    """A text, and what is written behind it."""
+
+    text: str
+    continuations: tuple[str, ...]
+    is_whole: bool
+    """Whether it has its special tokens already: a chat template wrote it."""
+
+
+def reads_by_words(tokenizer: Any) -> bool:
+    """Whether a tokenizer is of the kind this module is about, with words cut before spaces."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None or backend.pre_tokenizer is None:
+        return False
+    if type(backend.model).__name__ != "BPE" or backend.model.dropout:
+        return False
+    if backend.normalizer is not None and type(backend.normalizer).__name__ != "NFC":
+        return False
+    places = [start for _, (start, _) in backend.pre_tokenizer.pre_tokenize_str(_PROBE)]
+    return places == [0, *(place for place, letter in enumerate(_PROBE) if letter == " ")]
+
+
+def tokens_of_each(
+    texts: Sequence[Continued], encode: Encode, *, by_words: bool
+) -> list[list[Tokens]]:
+    """Return the tokens of each text, and of it with each of its continuations.
+
+    Args:
+        texts: any.
+        encode: the tokenizer.
+        by_words: what `reads_by_words` said.
+    """
+    of_text = _encoded([(one.text, not one.is_whole) for one in texts], encode)
+    ends = [_last_words(one.text) if by_words and one.continuations else "" for one in texts]
+    of_end = _encoded(
+        [
+            (end + added, False)
+            for one, end in zip(texts, ends, strict=True)
+            if end
+            for added in ("", *one.continuations)
+        ],
+        encode,
+    )
+    kept = [
+        _before(of_text[one.text, not one.is_whole], of_end[end, False]) if end else None
+        for one, end in zip(texts, ends, strict=True)
+    ]
+    of_whole = _encoded(
+        [
+            (one.text + added, not one.is_whole)
+            for one, before in zip(texts, kept, strict=True)
+            if before is None
+            for added in one.continuations
+        ],
+        encode,
+    )
+    return [
+        [
+            of_text[one.text, not one.is_whole],
+            *(
+                of_whole[one.text + added, not one.is_whole]
+                if before is None
+                else before + of_end[end + added, False]
+                for added in one.continuations
+            ),
+        ]
+        for one, end, before in zip(texts, ends, kept, strict=True)
+    ]
+
+
+def _last_words(text: str) -> str:
+    """The last words with the space before them; empty where there are not more than these.
+
+    >>> _last_words("Does it help? A. yes  B. no\\nAnswer:")
+    ' yes  B. no\\nAnswer:'
+    """
+    first, *last = text.rsplit(maxsplit=_LAST_WORDS) or [""]
+    return text[len(first) :] if len(last) == _LAST_WORDS else ""
+
+
+def _before(tokens: Tokens, of_end: Tokens) -> Tokens | None:
+    """The tokens before those of the text's end; None where it is not encoded as if alone."""
+    n = len(tokens) - len(of_end)
+    return tokens[:n] if n >= 0 and tokens[n:] == of_end else None
+
+
+def _encoded(texts: Sequence[tuple[str, bool]], encode: Encode) -> dict[tuple[str, bool], Tokens]:
+    """Tokens by text and by whether special tokens are added; all of a kind encoded together."""
+    found: dict[tuple[str, bool], Tokens] = {}
+    for special in (False, True):
+        chosen = list(dict.fromkeys(text for text, how in texts if how is special))
+        if chosen:
+            tokens = encode(chosen, special)
+            found.update(zip([(text, special) for text in chosen], tokens, strict=True))
+    return found
