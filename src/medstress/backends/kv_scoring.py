@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 
 DEFAULT_BYTES = 2_000_000_000
 """Budget of kept keys and values in main memory."""
+_CHECK_BYTES = 100_000_000
+"""Budget of the self-check."""
 DEFAULT_SHARE = 0.2
 """Of the free memory of a CUDA device."""
 _MANY = 16
@@ -49,13 +51,15 @@ class Plan:
     """Padding where the attention of several trees is one product, per product needed."""
     nodes_per_block: int
     """Nodes of a tree whose attention is one product."""
+    batch_rows: int
+    """Rows made at once for the keys and values of a batch."""
 
 
 # CPU: measured on 2 cores with SmolLM2-135M. CUDA: reasoned, not measured; many small products
 # are slower there than a few large ones, of which more is padding or masked.
 _PLANS = {
-    "cpu": Plan(max_nodes=2048, max_tokens=1024, waste=0.1, nodes_per_block=64),
-    "cuda": Plan(max_nodes=4096, max_tokens=16384, waste=2.0, nodes_per_block=4096),
+    "cpu": Plan(max_nodes=2048, max_tokens=1024, waste=0.1, nodes_per_block=64, batch_rows=4096),
+    "cuda": Plan(max_nodes=4096, max_tokens=16384, waste=2.0, nodes_per_block=4096, batch_rows=0),
 }
 
 
@@ -78,7 +82,10 @@ class KvScorer:
         self._plan = _PLANS["cuda" if loaded.device.type == "cuda" else "cpu"]
         # Linear layers cost about 12 h^2 multiplications a token and layer, attention 2 h n.
         self._full_attention = 6.0 * loaded.model.config.get_text_config().hidden_size
-        self.store = KvStore(_default_bytes(loaded.device) if kv_bytes is None else kv_bytes)
+        self.store = KvStore(
+            _default_bytes(loaded.device) if kv_bytes is None else kv_bytes,
+            batch_rows=self._plan.batch_rows,
+        )
         self.tokens_forwarded = 0
 
     def log_probs(
@@ -120,7 +127,7 @@ class KvScorer:
             targets: a few with common prefixes.
             expected: their log probabilities.
         """
-        used, self.store = self.store, KvStore(DEFAULT_BYTES)
+        used, self.store = self.store, KvStore(_CHECK_BYTES)
         try:
             # As strangers, as one tree, then each on top of what was kept.
             found = self._forward([[target] for target in targets], afresh=True)

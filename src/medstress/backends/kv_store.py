@@ -22,8 +22,8 @@ from medstress.backends.token_tree import shared_length
 MAX_ENTRIES = 64
 """More than the items under attack at one time; an item whose trials are over is not met again."""
 _FIRST_ROWS = 16_384
-"""Made at once if the budget has room: on a CPU what is not yet written takes no memory, and more
-rows later mean that all kept ones are copied."""
+"""Made at once if the budget has room: more rows later mean that all kept ones are copied. On a
+CPU what was never written takes no memory."""
 _ROOM = 1.25
 """Rows for a batch that is larger than those before, per token of it."""
 
@@ -59,11 +59,15 @@ class KvStore:
         max_bytes: the budget; a sequence that exceeds it alone is not kept.
         max_entries: the most sequences. Memory that is used again costs nothing; memory that is
             touched for the first time can cost a tenth of the computation it keeps.
+        batch_rows: rows for batches, made with the kept ones; for a larger batch everything moves.
     """
 
-    def __init__(self, max_bytes: int, max_entries: int = MAX_ENTRIES) -> None:
+    def __init__(
+        self, max_bytes: int, max_entries: int = MAX_ENTRIES, *, batch_rows: int = 0
+    ) -> None:
         self.max_bytes = max_bytes
         self.max_entries = max_entries
+        self._batch_rows = batch_rows
         self._kept: OrderedDict[tuple[int, ...], Kept] = OrderedDict()
         # In lexicographic order the sequence with the longest common prefix is a neighbour.
         self._order: list[tuple[int, ...]] = []
@@ -169,8 +173,8 @@ class KvStore:
         for place, pair in enumerate(self._layers):
             moved = []
             for old in pair:
-                new = self._larger(old, n_rows + len(old) - before)
-                new[n_rows:] = old[before:]
+                new = self._larger(old, n_rows + max(len(old) - before, self._batch_rows))
+                new[n_rows : n_rows + len(old) - before] = old[before:]
                 moved.append(new)
             self._layers[place] = (moved[0], moved[1])
         self._uses = np.concatenate([self._uses, np.zeros(n_rows - before, dtype=np.int64)])

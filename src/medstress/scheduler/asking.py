@@ -39,6 +39,7 @@ def predict(
     *,
     sample: int = 0,
     ahead: Iterator[Request] | None = None,
+    is_certain: bool = False,
     alone: bool = False,
     is_told: bool = False,
 ) -> Generator[Need, tuple[Reply, ...], Prediction]:
@@ -57,6 +58,7 @@ def predict(
             requests=shifted,
             candidate=candidate,
             ahead=iter(()) if ahead is None else ahead,
+            is_certain=is_certain,
             alone=alone,
             is_told=is_told,
         )

@@ -38,8 +38,10 @@ def next_batch(
                     deliver(entry, stored[entry.key])
             if missing and not missing[0].alone:
                 # Room is kept for what the other groups need now.
-                n = min(lane.backend.ahead, size - len(batch) - needed)
-                batch += _missing(list(islice(group.ahead, max(n, 0))), known, deliver)
+                n = max(size - len(batch) - needed, 0)
+                if not _takes_all(group, lane):
+                    n = min(lane.backend.ahead, n)
+                batch += _missing(list(islice(group.ahead, n)), known, deliver)
         if batch and batch[0].alone:
             break
     return batch
@@ -53,8 +55,15 @@ def _groups(lane: Lane, room: int, *, starts: bool) -> list[Group]:
     groups: list[Group] = []
     while room > 0 and (group := lane.take(room)) is not None:
         groups.append(group)
+        if _takes_all(group, lane):
+            break
         room -= len(group.entries)
     return groups
+
+
+def _takes_all(group: Group, lane: Lane) -> bool:
+    """Whether what a trial asks next goes before other trials: prompts of an item share most."""
+    return group.is_certain and lane.backend.ahead > 0
 
 
 def _missing(

@@ -42,6 +42,8 @@ class Group:
     """Needed next; already known calls are left out."""
     trial: int
     """Row of the trial."""
+    is_certain: bool = False
+    """Whether all of them will be needed."""
 
 
 @dataclass(slots=True)

@@ -48,6 +48,8 @@ class Need:
     """What the query is about; None for other roles."""
     ahead: Iterator[Request] = field(default_factory=tuple[Request]().__iter__)
     """Requests likely to be needed next; pulled only as far as they are computed early."""
+    is_certain: bool = False
+    """Whether those are needed whatever the answers are."""
     alone: bool = False
     """Answer in a batch of its own."""
     numbers: tuple[tuple[int, int], ...] = ()

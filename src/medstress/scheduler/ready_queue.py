@@ -205,7 +205,7 @@ class Scheduler:
             return False
         if fresh:
             ahead = self._ahead(lane, live, need.ahead)
-            lane.add(Group(entries=fresh, ahead=ahead, trial=live.row))
+            lane.add(Group(entries=fresh, ahead=ahead, trial=live.row, is_certain=need.is_certain))
         return True
 
     def _replay(self, live: Live) -> None:

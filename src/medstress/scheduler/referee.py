@@ -24,12 +24,18 @@ from medstress.scheduler.result import TrialResult
 class Judge(Protocol):
     """Who is told every answer to a query."""
 
+    @property
+    def asks_all(self) -> bool:
+        """Whether no answer ends the search."""
+
     def judge(self, query: Predict, prediction: Prediction) -> Prediction:
         """Return the prediction, marked where it is a success."""
 
 
 class Bystander:
     """Notes what a perturbed copy is answered, and judges nothing."""
+
+    asks_all = True
 
     def __init__(self, result: TrialResult) -> None:
         self._result = result
@@ -64,6 +70,7 @@ class Referee:
         self._result = result
         self._describe = describe
         self._search_on = search_on(attack)
+        self.asks_all = self._search_on is SearchOn.ALWAYS
 
     def judge(self, query: Predict, prediction: Prediction) -> Prediction:
         """Judge the answer to the query asked last.

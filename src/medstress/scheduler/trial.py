@@ -216,6 +216,7 @@ def _ask(
             Purpose.ATTACK,
             result.n_asked,
             ahead=flows.first_requests(upcoming, left),
+            is_certain=referee.asks_all,
             is_told=flows.is_told,
         )
         if prediction.rationale is not None:

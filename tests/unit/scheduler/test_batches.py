@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from medstress.calls import Generate, Request
 from medstress.scheduler.batches import next_batch
 from medstress.scheduler.lane import Entry, Group, Lane
@@ -15,9 +17,11 @@ class Nothing:
         return {}
 
 
-def lane_with(batch_size, waiting, alone=()):
-    """A queue in which these trials wait, in this order of arrival."""
-    lane = Lane(ScriptedBackend(batch_size=batch_size))
+def lane_with(batch_size, waiting, alone=(), upcoming=0, is_certain=False, most_ahead=0):
+    """A queue in which these trials wait, in this order of arrival, and announce calls."""
+    backend = ScriptedBackend(batch_size=batch_size)
+    backend.ahead = most_ahead
+    lane = Lane(backend)
     for trial in (*alone, *waiting):
         entry = Entry(
             key=bytes([trial]),
@@ -25,7 +29,8 @@ def lane_with(batch_size, waiting, alone=()):
             trial=trial,
             alone=trial in alone,
         )
-        lane.add(Group(entries=[entry], ahead=iter(()), trial=entry.trial))
+        ahead = iter([replace(entry, key=bytes([trial, n])) for n in range(upcoming)])
+        lane.add(Group(entries=[entry], ahead=ahead, trial=trial, is_certain=is_certain))
     return lane
 
 
@@ -53,3 +58,18 @@ def test_what_goes_alone_is_never_in_a_batch_with_anything_else():
 
 def test_one_call_at_a_time_is_alone_anyway_and_keeps_its_place():
     assert batches_of(lane_with(1, [3, 2], alone=[1])) == [[1], [2], [3]]
+
+
+def test_room_is_kept_for_what_others_need_now_where_work_ahead_may_be_in_vain():
+    lane = lane_with(6, [1, 2, 3, 4], upcoming=3, most_ahead=2)
+    assert batches_of(lane) == [[1, 1, 1, 2, 3, 4]]
+
+
+def test_what_a_trial_asks_in_any_case_goes_before_other_trials():
+    lane = lane_with(6, [1, 2, 3, 4], upcoming=3, is_certain=True, most_ahead=2)
+    assert batches_of(lane) == [[1, 1, 1, 1, 2, 2], [3, 3, 3, 3, 4, 4]]  # 2 announces it again
+
+
+def test_a_back_end_that_computes_nothing_early_does_so_in_no_case():
+    lane = lane_with(6, [1, 2, 3, 4], upcoming=3, is_certain=True)
+    assert batches_of(lane) == [[1, 2, 3, 4]]
