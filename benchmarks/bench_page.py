@@ -25,28 +25,35 @@ machine. The thread that loaded the model kept a team of OpenMP threads beside t
 that used it, and so did the scheduler's, in which the model was checked against its plain path: all
 of them slept at every barrier, a thousand times a second (two threads against one that does all:
 1.19 times as many tokens a second, `python benchmarks/compute_thread.py`, load 5.8). Texts went to
-the tokenizer a call at a time, 6 % of a run; and the store looked answers up in SQLite a statement
-at a time. Beside an instant victim a tenth to a fifth of the CPU time went to Python's collector,
-which went through all live queries again and again, 5 % to setting frozen fields, 2 % to binding
-nulls and 2 % to asking objects for their protocols; with more items under way than were kept, each
-key's distances were computed twice, 7 % together, also for draws that look at none; and 3 % to
-putting trials into their place in a queue. Memory grew with the items by the vectors of their keys
-and spans (8 KB each, in float64) and was largest while these were made, all at once; with names by
-512 arrays of distances, whatever their length.
+the tokenizer a call at a time, 6 % of a run, and then once with each option, 12 % of a batch of
+candidates. Of 64 trials each sent one query at a time, so that a batch had 64 pasts to look at: 1.2
+to 1.35 times a bare loop, where 64 queries of eight items take 1.0 to 1.2. Room for what is kept
+was made anew as batches grew: freed memory that nobody had touched yet came back as the next
+tensors, 157,000 page faults and half the time of a forward. The store looked answers up in SQLite a
+statement at a time. Beside an instant victim a tenth to a fifth of the CPU time went to Python's
+collector, which went through all live queries again and again, 5 % to setting frozen fields, 2 % to
+binding nulls and 2 % to asking objects for their protocols; with more items under way than were
+kept, each key's distances were computed twice, 7 % together, also for draws that look at none; and
+3 % to putting trials into their place in a queue. Memory grew with the items by the vectors of
+their keys and spans (8 KB each, in float64) and was largest while these were made, all at once;
+with names by 512 arrays of distances, whatever their length.
 
 **After.** Over 70 % of a forward are matrix products of the linear layers, which a bare loop needs
-as well; attention is 11 %, for a candidate looks at the 200 tokens before it and a bare loop's rows
-of 64 tokens at nothing else. Kept and new keys are rows of one tensor and gathered in one step a
-layer; stacking adds at most 10 %; the last layer's second half computes only the places that are
-read; freed memory is kept; look-ups and texts go a batch at a time. Beside an instant victim no
-step takes more than 7 %: 80 % of the time is spent in the Python interpreter, in about 165 calls a
-query, of which stepping attack and victim (45 %), rendering and hashing a prompt (11 %) and storing
-(11 %) are the largest groups. That a name is the key itself is seen without distances, which are
-computed when a draw looks at them. Vectors are written as they are made and read from the file as
-they are needed; of distances, codes and allowed names at most 10 MB are kept. What still grows: the
-items themselves (1.4 KB), 8 bytes an answer to find it again and as much while these are merged,
-and an index of the names' words (0.3 KB a name).
-"""
+as well; attention is 12 %, for a candidate looks at the 200 tokens before it and a bare loop's rows
+of 32 tokens at nothing else (3 %). Heads that share keys are lines of one product. Kept and new
+keys are rows of one tensor, which is made once, and gathered in one step a layer (2 %); stacking
+adds at most 10 %; the last layer's second half computes only the places that are read; freed memory
+is kept; look-ups and texts go a batch at a time, and a text is encoded once: with its options only
+its last words are, again. What is left above the bare loop: attention, flip checks, which are asked
+alone (150 tokens, 1.3 to 1.6 times), the first touch of memory, and the check of the sharing path
+when a model is opened (1 s). Beside an instant victim no step takes more than 7 %: 80 % of the time
+is spent in the Python interpreter, in about 165 calls a query, of which stepping attack and victim
+(45 %), rendering and hashing a prompt (11 %) and storing (11 %) are the largest groups. That a name
+is the key itself is seen without distances, which are computed when a draw looks at them. Vectors
+are written as they are made and read from the file as they are needed; of distances, codes and
+allowed names at most 10 MB are kept. What still grows: the items themselves (1.4 KB), 8 bytes an
+answer to find it again and as much while these are merged, and an index of the names' words (0.3 KB
+a name). """
 
 TITLES = {
     "start": "Start",

@@ -240,7 +240,10 @@ class Backend(Protocol):
 
     @property
     def ahead(self) -> int:
-        """Calls worth computing early for one trial; 0 where an unused call costs the user."""
+        """Calls worth computing early for one trial; 0 where an unused call costs the user.
+
+        Unless it is 0, what a trial asks whatever comes is computed early as far as a batch goes.
+        """
 
     def answer(self, calls: Sequence[Call]) -> list[Reply]:
         """Answer every call, in order; same length.

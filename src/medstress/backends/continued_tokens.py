@@ -2,8 +2,9 @@
 
 Byte-pair tokenizers cut a text into words, from its beginning to its end, and encode each word
 alone. What is written behind a text therefore changes the tokens of its last words only: the last
-words are encoded again with each continuation, and all before them is kept. A call with four
-options takes a fourth of the time; where a small model answers, encoding is a tenth of all work.
+words are encoded again with each continuation, and all before them is kept. Where a small model
+answers by one of four letters, encoding took an eighth of the time of a batch before, and a
+thirtieth now.
 """
 
 from __future__ import annotations

@@ -169,11 +169,12 @@ class KvStore:
 
     def _resize(self, n_rows: int) -> None:
         """Make room for more kept rows; the batch moves back."""
-        before = self.n_rows
+        before, most = self.n_rows, self.max_bytes // self._row_bytes
         for place, pair in enumerate(self._layers):
             moved = []
             for old in pair:
-                new = self._larger(old, n_rows + max(len(old) - before, self._batch_rows))
+                n_batch = max(len(old) - before, min(self._batch_rows, most))
+                new = self._larger(old, n_rows + n_batch)
                 new[n_rows : n_rows + len(old) - before] = old[before:]
                 moved.append(new)
             self._layers[place] = (moved[0], moved[1])

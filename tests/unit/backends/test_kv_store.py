@@ -65,9 +65,11 @@ def test_the_longest_common_prefix_is_found(known: list[list[int]], asked: list[
     assert kept is None or kept.tokens[:length] == tuple(asked[:length])
 
 
-@given(sequences, st.integers(0, 20))
-def test_rows_are_right_and_the_budget_is_never_exceeded(known: list[list[int]], most: int) -> None:
-    store = KvStore(most * ROW_BYTES)
+@given(sequences, st.integers(0, 20), st.integers(0, 6))
+def test_rows_are_right_and_the_budget_is_never_exceeded(
+    known: list[list[int]], most: int, batch_rows: int
+) -> None:
+    store = KvStore(most * ROW_BYTES, batch_rows=batch_rows)
     for tokens in known:
         put(store, tokens)
         assert store.n_bytes <= store.max_bytes
@@ -131,3 +133,14 @@ def test_there_are_never_more_sequences_than_allowed() -> None:
         put(store, (first, 0))
     assert len(store) == 3
     assert store.n_bytes == 6 * ROW_BYTES
+
+
+def test_room_for_batches_is_made_once() -> None:
+    store = KvStore(10**6, batch_rows=40)
+    put(store, [0, 1])
+    keys = store._layers[0][0]
+    for n in (3, 30, 39):
+        put(store, [*range(2, 2 + n)])
+    assert store._layers[0][0] is keys
+    put(store, [*range(50, 100)])
+    assert len(store._layers[0][0]) == store.n_rows + 62
