@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import islice
 
 from medstress.calls import Reply
@@ -31,16 +32,19 @@ def next_batch(
         needed = sum(entry.key not in stored for entry in asked)
         for group in groups:
             missing = [entry for entry in group.entries if entry.key not in stored]
-            batch += missing
             needed -= len(missing)
             for entry in group.entries:
                 if entry.key in stored:
                     deliver(entry, stored[entry.key])
+            if len(batch) + len(missing) > size:
+                lane.add(replace(group, entries=missing))
+                continue
+            batch += missing
             if missing and not missing[0].alone:
-                # Room is kept for what the other groups need now.
-                n = max(size - len(batch) - needed, 0)
+                n = size - len(batch)
                 if not _takes_all(group, lane):
-                    n = min(lane.backend.ahead, n)
+                    # Room is kept for what the other groups need now.
+                    n = min(lane.backend.ahead, max(n - needed, 0))
                 batch += _missing(list(islice(group.ahead, n)), known, deliver)
         if batch and batch[0].alone:
             break
@@ -55,8 +59,6 @@ def _groups(lane: Lane, room: int, *, starts: bool) -> list[Group]:
     groups: list[Group] = []
     while room > 0 and (group := lane.take(room)) is not None:
         groups.append(group)
-        if _takes_all(group, lane):
-            break
         room -= len(group.entries)
     return groups
 

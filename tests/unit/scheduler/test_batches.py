@@ -73,3 +73,17 @@ def test_what_a_trial_asks_in_any_case_goes_before_other_trials():
 def test_a_back_end_that_computes_nothing_early_does_so_in_no_case():
     lane = lane_with(6, [1, 2, 3, 4], upcoming=3, is_certain=True)
     assert batches_of(lane) == [[1, 2, 3, 4]]
+
+
+def test_what_waits_is_looked_up_together_and_what_does_not_fit_waits_on():
+    asked, told = [], []
+
+    class Knows(Nothing):
+        def lookup(self, keys):
+            asked.append(len(keys))
+            return {bytes([1]): "known"} if bytes([1]) in keys else {}
+
+    lane = lane_with(6, [1, 2, 3, 4], upcoming=5, is_certain=True, most_ahead=2)
+    batch = next_batch(lane, 6, Knows(), lambda entry, _: told.append(entry.trial))
+    assert (asked[0], told, [entry.trial for entry in batch]) == (4, [1], [2] * 6)
+    assert batches_of(lane) == [[3] * 6, [4] * 6]
