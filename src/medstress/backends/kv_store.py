@@ -152,9 +152,16 @@ class KvStore:
     def _row_bytes(self) -> int:
         return sum(one[0].nbytes for pair in self._layers for one in pair if len(one))
 
+    @property
+    def _most_rows(self) -> int:
+        """How many rows fit into the budget; 0 before a layer has written any."""
+        row_bytes = self._row_bytes
+        return self.max_bytes // row_bytes if row_bytes else 0
+
     def _new_rows(self, n: int) -> Rows | None:
         """Find unused rows; None where so many do not fit into the budget."""
-        most = self.max_bytes // max(self._row_bytes, 1)
+        # No layer has written where a model computes its attention otherwise: nothing is kept.
+        most = self._most_rows
         if n > most:
             return None
         while np.count_nonzero(self._uses == 0) < n:
@@ -169,7 +176,7 @@ class KvStore:
 
     def _resize(self, n_rows: int) -> None:
         """Make room for more kept rows; the batch moves back."""
-        before, most = self.n_rows, self.max_bytes // self._row_bytes
+        before, most = self.n_rows, self._most_rows
         for place, pair in enumerate(self._layers):
             moved = []
             for old in pair:
