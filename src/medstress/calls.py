@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
+from medstress.frozen import quickly_made
 from medstress.hashing import digest
 
 
@@ -60,6 +61,7 @@ class Generate:
         return parts if self.schema is None else [*parts, self.schema]
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Score:
     """Log probabilities (natural log) of continuations of one prompt."""
@@ -93,6 +95,7 @@ class Rank:
         return [self.kind, self.prompt, list(self.options)]
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Choose:
     """Answer a whole multiple-choice prompt; for victims that are functions, not models."""
@@ -144,6 +147,7 @@ class Generated:
     tokens_out: int = 0
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scored:
     """The answer to `Score` or `Rank`."""
@@ -156,6 +160,7 @@ class Scored:
     tokens_out: int = 0
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
     """The answer to `Choose`: a text to parse, a letter, or scores."""
@@ -257,6 +262,7 @@ class Backend(Protocol):
         """Release what is held; called once."""
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Request:
     """A call together with what tells its repetitions apart."""

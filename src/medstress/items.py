@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from medstress.errors import DataError
+from medstress.frozen import quickly_made
 from medstress.hashing import content_hash
 from medstress.text import Edit, apply_edits
 
@@ -153,6 +154,7 @@ def _check_mention(item: Question, mention: Mention) -> None:
         )
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
     """An item plus edits; the text is derived, never stored."""

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
 from medstress.errors import UsageError
+from medstress.frozen import quickly_made
 
 TARGETS = "ABCDEFGHIJ"
 """The letters a targeted goal may name."""
@@ -33,6 +34,7 @@ class Verdict(StrEnum):
     FAILED = "failed"
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
     """What the victim answered about one candidate."""

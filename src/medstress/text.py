@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from operator import attrgetter
 
+from medstress.frozen import quickly_made
 
+
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
     """One replacement in one field of an item."""

@@ -10,7 +10,7 @@ from medstress.calls import Answer, Failure, Reply, Request
 from medstress.items import Edited
 from medstress.outcomes import Prediction
 from medstress.queries import Consult, Predict
-from medstress.scheduler.need import VICTIM, Need, Purpose
+from medstress.scheduler.need import NOTHING, VICTIM, Need, Purpose
 from medstress.tasks.multiple_choice import Flow
 from medstress.victim import Victim
 
@@ -38,7 +38,7 @@ def predict(
     query: int | None,
     *,
     sample: int = 0,
-    ahead: Iterator[Request] | None = None,
+    ahead: Iterator[Request] = NOTHING,
     is_certain: bool = False,
     alone: bool = False,
     is_told: bool = False,
@@ -57,7 +57,7 @@ def predict(
             call=call,
             requests=shifted,
             candidate=candidate,
-            ahead=iter(()) if ahead is None else ahead,
+            ahead=ahead,
             is_certain=is_certain,
             alone=alone,
             is_told=is_told,
