@@ -77,7 +77,11 @@ def render(results: Results) -> str:
         "## Trained on clean data\n",
     ]
     parts += [_before(results, name) for name in (*BEFORE, PAIRS, "table3-biosses")]
-    parts.append("## Trained on a perturbed copy as well\n")
+    parts.append(
+        "## Trained on a perturbed copy as well\n\nSuch a model reads every sentence twice an "
+        "epoch, as it is and perturbed, so that a part of what it gains on clean data may be "
+        "longer training.\n"
+    )
     parts += [_after(results, name) for name in (*TRAINED, "table6-biosses")]
     parts += [_claims(results), TRIED, PRINTED, _curves(results), LIMITS]
     return "\n".join(part for part in parts if part)
