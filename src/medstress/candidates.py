@@ -7,7 +7,7 @@ tokens joined by spaces. An edit of a pair has the field `text_a` or `text_b`, i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -124,16 +124,31 @@ def project(
     >>> project(text, [(1, 2, ("acetylsalicylic", "acid"))])
     (('no', 'acetylsalicylic', 'acid'), ('O', 'B-Drug', 'I-Drug'))
     """
+    edits = sorted(edits)
     tokens: list[str] = []
-    labels: list[str] = []
+    position = 0
+    for start, end, new in edits:
+        tokens += (*text.tokens[position:start], *new)
+        position = end
+    return (*tokens, *text.tokens[position:]), projected_labels(text.labels, edits)
+
+
+def projected_labels(
+    labels: Sequence[str], edits: Iterable[tuple[int, int, tuple[str, ...]]]
+) -> tuple[str, ...]:
+    """The labels of `project`: those of new tokens follow the first that they stand for.
+
+    >>> projected_labels(("O", "B-Drug"), [(1, 2, ("acetylsalicylic", "acid"))])
+    ('O', 'B-Drug', 'I-Drug')
+    """
+    found: list[str] = []
     position = 0
     for start, end, new in sorted(edits):
-        first = text.labels[start]
+        first = labels[start]
         rest = OUTSIDE if first == OUTSIDE else f"I-{first[2:]}"
-        tokens += (*text.tokens[position:start], *new)
-        labels += (*text.labels[position:start], first, *(rest for _ in new[1:]))
+        found += (*labels[position:start], first, *(rest for _ in new[1:]))
         position = end
-    return (*tokens, *text.tokens[position:]), (*labels, *text.labels[position:])
+    return (*found, *labels[position:])
 
 
 def candidate_of(item: Any, edits: tuple[Edit, ...] = ()) -> Edited:

@@ -145,6 +145,8 @@ class SearchOn(StrEnum):
     """The first success ends it."""
     INVALID = "invalid"
     """One that the attack's rules call invalid does not end it."""
+    SMALLER = "smaller"
+    """One of several edits does not end it: fewer of them may do."""
     ALWAYS = "always"
     """None ends it: every query is asked."""
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
 
 from medstress.attacks.noise.protocol import NoiseResources, Perturbation
 from medstress.attacks.noise.texts import Side, perturb_pair
-from medstress.attacks.protocol import PAIRS, TAGGED
+from medstress.attacks.protocol import PAIRS, TAGGED, SearchOn
 from medstress.attacks.set_search import greedy, random_growth
 from medstress.candidates import TOKENS, EntityUnit, candidate_of
 from medstress.errors import UsageError, did_you_mean
@@ -36,7 +36,8 @@ class SentenceAttack(_Base):
 
     `search = "none"` is the way of the paper: every item has one perturbed copy with all edits
     that the perturbation makes, and that is asked once. A search looks, within `budget` queries,
-    for as few of these edits as change the answer (`set_search`).
+    for as few of these edits as change the answer (`set_search`): a success of several edits does
+    not end it, as fewer of them may do.
 
     Of a tagged text a trial is about one gold entity, found strictly before; it is flipped where
     it is no longer found. The entities of a sentence share its perturbation, so that a copy is
@@ -92,6 +93,11 @@ class SentenceAttack(_Base):
     def is_static(self) -> bool:
         """Whether it asks one perturbed copy of every item."""
         return self.search == "none"
+
+    @property
+    def search_on(self) -> SearchOn:
+        """A search goes on from a success of several edits to a smaller one."""
+        return SearchOn.NEVER if self.is_static else SearchOn.SMALLER
 
     @property
     def deterministic(self) -> bool:

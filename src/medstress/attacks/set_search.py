@@ -1,15 +1,16 @@
 """Searches for the smallest set of edits that changes a prediction.
 
-Each is a sub-generator under the budget of the trial: the first success ends the trial, so sets
-are asked from small to large along one path.
+Each is a sub-generator under the budget of the trial. Sets are asked from small to large along
+one path; from the first that succeeds, edits are left out while queries remain
+(`SearchOn.SMALLER`). A single edit that succeeds ends the trial.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
-from medstress.candidates import candidate_of
+from medstress.candidates import candidate_of, projected_labels
 from medstress.outcomes import Prediction
 from medstress.queries import CleanAnswer, Predict, Steps, ask
 from medstress.text import Edit
@@ -35,25 +36,26 @@ def greedy(item: Any, edits: Sequence[Edit], budget: int) -> Steps[Any]:
         Singles together, then sets one by one.
 
     Returns:
-        The largest set asked.
+        The smallest set that succeeded, else the largest asked.
     """
     (clean,) = yield CleanAnswer()
     assert isinstance(clean, Prediction)
     n_singles = min(len(edits), max(budget - budget // 2, 1))
     singles = [candidate_of(item, (edit,)) for edit in edits[:n_singles]]
     answers = yield from ask([Predict(one) for one in singles])
-    order = sorted(range(n_singles), key=lambda i: -importance(clean, answers[i]))
+    changes = [importance(clean, *pair) for pair in zip(answers, edits, strict=False)]
+    order = sorted(range(n_singles), key=lambda i: -changes[i])
     ranked = [*(edits[i] for i in order), *edits[n_singles:]]
-    sets = [candidate_of(item, tuple(ranked[:n])) for n in range(2, len(ranked) + 1)]
-    sets = sets[: budget - n_singles]
-    for number, candidate in enumerate(sets):
-        rest = [Predict(later) for later in sets[number + 1 :]]
-        yield from ask([Predict(candidate)], then=rest)
-    return sets[-1] if sets else singles[-1]
+    sets = [tuple(ranked[:n]) for n in range(2, len(ranked) + 1)][: budget - n_singles]
+    if not sets:
+        return singles[-1]
+    return (yield from _grown(item, sets, edits[:n_singles], budget - n_singles))
 
 
 def random_growth(item: Any, edits: Sequence[Edit], budget: int, rng: Generator) -> Steps[Any]:
     """Put in one edit after the other in random order; once all are in, in another order.
+
+    No set is asked twice.
 
     Args:
         item: an entity in its sentence, or a pair.
@@ -65,31 +67,69 @@ def random_growth(item: Any, edits: Sequence[Edit], budget: int, rng: Generator)
         One set after the other.
 
     Returns:
-        The set asked last.
+        The smallest set that succeeded, else the one asked last.
     """
-    sets: list[Any] = []
-    while len(sets) < budget:
+    sets: dict[frozenset[int], tuple[Edit, ...]] = {}
+    n_sets = min(budget, 2 ** len(edits) - 1)
+    while len(sets) < n_sets:
         order = rng.permutation(len(edits)).tolist()
-        sets += [
-            candidate_of(item, tuple(edits[i] for i in order[: n + 1])) for n in range(len(edits))
-        ]
-        if len(edits) == 1:
-            break  # there is no other order
-    sets = sets[:budget]
-    for number, candidate in enumerate(sets):
-        rest = [Predict(later) for later in sets[number + 1 :]]
-        yield from ask([Predict(candidate)], then=rest)
-    return sets[-1]
+        for n in range(1, len(order) + 1):
+            sets.setdefault(frozenset(order[:n]), tuple(edits[i] for i in order[:n]))
+    return (yield from _grown(item, list(sets.values())[:n_sets], (), budget))
 
 
-def importance(clean: Prediction, answer: Prediction) -> float:
+def _grown(
+    item: Any, sets: Sequence[tuple[Edit, ...]], failed: Sequence[Edit], budget: int
+) -> Steps[Any]:
+    """Ask sets in their order, and make the first that succeeds smaller.
+
+    Args:
+        item: what is attacked.
+        sets: at least one, at most as many as the budget.
+        failed: edits that alone did not succeed.
+        budget: queries that may be asked.
+    """
+    candidates = [candidate_of(item, edits) for edits in sets]
+    known = {frozenset((edit,)) for edit in failed}
+    for number, candidate in enumerate(candidates):
+        rest = [Predict(later) for later in candidates[number + 1 :]]
+        (answer,) = yield from ask([Predict(candidate)], then=rest)
+        if answer.is_success:
+            return (yield from _shrunk(item, sets[number], known, budget - number - 1))
+        known.add(frozenset(sets[number]))
+    return candidates[-1]
+
+
+def _shrunk(
+    item: Any, edits: tuple[Edit, ...], failed: Collection[frozenset[Edit]], budget: int
+) -> Steps[Any]:
+    """Leave out one edit after the other of a set that succeeded, the last first; each stays out
+    where the others succeed without it. What failed before is not asked again."""
+    kept = edits
+    for edit in reversed(edits):
+        fewer = tuple(one for one in kept if one is not edit)
+        if not budget or not fewer:
+            break
+        if frozenset(fewer) in failed:
+            continue
+        (answer,) = yield from ask([Predict(candidate_of(item, fewer))])
+        budget -= 1
+        if answer.is_success:
+            kept = fewer
+    return candidate_of(item, kept)
+
+
+def importance(clean: Prediction, answer: Prediction, edit: Edit | None = None) -> float:
     """How much an answer differs from the clean one.
 
-    Labels that differ, those beyond the shorter sentence included; for pairs the distance of the
-    scores.
+    Labels that differ from those of the clean sentence, carried over where the edit has more or
+    fewer tokens than it replaces; for pairs the distance of the scores.
     """
     if clean.scores is not None and answer.scores is not None:
         return abs(answer.scores[0] - clean.scores[0])
-    before, after = (clean.text or "").split(), (answer.text or "").split()
+    before, after = tuple((clean.text or "").split()), (answer.text or "").split()
+    if edit is not None:
+        change = (edit.start, edit.end, tuple(edit.replacement.split()))
+        before = projected_labels(before, [change])
     differing = sum(a != b for a, b in zip(before, after, strict=False))
     return float(differing + abs(len(before) - len(after)))

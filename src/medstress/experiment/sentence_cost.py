@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from medstress.attacks.protocol import Attack, is_static
+from medstress.attacks.protocol import Attack, SearchOn, is_static, search_on
 from medstress.candidates import candidate_of, units_of
 from medstress.experiment.prepared import Prepared
 from medstress.experiment.query_sizes import CHARACTERS_PER_TOKEN
@@ -35,7 +35,7 @@ def sentence_cost(prepared: Prepared) -> Iterator[str]:
                 flippable = [u for u in asked if _may_flip(part.attack, u, group.resources)]
                 n = seeds * part.attack.budget * len(asked)
                 n_calls = seeds if is_static(part.attack) else n
-                again = seeds * len(flippable) * settings.flip_check
+                again = seeds * _most_checks(part.attack) * len(flippable) * settings.flip_check
                 perturbed += n
                 checks += again
                 calls += n_calls + again
@@ -61,6 +61,12 @@ def _is_asked(attack: Attack, unit: Item, resources: object) -> bool:
 def _may_flip(attack: Attack, unit: Item, resources: object) -> bool:
     of_item = getattr(attack, "goal_for", lambda _: attack.goal)
     return attack.obstacle(unit, resources) is None and not isinstance(of_item(unit), Measured)
+
+
+def _most_checks(attack: Attack) -> int:
+    """Flip checks of one trial: the first success and, where the search goes on to a smaller one,
+    that; it takes two queries to succeed with two edits and a third to leave one out."""
+    return 2 if search_on(attack) is SearchOn.SMALLER and attack.budget > 1 else 1
 
 
 def _characters(item: Item) -> int:

@@ -89,13 +89,21 @@ class Referee:
                 result.pick, result.after = query.candidate, prediction
             return prediction
         found = self._record(query, prediction)
-        ends = self._search_on is SearchOn.NEVER or (
-            self._search_on is SearchOn.INVALID and found.valid is not False
+        marked = replace(
+            prediction, is_success=True, reached_goal=self._ends(query.candidate, found)
         )
-        marked = replace(prediction, is_success=True, reached_goal=ends)
         if result.pick is query.candidate:
             result.after = marked
         return marked
+
+    def _ends(self, candidate: Edited, found: Validity) -> bool:
+        """Whether a success ends the search."""
+        match self._search_on:
+            case SearchOn.INVALID:
+                return found.valid is not False
+            case SearchOn.SMALLER:
+                return len(candidate.edits) <= 1
+        return self._search_on is SearchOn.NEVER
 
     def _has_moved_most(self, prediction: Prediction) -> bool:
         """Whether nothing moved the answer more so far, where only that is measured."""
@@ -105,7 +113,7 @@ class Referee:
         return after is None or self.goal.change(prediction) > self.goal.change(after)
 
     def _record(self, query: Predict, prediction: Prediction) -> Validity:
-        """Note a success if it is the first, or the first that is valid."""
+        """Note a success if it is the first, the first that is valid, or a smaller one."""
         candidate = query.candidate
         result = self._result
         if result.first_valid_success is not None:
@@ -116,9 +124,12 @@ class Referee:
             result.first_pick, result.first_after = candidate, prediction
             result.variant_class = found.variant_class
             result.first_success_attempt = query.attempt
+        elif self._search_on is SearchOn.SMALLER:
+            if result.pick is not None and len(candidate.edits) >= len(result.pick.edits):
+                return found
         elif not found.valid:
             return found
-        result.pick, result.after = candidate, prediction
+        result.pick, result.after, result.pick_success = candidate, prediction, result.n_asked
         result.valid, result.validity_reason = found.valid, found.reason
         if found.valid:
             result.first_valid_success = result.n_asked

@@ -13,9 +13,9 @@ from medstress.outcomes import Prediction, Verdict
 class TrialResult:
     """How one trial ended.
 
-    The *pick* is the first valid success if there is one, else the first success. Of a perturbed
-    copy (`is_static`) it is that copy, and where nothing is judged the candidate that changed the
-    answer most.
+    The *pick* is the first valid success if there is one, else the first success; of a search for
+    few edits the smallest. Of a perturbed copy (`is_static`) it is that copy, and where nothing is
+    judged the candidate that changed the answer most.
     """
 
     unit: str = "item"
@@ -32,7 +32,9 @@ class TrialResult:
     after: Prediction | None = None
     """The answer on the picked candidate."""
     pick: Edited | None = None
-    """The first valid success, else the first."""
+    """The first valid success, else the first; the smallest, where a search looks for few edits."""
+    pick_success: int | None = None
+    """Number of the query that was the pick, where that is a success."""
     first_success: int | None = None
     """Number of the query that reached the goal first, from 1."""
     first_pick: Edited | None = None

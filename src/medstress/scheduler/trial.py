@@ -230,10 +230,8 @@ def _ask(
 def _check_flips(
     trial: Trial, result: TrialResult, referee: Referee
 ) -> Generator[Need, tuple[Reply, ...], None]:
-    """Ask the first success again, and the first valid one where that is another."""
-    successes = {result.first_success: result.first_pick}
-    if result.first_valid_success is not None:
-        successes[result.first_valid_success] = result.pick
+    """Ask the first success again, and the pick where that is another."""
+    successes = {result.first_success: result.first_pick, result.pick_success: result.pick}
     found: list[bool | None] = []
     for number, candidate in successes.items():
         assert candidate is not None

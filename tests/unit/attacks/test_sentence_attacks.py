@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -49,8 +50,17 @@ def token_edits() -> list[Edit]:
     ]
 
 
-def asked(flow: Any, answers: dict[tuple[str, ...], Prediction] | None = None) -> list[list[str]]:
-    """Drive a search to its end; the replacements of every set asked, in order."""
+def _given(answers: dict[tuple[str, ...], Prediction], names: tuple[str, ...]) -> Prediction:
+    return answers.get(names, found())
+
+
+def asked(flow: Any, answers: Any = None) -> list[list[str]]:
+    """Drive a search to its end; the replacements of every set asked, in order.
+
+    `answers` is a function of a set, or a dict of sets; others leave the entity found.
+    """
+    if not callable(answers):
+        answers = partial(_given, answers or {})
     sets: list[list[str]] = []
     step = next(flow)
     while True:
@@ -60,7 +70,7 @@ def asked(flow: Any, answers: dict[tuple[str, ...], Prediction] | None = None) -
             assert isinstance(step, Ask)
             names = [tuple(e.replacement for e in q.candidate.edits) for q in step.queries]
             sets += map(list, names)
-            replies = tuple((answers or {}).get(name, found()) for name in names)
+            replies = tuple(map(answers, names))
         try:
             step = flow.send(replies)
         except StopIteration:
@@ -112,7 +122,48 @@ def test_random_growth_begins_alike_whatever_the_budget() -> None:
     small = asked(random_growth(UNIT, token_edits(), 4, rng(5)))
     large = asked(random_growth(UNIT, token_edits(), 12, rng(5)))
     assert large[:4] == small
-    assert [len(each) for each in large] == [1, 2, 3, 4, 5, 1, 2, 3, 4, 5, 1, 2]
+    assert [len(each) for each in large[:7]] == [1, 2, 3, 4, 5, 1, 2]
+
+
+def test_random_growth_asks_no_set_twice_and_all_of_them_within_a_large_budget() -> None:
+    sets = [frozenset(each) for each in asked(random_growth(UNIT, token_edits()[:3], 50, rng()))]
+    assert len(sets) == len(set(sets)) == 7
+
+
+def success(*needed: str) -> Any:
+    """Answers of a victim that misses the entity where these edits are among the others."""
+    missed = Prediction(outcome=Outcome.WRONG, answer="O", text="O O O O O", is_success=True)
+    return lambda names: missed if set(needed) <= set(names) else found()
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("search", ["greedy", "random"])
+def test_a_set_that_succeeds_is_made_as_small_as_it_can_be(search: str, seed: int) -> None:
+    edits, budget = token_edits(), 40
+    flow = (
+        greedy(UNIT, edits, budget)
+        if search == "greedy"
+        else random_growth(UNIT, edits, budget, rng(seed))
+    )
+    answers = success("ptaients", "dya")
+    sets = asked(flow, answers)
+    successes = [each for each in sets if answers(each).is_success]
+    assert sorted(min(successes, key=len)) == ["dya", "ptaients"]
+    assert len({frozenset(each) for each in sets}) == len(sets)
+
+
+def test_a_success_late_in_the_budget_is_made_smaller_only_within_it() -> None:
+    edits = token_edits()
+    for budget in range(2, 12):
+        assert len(asked(greedy(UNIT, edits, budget), success("eevry", "dya"))) <= budget
+        assert len(asked(random_growth(UNIT, edits, budget, rng()), success("dya"))) <= budget
+
+
+def test_importance_is_not_fooled_by_labels_that_only_moved() -> None:
+    longer = Edit(field="tokens", start=0, end=1, replacement="the patients of mine")
+    moved = found("O O O O O B-Drug O O")
+    assert importance(found(), moved, longer) == 0
+    assert importance(found(), found("O O O O O O O O"), longer) == 1
 
 
 def test_a_search_closes_quietly_where_the_budget_is_refused() -> None:

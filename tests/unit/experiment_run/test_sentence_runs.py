@@ -45,6 +45,13 @@ def tags(sentences):
     ASKED.extend(sentences)
     return [["B-Chemical" if w.lower() in KNOWN else "O" for w in s] for s in sentences]
 
+def context(sentences):
+    return [
+        ["B-Chemical" if i == 2 and ("Patients" in s or "received" in s) else "O"
+         for i, _ in enumerate(s)]
+        for s in sentences
+    ]
+
 def other_types(sentences):
     return [["B-Gene" for _ in s] for s in sentences]
 
@@ -151,6 +158,33 @@ def test_a_search_finds_the_one_edit_that_matters(folder: Path) -> None:
     assert [point["value"] for point in row["asr_at"]] == [1.0] * 4
     assert row["f1_after"]["value"] is None
     assert row["f1"]["value"] == pytest.approx(6 / 7)
+
+
+@pytest.mark.parametrize("search", ["greedy", "random"])
+def test_a_search_leaves_out_the_edits_that_a_success_does_not_need(
+    folder: Path, search: str
+) -> None:
+    (folder / "one.iob").write_text(
+        "Patients\tO\nreceived\tO\nwarfarin\tB-Chemical\nevery\tO\nmorning\tO\n"
+    )
+    experiment = tagged({**GREEDY, "search": search, "budget": 25}, seeds=list(range(6)))
+    experiment["dataset"][0]["path"] = "one.iob"
+    experiment["victim"][0]["target"] = "victims.py:context"
+    run = ms.run(experiment, out=folder / "run")
+    rows = list(run.rows())
+    n_larger = 0
+    for row in rows:
+        starts = {start for _, start, _, _ in json.loads(row.edits)}
+        # The victim misses the drug where both words before it are misspelt, and only there.
+        assert (row.verdict.value, row.repeats, starts) == ("flipped", True, {0, 1})
+        assert row.answer_after == "O"
+        assert row.first_success <= row.n_asked <= 25
+        n_larger += row.first_success < row.n_asked
+    assert n_larger > 0
+    assert row_of(run, "swap_noise")["asr_at"][24]["value"] == 1.0
+    asked = 1 + sum(row.n_asked for row in rows)
+    (bound,) = [line for line in sentence_cost(prepare(experiment)) if line.startswith("queries")]
+    assert asked <= int(bound.split()[3])
 
 
 def test_a_pair_is_measured_unless_a_change_is_too_much(folder: Path) -> None:
