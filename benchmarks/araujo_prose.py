@@ -41,6 +41,9 @@ of 32 and 3 epochs gave .849, batches of 16 .847. Frozen word embeddings and lab
 of a word were no better. Of 8 epochs the second and third were the best. So more data, not more
 epochs: the recipes train on train and devel together, and a twentieth of the sentences chooses
 the epoch. The paper trains on the train set alone.
+
+These settings were compared on the test set, so the clean scores above are a little too good, as
+the best of a few are; the models under attack and the trained ones have the same settings.
 """
 PRINTED = """## The printed tables
 
@@ -62,6 +65,11 @@ PRINTED = """## The printed tables
   ([counts](../data.md#tagged-sentences)).
 """
 NOT_JUDGED = "Shown, not judged: with 20 pairs most differences are within noise.\n"
+SAME_NAMES = """Under synonyms the model trained on them scores higher than on clean data, which is why it
+"recovers" more than was lost: names in training and in the test come from the same tables, so it
+may know the names rather than withstand new ones.
+"""
+"""Below a table where a model gains from the attack it was trained on."""
 ANNOTATED = 4
 """The claim about what is annotated."""
 NOT_TESTABLE = 5

@@ -300,6 +300,34 @@ def test_the_page_shows_tables_beside_printed_numbers(script: Script) -> None:
     assert "a sample" not in text
 
 
+def test_what_noise_outside_the_entities_takes_is_said_where_the_control_is_there(
+    script: Script,
+) -> None:
+    page, run = script("araujo_page"), tagged("chem", LITTLE, 1234)
+    assert "outside the entities alone" not in page.render({"table2-chem": run})
+    run["scores"].append(entity_scores("non_entity_noise", 0.8, 0.7))
+    assert (
+        "the control, takes .100 of F1 (.100 of precision, as other words are taken for entities, "
+        "and .100 of recall); swap noise takes .160.\n"
+    ) in page.render({"table2-chem": run})
+
+
+@pytest.mark.parametrize(
+    ("attack", "clean", "is_told"),
+    [("synonym", 0.8, True), ("synonym", 0.89, False), ("swap_noise", 0.8, False)],
+)
+def test_a_model_that_gains_from_known_names_is_told_of(
+    script: Script, attack: str, clean: float, is_told: bool
+) -> None:
+    run = trained(0.1, 0.01, 3.0)
+    (row,) = run["comparison"]
+    row |= {"attack": attack, "model": attack, "trained_attacked": estimate(0.9)}
+    row["trained_clean"] = estimate(clean)
+    run["scores"] = [entity_scores(attack, 0.8, 0.7, kind) for kind in ("original", attack)]
+    text = script("araujo_page").render({"table4-chem": run})
+    assert ("may know the names rather than withstand new ones" in " ".join(text.split())) is is_told
+
+
 def test_twenty_pairs_are_shown_and_not_judged(script: Script) -> None:
     run = {**pairs("original", 0.8, 0.7), "data": "biosses"}
     trained_run = {**run, "table": "table6"}
