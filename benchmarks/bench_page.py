@@ -173,7 +173,8 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "CPU, s": "process_seconds",
         "queries a second": "queries_per_process_second",
         "bytes a query": "bytes_per_query",
-        "memory, MB": "largest_resident_mb",
+        "memory after 20,000, MB": "early_resident_mb",
+        "memory at the end, MB": "largest_resident_mb",
     },
     "progress": {
         "queries": "queries",

@@ -136,7 +136,7 @@ def _sampling(lines: Sequence[Line]) -> Iterator[Target]:
 
 def _overhead(lines: Sequence[Line]) -> Iterator[Target]:
     ordered = sorted(lines, key=lambda line: line["queries"])
-    first, last = ordered[0], ordered[-1]
+    last = ordered[-1]
     rate = last["queries_per_process_second"]
     yield Target(
         what="queries a second of CPU time, instant victim, all recorded",
@@ -144,14 +144,13 @@ def _overhead(lines: Sequence[Line]) -> Iterator[Target]:
         measured=f"{rate:,}",
         met=rate >= 10_000,
     )
-    if last is not first:
-        memory = last["largest_resident_mb"] / first["largest_resident_mb"]
-        yield Target(
-            what=f"memory at {last['queries']:,} queries per that at {first['queries']:,}",
-            asked=f"≤ {FLAT} at 1,000,000",
-            measured=f"{memory:.2f}",
-            met=memory <= FLAT and last["queries"] >= 1_000_000,
-        )
+    memory = last["largest_resident_mb"] / last["early_resident_mb"]
+    yield Target(
+        what=f"memory after {last['queries']:,} queries per that after the first 20,000 of them",
+        asked=f"≤ {FLAT} at 1,000,000",
+        measured=f"{memory:.2f}",
+        met=memory <= FLAT and last["queries"] >= 1_000_000,
+    )
 
 
 def _progress(lines: Sequence[Line]) -> Iterator[Target]:

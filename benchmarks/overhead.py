@@ -2,7 +2,8 @@
 
 Runs the real scheduler and store with a victim that answers at once and is never wrong, so that
 every attack uses its whole budget. Time is of the process (all threads), memory its largest
-resident size, at several numbers of queries to show that it does not grow:
+resident size, at the end and after the first 20,000 queries of the same run, which show whether
+it grows while a run goes on; more queries are more items, which are read before a run starts:
 
     python benchmarks/overhead.py --queries 20000 100000
     python benchmarks/overhead.py --queries 250000 1000000
@@ -25,6 +26,8 @@ from typing import Any
 BUDGET = 50
 N_NAMES = 2000
 BATCH_SIZE = 512
+EARLY = 20_000
+"""Queries after which memory is looked at for the first time."""
 
 
 def always_a(prompts: list[str]) -> list[dict[str, str]]:
@@ -80,6 +83,12 @@ def measure(n_queries: int) -> dict[str, Any]:
     """One run in this process; what it prepares and what it opens is timed by itself."""
     from medstress.experiment.run import Watcher, opened_victims, prepare, run_prepared
 
+    early: list[int] = []
+
+    def look(progress: Any) -> None:
+        if not early and progress.n_computed >= EARLY:
+            early.append(largest_resident())
+
     n_items = max(n_queries // BUDGET, 1)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -90,10 +99,10 @@ def measure(n_queries: int) -> dict[str, Any]:
         preparing = time.process_time() - started
         with opened_victims(prepared, lambda _: None):
             wall, started = time.perf_counter(), time.process_time()
-            run_prepared(prepared, folder / "run", watcher=Watcher())
+            run_prepared(prepared, folder / "run", watcher=Watcher(progress=look))
             seconds = time.process_time() - started
             wall = time.perf_counter() - wall
-        resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        resident = largest_resident()
         db = sqlite3.connect(folder / "run" / "run.sqlite")
         asked = db.execute("SELECT COUNT(*) FROM exchanges WHERE purpose = 'attack'").fetchone()[0]
         db.close()
@@ -105,8 +114,14 @@ def measure(n_queries: int) -> dict[str, Any]:
         "preparing_process_seconds": round(preparing, 2),
         "queries_per_process_second": round(asked / seconds),
         "bytes_per_query": round(size / asked),
-        "largest_resident_mb": round(resident / 1024),
+        "early_resident_mb": (early or [resident])[0],
+        "largest_resident_mb": resident,
     }
+
+
+def largest_resident() -> int:
+    """The largest resident size of this process so far, in MB."""
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
 
 def main() -> None:

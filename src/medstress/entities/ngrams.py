@@ -22,6 +22,9 @@ N_DIMENSIONS = N_CHARACTER_DIMENSIONS + N_WORD_DIMENSIONS
 
 _LENGTHS = (3, 4, 5)
 
+_NAMES = 1024
+"""Names of a corpus counted at a time: Python's lists of their features are large."""
+
 # Odd constants: one multiplication spreads a 32-bit hash over the high bits.
 _MULTIPLIERS = (2654435761, 2246822519, 3266489917, 668265263)
 
@@ -45,7 +48,11 @@ class NgramEncoder:
 
     def __init__(self, corpus: Sequence[str] = ()) -> None:
         """Count document frequencies in `corpus`, the vocabulary's names; none: no weighting."""
-        self._frequencies = [_Frequencies(rows) for rows in _features(corpus)]
+        self._frequencies = [_Frequencies(), _Frequencies()]
+        for start in range(0, len(corpus), _NAMES):
+            features = _features(corpus[start : start + _NAMES])
+            for frequencies, rows in zip(self._frequencies, features, strict=True):
+                frequencies.count(rows)
 
     def encode(self, names: Sequence[str]) -> NDArray[np.float32]:
         """Return unit vectors, shape (n_names, 1024); zero for a name without any character."""
@@ -71,10 +78,19 @@ Rows = tuple["NDArray[np.int64]", "NDArray[np.uint32]"]
 class _Frequencies:
     """In how many names of a corpus each feature occurs."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self) -> None:
+        self._features = np.zeros(0, np.uint32)
+        self._counts = np.zeros(0, np.int64)
+        self._n_names = 0
+
+    def count(self, rows: Rows) -> None:
+        """Count names that were not counted before."""
         row, feature, _ = _counted(*rows)
-        self._features, self._counts = np.unique(feature, return_counts=True)
-        self._n_names = len(np.unique(row))
+        found, counts = np.unique(feature, return_counts=True)
+        both = np.concatenate([self._features, found])
+        self._features, place = np.unique(both, return_inverse=True)
+        self._counts = np.bincount(place, np.concatenate([self._counts, counts])).astype(np.int64)
+        self._n_names += len(np.unique(row))
 
     def inverse(self, feature: NDArray[np.uint32]) -> NDArray[np.float64]:
         """ln((1 + N) / (1 + df)) + 1, shape of `feature`."""

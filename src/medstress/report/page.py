@@ -179,7 +179,8 @@ def _curves(rows: Sequence[Row]) -> Iterator[Plot]:
             for label, row in zip(short_labels(members), members, strict=True)
             if (points := _points(row))
         ]
-        if drawn:
+        # One query an item is a point; the table and the forest plot have it.
+        if any(budget > 1 for curve in drawn for budget, _ in curve.points):
             title, name = " · ".join(key), f"curves-{i}"
             svg = Markup(figures.budget_curves(drawn, title, name))
             yield Plot(svg=svg, data=sections.curves_data(f"{name}-data", title, members))

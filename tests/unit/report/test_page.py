@@ -162,6 +162,15 @@ def test_several_victims_have_panels_of_their_own(samples):
     assert source.count("<svg") == 3
 
 
+def test_one_query_an_item_makes_no_curve(samples):
+    row = samples.result("drugs", "random", 0)
+    row["asr_at"] = row["asr_at"][:1]
+    assert row["asr_at"][0]["budget"] == 1
+    source = render_report(samples.summary(results=[row], pooled=[]), [], {})
+    assert "No attack has a success rate at more than one query." in source
+    assert source.count("<svg") == 1
+
+
 def test_successes_show_what_changed_and_how_it_was_checked(samples):
     page = Page(render_report(samples.summary(), [samples.trial(1)], {}))
     assert "C: LoratadineNaproxen" in page.words
