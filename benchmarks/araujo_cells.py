@@ -49,3 +49,21 @@ def named(name: str) -> str:
     """
     head, of, attack = name.rpartition("control of ")
     return f"{head}{of}{LABELS.get(attack, attack)}"
+
+
+def noise_outside(scores: Sequence[Mapping[str, Any]]) -> str:
+    """A sentence: what noise takes that touches no entity; empty without the control."""
+    rows = {row["attack"]: row for row in scores}
+    if not {"non_entity_noise", "swap_noise"} <= set(rows):
+        return ""
+    control = rows["non_entity_noise"]
+    lost = {
+        name: decimal(control[name]["value"] - control[f"{name}_after"]["value"])
+        for name in ("f1", "precision", "recall")
+    }
+    return (
+        f"As much noise outside the entities alone, the control, takes {lost['f1']} of F1 "
+        f"({lost['precision']} of precision, as other words are taken for entities, and "
+        f"{lost['recall']} of recall); swap noise takes "
+        f"{decimal(rows['swap_noise']['f1_drop']['value'])}.\n"
+    )

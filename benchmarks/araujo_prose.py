@@ -65,9 +65,9 @@ PRINTED = """## The printed tables
   ([counts](../data.md#tagged-sentences)).
 """
 NOT_JUDGED = "Shown, not judged: with 20 pairs most differences are within noise.\n"
-SAME_NAMES = """Under synonyms the model trained on them scores higher than on clean data, which is why it
-"recovers" more than was lost: names in training and in the test come from the same tables, so it
-may know the names rather than withstand new ones.
+SAME_NAMES = """Under synonyms the model trained on them scores higher than on clean data,
+which is why it "recovers" more than was lost: names in training and in the test come from the same
+tables, so it may know the names rather than withstand new ones.
 """
 """Below a table where a model gains from the attack it was trained on."""
 ANNOTATED = 4

@@ -325,7 +325,9 @@ def test_a_model_that_gains_from_known_names_is_told_of(
     row["trained_clean"] = estimate(clean)
     run["scores"] = [entity_scores(attack, 0.8, 0.7, kind) for kind in ("original", attack)]
     text = script("araujo_page").render({"table4-chem": run})
-    assert ("may know the names rather than withstand new ones" in " ".join(text.split())) is is_told
+    assert (
+        "may know the names rather than withstand new ones" in " ".join(text.split())
+    ) is is_told
 
 
 def test_twenty_pairs_are_shown_and_not_judged(script: Script) -> None:
