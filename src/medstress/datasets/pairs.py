@@ -53,16 +53,16 @@ def load(options: DatasetOptions) -> LoadedTexts:
 
 
 def read_pairs(
-    path: Path, rows: Iterator[tuple[str, Read]], options: DatasetOptions
+    path: Path, rows: Iterator[tuple[str, Read]], options: DatasetOptions, *, is_fixed: bool = False
 ) -> LoadedTexts:
-    """Turn rows into pairs; see `load`."""
+    """Turn rows into pairs; see `load`. With `is_fixed` the user cannot name columns or scale."""
     names = column_names(options.columns)
     low, high = checked_scale(options.scale)
     numbered = ((place, (n, row)) for n, (place, row) in enumerate(rows, start=1))
 
     def convert(given: tuple[int, Read]) -> SentencePair:
         number, row = given
-        return pair_from_row(checked(row), names, str(number), low, high)
+        return pair_from_row(checked(row), names, str(number), low, high, is_fixed=is_fixed)
 
     items, skipped = collect(path, numbered, convert, options.on_bad_row)
     return LoadedTexts(items=items, skipped=skipped, source_hash=hash_files(path))
@@ -102,7 +102,13 @@ def checked_scale(scale: tuple[float, float] | None) -> tuple[float, float]:
 
 
 def pair_from_row(
-    row: Mapping[str, Any], names: Mapping[str, str], default_id: str, low: float, high: float
+    row: Mapping[str, Any],
+    names: Mapping[str, str],
+    default_id: str,
+    low: float,
+    high: float,
+    *,
+    is_fixed: bool = False,
 ) -> SentencePair:
     """Turn one row into a pair.
 
@@ -122,11 +128,15 @@ def pair_from_row(
             known = [column for column in row if isinstance(row[column], str)]
             raise DataError(
                 f"field {names[field]!r}: expected a text, got {shown(value)}"
-                f"{did_you_mean(names[field], known) if value is None else ''}; name the column "
-                f'with columns = {{{field} = "..."}}'
+                f"{did_you_mean(names[field], known) if value is None else ''}; "
+                + (
+                    "rename the column"
+                    if is_fixed
+                    else f'name the column with columns = {{{field} = "..."}}'
+                )
             )
         texts.append(value)
-    score = _score(row.get(names["score"]), names["score"], low, high)
+    score = _score(row.get(names["score"]), names["score"], low, high, is_fixed=is_fixed)
     identifier = row.get(names["id"])
     return SentencePair(
         id=default_id if identifier is None else str(identifier),
@@ -185,7 +195,7 @@ def jsonl_rows(path: Path) -> Iterator[tuple[str, Read]]:
             yield place, DataError(f"{error}; mend the line")
 
 
-def _score(value: Any, name: str, low: float, high: float) -> float:
+def _score(value: Any, name: str, low: float, high: float, *, is_fixed: bool) -> float:
     expected = f"field {name!r}: expected a score from {low:g} to {high:g}, got"
     try:
         if isinstance(value, bool):
@@ -195,7 +205,8 @@ def _score(value: Any, name: str, low: float, high: float) -> float:
         raise DataError(f"{expected} {shown(value)}; write a number such as 3.5") from None
     if not math.isfinite(number) or not low <= number <= high:
         raise DataError(
-            f"{expected} {number:g}; mend the row, or give the scale with scale = [low, high]"
+            f"{expected} {number:g}; mend the row"
+            + ("" if is_fixed else ", or give the scale with scale = [low, high]")
         )
     return number
 

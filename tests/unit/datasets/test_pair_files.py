@@ -154,3 +154,16 @@ def test_a_line_that_cannot_be_read_is_left_out_where_that_is_asked(write, text,
 def test_a_column_named_twice_is_refused(write):
     with pytest.raises(DataError, match="line 1: expected each column once, got text_a, text_a"):
         read(write("text_a\ttext_a\tscore\nOne.\tTwo.\t3\n"))
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("pair_id\tsentence1\tsentence2\tmean_score\n1\ta\tb\t4.5\n", "got 4.5; mend the row"),
+        ("pair_id\tother\tsentence2\tmean_score\n1\ta\tb\t4\n", "; rename the column"),
+    ],
+)
+def test_biosses_advises_no_key_that_it_refuses(write, text, says):
+    with pytest.raises(DataError) as caught:
+        biosses.load(DatasetOptions(path=write(text)))
+    assert str(caught.value).endswith(says)
