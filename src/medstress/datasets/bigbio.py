@@ -14,12 +14,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from medstress.datasets.documents import Annotation, Document, Tally, tagged_sentences
-from medstress.datasets.iob import repair_notes
-from medstress.datasets.pairs import jsonl_rows, read_pairs
+from medstress.datasets.iob import REPAIR_ADVICE, repair_notes
+from medstress.datasets.pairs import Read, Row, checked, jsonl_rows, read_pairs
 from medstress.datasets.pubtator import keep_types
 from medstress.datasets.rows import parquet_rows, shown
 from medstress.datasets.source import (
@@ -34,8 +35,8 @@ from medstress.datasets.source import (
 from medstress.errors import DataError, UsageError
 from medstress.sentences import OUTSIDE, TaggedText, label_complaint
 
-Row = dict[str, Any]
-
+_MAX_GAP = 100_000
+"""Characters between two passages; offsets farther apart are a mistake."""
 TAGS = ("labels", "ner_tags", "tags")
 PAIRS = {"id": "id", "text_a": "text_1", "text_b": "text_2", "score": "label"}
 
@@ -59,12 +60,17 @@ def read_bigbio(path: Path, options: DatasetOptions) -> LoadedTexts:
         raise UsageError(f"expected a file {', '.join(_READERS)}, got {path}; convert it")
     rows = list(read(path))
     if not rows:
-        raise DataError(f"{path}: expected at least one row, got an empty file")
-    first = rows[0][1]
+        raise DataError(
+            f"{path}: expected at least one row, got an empty file; give a file with rows"
+        )
+    first = next((row for _, row in rows if isinstance(row, dict)), None)
+    if first is None:
+        raise DataError(f"{path}, {rows[0][0]}: {rows[0][1]}")
     if "passages" in first:
         return _documents(path, rows, options)
-    if "tokens" in first and any(field in first for field in TAGS):
-        return _tokens(path, rows, options)
+    field = next((name for name in TAGS if name in first), None)
+    if "tokens" in first and field is not None:
+        return _tokens(path, rows, options, field)
     if "text_1" in first:
         return read_pairs(path, iter(rows), _with_columns(options))
     if {"text_a", "text_b"} <= {*first, *options.columns}:
@@ -79,15 +85,20 @@ def _with_columns(options: DatasetOptions) -> DatasetOptions:
     return replace(options, columns={**PAIRS, **options.columns})
 
 
-def _documents(path: Path, rows: Sequence[tuple[str, Row]], options: DatasetOptions) -> LoadedTexts:
-    documents = []
+def _documents(
+    path: Path, rows: Sequence[tuple[str, Read]], options: DatasetOptions
+) -> LoadedTexts:
+    documents, left_out = list[Document](), list[str]()
+    tally = Tally()
     for place, row in rows:
         try:
-            documents.append(_document(row))
+            documents.append(_document(checked(row), tally))
         except DataError as error:
-            raise DataError(f"{path}, {place}: {error}") from error
+            sentence = f"{path}, {place}: {error}"
+            if options.on_bad_row == "error" or len(left_out) == len(rows) - 1:
+                raise DataError(sentence) from error
+            left_out.append(sentence)
     keep_types(documents, options.types, path)
-    tally = Tally()
     sentences = (
         (f"document {document.id}", item)
         for document in documents
@@ -95,33 +106,54 @@ def _documents(path: Path, rows: Sequence[tuple[str, Row]], options: DatasetOpti
     )
     items, skipped = collect(path, sentences, lambda item: item, options.on_bad_row)
     return LoadedTexts(
-        items=items, skipped=skipped, source_hash=hash_files(path), notes=tally.notes(path)
+        items=items,
+        skipped=(*left_out, *skipped),
+        source_hash=hash_files(path),
+        notes=tally.notes(path),
     )
 
 
-def _document(row: Row) -> Document:
+def _document(row: Row, tally: Tally) -> Document:
     text, begins = "", []
-    for passage in row["passages"]:
-        ((start, _),) = _offsets(passage, "passages")[:1]
+    for passage in _parts(row, "passages"):
+        start = _offsets(passage, "passages")[0][0]
+        if not 0 <= start - len(text) <= _MAX_GAP:
+            raise DataError(
+                f"field 'passages': expected each to begin after the one before (at {len(text)}), "
+                f"got {shown(passage)}; mend the offsets"
+            )
         # Offsets count from the beginning of the document, whatever stands between passages.
         text = text.ljust(start) if start > len(text) else text
         begins.append(len(text))
         text += " ".join(_texts(passage))
     identifier = row.get("document_id") or row.get("id")
     if identifier is None or not text.strip():
-        raise DataError("expected a document_id and passages with text, got neither or one")
+        raise DataError(
+            "expected a document_id and passages with text, got neither or one; mend the row"
+        )
     document = Document(id=str(identifier), text=text, passages=tuple(begins))
-    for entity in row.get("entities") or ():
-        offsets = _offsets(entity, "entities")
-        start, end = offsets[0][0], offsets[-1][1]
+    for entity in _parts(row, "entities") if row.get("entities") is not None else ():
+        offsets = sorted(_offsets(entity, "entities"))
+        start, end = offsets[0][0], max(last for _, last in offsets)
+        tally.parted += len(offsets) > 1
         if not 0 <= start < end <= len(text) or not str(entity.get("type") or "").strip():
             raise DataError(
                 f"field 'entities': expected a type and offsets within {len(text)} characters, "
-                f"got {shown(entity)}"
+                f"got {shown(entity)}; mend the row"
             )
         type_ = "_".join(str(entity["type"]).split())
         document.annotations.append(Annotation(start=start, end=end, type=type_))
     return document
+
+
+def _parts(row: Row, field: str) -> list[Mapping[str, Any]]:
+    found = row.get(field)
+    if not isinstance(found, list) or not all(isinstance(part, Mapping) for part in found):
+        raise DataError(
+            f"field {field!r}: expected a list of objects with offsets, got {shown(found)}; mend "
+            "the row"
+        )
+    return found
 
 
 def _texts(passage: Mapping[str, Any]) -> list[str]:
@@ -131,28 +163,39 @@ def _texts(passage: Mapping[str, Any]) -> list[str]:
 
 def _offsets(part: Mapping[str, Any], field: str) -> list[tuple[int, int]]:
     try:
-        return [(int(start), int(end)) for start, end in part["offsets"]]
-    except (KeyError, TypeError, ValueError) as error:
+        found = [(int(start), int(end)) for start, end in part["offsets"]]
+    except (KeyError, TypeError, ValueError):
+        found = []
+    if not found:
         raise DataError(
-            f"field {field!r}: expected offsets [[start, end]], got {shown(part)}"
-        ) from error
+            f"field {field!r}: expected offsets [[start, end]], got {shown(part)}; mend the row"
+        )
+    return found
 
 
-def _tokens(path: Path, rows: Sequence[tuple[str, Row]], options: DatasetOptions) -> LoadedTexts:
-    field = next(name for name in TAGS if name in rows[0][1])
+def _tokens(
+    path: Path, rows: Sequence[tuple[str, Read]], options: DatasetOptions, field: str
+) -> LoadedTexts:
     names = label_names(path, field)
     repaired: list[int] = []
     numbered = ((place, (n, row)) for n, (place, row) in enumerate(rows, start=1))
 
-    def convert(given: tuple[int, Row]) -> TaggedText:
-        number, row = given
+    def convert(given: tuple[int, Read]) -> TaggedText:
+        number, row = given[0], checked(given[1])
         tags = row.get(field)
         tokens = row.get("tokens")
         if not isinstance(tags, list) or not isinstance(tokens, list):
-            raise DataError(f"expected lists 'tokens' and {field!r}, got {shown(tags)}")
+            raise DataError(
+                f"expected lists 'tokens' and {field!r}, got {shown(tokens)} and {shown(tags)}; "
+                "mend the row"
+            )
+        if None in tokens:
+            raise DataError("field 'tokens': expected texts, got nothing as one; mend the row")
         labels = [_label(tag, names, field) for tag in tags]
         if options.on_bad_labels == "repair":
             labels = _repaired(labels, number, repaired)
+        else:
+            _check_order(labels)
         identifier = row.get("id")
         return TaggedText(
             id=str(number if identifier is None else identifier),
@@ -165,7 +208,7 @@ def _tokens(path: Path, rows: Sequence[tuple[str, Row]], options: DatasetOptions
         items=items,
         skipped=skipped,
         source_hash=hash_files(path),
-        notes=repair_notes(path, repaired),
+        notes=repair_notes(path, repaired, "row"),
     )
 
 
@@ -206,11 +249,21 @@ def _repaired(labels: list[str], row: int, repaired: list[int]) -> list[str]:
     return mended
 
 
-def _json_rows(path: Path) -> Iterator[tuple[str, Row]]:
+def _check_order(labels: Sequence[str]) -> None:
+    for number, (before, label) in enumerate(pairwise([OUTSIDE, *labels]), start=1):
+        if label[:2] == "I-" and (complaint := label_complaint(label, before)):
+            raise DataError(f"token {number}: {complaint}; {REPAIR_ADVICE}")
+
+
+def _json_rows(path: Path) -> Iterator[tuple[str, Read]]:
+    if not read_bytes(path).strip():
+        return
     try:
         rows = json.loads(read_bytes(path).decode("utf-8-sig"))
     except ValueError as error:
-        raise DataError(f"{path}: expected a JSON list of objects, got {error}") from error
+        raise DataError(
+            f"{path}: expected a JSON list of objects, got {error}; mend the file"
+        ) from error
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise DataError(f"{path}: expected a JSON list of objects, got {shown(rows)}")
     yield from ((f"row {n}", row) for n, row in enumerate(rows, start=1))
@@ -221,7 +274,7 @@ def read_rows(path: Path) -> Iterator[tuple[str, Row]]:
     yield from ((f"row {n}", row) for n, row in enumerate(parquet_rows(path), start=1))
 
 
-_READERS: dict[str, Callable[[Path], Iterator[tuple[str, Row]]]] = {
+_READERS: dict[str, Callable[[Path], Iterator[tuple[str, Read]]]] = {
     ".json": _json_rows,
     ".jsonl": jsonl_rows,
     ".parquet": read_rows,

@@ -51,7 +51,8 @@ def load(options: DatasetOptions) -> LoadedTexts:
         loaded = read_hub("biosses", whole)
     else:
         path = required_file("biosses", "path", options.path)
-        loaded = read_pairs(path, tsv_rows(path), replace(whole, columns=COLUMNS))
+        named = replace(whole, columns=COLUMNS)
+        loaded = read_pairs(path, tsv_rows(path), named, is_fixed=True)
     pairs = [item for item in loaded.items if isinstance(item, SentencePair)]
     if len(pairs) != len(loaded.items):
         raise DataError(f"dataset 'biosses': expected sentence pairs in {options.hub}, got others")

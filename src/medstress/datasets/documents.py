@@ -52,6 +52,9 @@ class Tally:
     widened: int = 0
     """Entities whose border lies inside a token."""
 
+    parted: int = 0
+    """Entities of several parts, which take what stands between them."""
+
     def notes(self, path: object) -> tuple[str, ...]:
         """One sentence for each kind."""
         said = []
@@ -63,6 +66,10 @@ class Tally:
             )
         if self.widened:
             said.append(f"{path}: {self.widened:,} entities end inside a token and took all of it")
+        if self.parted:
+            said.append(
+                f"{path}: {self.parted:,} entities have several parts and took what stands between"
+            )
         return tuple(said)
 
 

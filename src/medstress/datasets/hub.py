@@ -131,7 +131,7 @@ def _fitting(names: Sequence[str], split: str | None) -> list[str]:
 def _holds_questions(path: Path) -> bool:
     read = pairs.jsonl_rows(path) if path.suffix == ".jsonl" else bigbio.read_rows(path)
     _, first = next(iter(read), ("", {}))
-    return "options" in first
+    return isinstance(first, dict) and "options" in first
 
 
 def _read(path: Path, options: DatasetOptions) -> LoadedTexts:

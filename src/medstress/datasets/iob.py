@@ -25,6 +25,8 @@ from medstress.errors import DataError
 from medstress.sentences import OUTSIDE, TaggedText, label_complaint
 
 DOCUMENT = "-DOCSTART-"
+REPAIR_ADVICE = 'write B-, or set on_bad_labels = "repair" to read it as one'
+"""What to do about an I- that continues nothing."""
 
 
 def load(options: DatasetOptions) -> LoadedTexts:
@@ -51,13 +53,13 @@ def read_iob(path: Path, options: DatasetOptions) -> LoadedTexts:
     )
 
 
-def repair_notes(path: Path, repaired: list[int]) -> tuple[str, ...]:
-    """Say how many labels were repaired, and where the first one stands."""
+def repair_notes(path: Path, repaired: list[int], place: str = "line") -> tuple[str, ...]:
+    """Say how many labels were repaired, and in which line or row the first one stands."""
     if not repaired:
         return ()
     return (
         f"{path}: {len(repaired):,} labels I- that continued nothing were read as B-, the first "
-        f"in line {repaired[0]}",
+        f"in {place} {repaired[0]}",
     )
 
 
@@ -123,7 +125,7 @@ def _advice(label: str, complaint: str) -> str:
     if not label:
         return "write O for tokens outside entities"
     if label[:2] == "I-" and "beginning of an entity" in complaint:
-        return 'write B-, or set on_bad_labels = "repair" to read it as one'
+        return REPAIR_ADVICE
     return "mend the line"
 
 
@@ -146,6 +148,11 @@ def _blocks(path: Path) -> Iterator[list[tuple[int, str]]]:
                 f"{path}, line {number}: expected UTF-8 text, got the byte "
                 f"0x{raw[error.start]:02x}; save the file as UTF-8"
             ) from error
+        if "\r" in line:
+            raise DataError(
+                f"{path}, line {number}: expected lines that end in LF or CR LF, got a CR within "
+                "one; save the file with such line ends"
+            )
         if line.strip():
             block.append((number, line))
         elif block:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from medstress.datasets.rows import jsonl_lines, parse_line, plain, shown
 from medstress.datasets.source import (
@@ -29,6 +29,8 @@ FIELDS = ("id", "text_a", "text_b", "score")
 SCALE = (0.0, 4.0)
 
 Row = dict[str, Any]
+Read: TypeAlias = Row | DataError
+"""A row, or what is wrong with its line."""
 
 
 def load(options: DatasetOptions) -> LoadedTexts:
@@ -50,18 +52,27 @@ def load(options: DatasetOptions) -> LoadedTexts:
     return read_pairs(path, read(path), options)
 
 
-def read_pairs(path: Path, rows: Iterator[tuple[str, Row]], options: DatasetOptions) -> LoadedTexts:
-    """Turn rows into pairs; see `load`."""
+def read_pairs(
+    path: Path, rows: Iterator[tuple[str, Read]], options: DatasetOptions, *, is_fixed: bool = False
+) -> LoadedTexts:
+    """Turn rows into pairs; see `load`. With `is_fixed` the user cannot name columns or scale."""
     names = column_names(options.columns)
     low, high = checked_scale(options.scale)
     numbered = ((place, (n, row)) for n, (place, row) in enumerate(rows, start=1))
 
-    def convert(given: tuple[int, Row]) -> SentencePair:
+    def convert(given: tuple[int, Read]) -> SentencePair:
         number, row = given
-        return pair_from_row(row, names, str(number), low, high)
+        return pair_from_row(checked(row), names, str(number), low, high, is_fixed=is_fixed)
 
     items, skipped = collect(path, numbered, convert, options.on_bad_row)
     return LoadedTexts(items=items, skipped=skipped, source_hash=hash_files(path))
+
+
+def checked(read: Read) -> Row:
+    """The row, where its line could be read; raises what is wrong with it."""
+    if isinstance(read, DataError):
+        raise read
+    return read
 
 
 def column_names(columns: Mapping[str, str]) -> dict[str, str]:
@@ -91,7 +102,13 @@ def checked_scale(scale: tuple[float, float] | None) -> tuple[float, float]:
 
 
 def pair_from_row(
-    row: Mapping[str, Any], names: Mapping[str, str], default_id: str, low: float, high: float
+    row: Mapping[str, Any],
+    names: Mapping[str, str],
+    default_id: str,
+    low: float,
+    high: float,
+    *,
+    is_fixed: bool = False,
 ) -> SentencePair:
     """Turn one row into a pair.
 
@@ -111,11 +128,15 @@ def pair_from_row(
             known = [column for column in row if isinstance(row[column], str)]
             raise DataError(
                 f"field {names[field]!r}: expected a text, got {shown(value)}"
-                f"{did_you_mean(names[field], known) if value is None else ''}; name the column "
-                f'with columns = {{{field} = "..."}}'
+                f"{did_you_mean(names[field], known) if value is None else ''}; "
+                + (
+                    "rename the column"
+                    if is_fixed
+                    else f'name the column with columns = {{{field} = "..."}}'
+                )
             )
         texts.append(value)
-    score = _score(row.get(names["score"]), names["score"], low, high)
+    score = _score(row.get(names["score"]), names["score"], low, high, is_fixed=is_fixed)
     identifier = row.get(names["id"])
     return SentencePair(
         id=default_id if identifier is None else str(identifier),
@@ -128,11 +149,11 @@ def pair_from_row(
     )
 
 
-def tsv_rows(path: Path) -> Iterator[tuple[str, Row]]:
-    """Yield the place and the fields of every line under the header.
+def tsv_rows(path: Path) -> Iterator[tuple[str, Read]]:
+    """Yield the place and the fields of every line under the header, or what is wrong with them.
 
     Raises:
-        DataError: not UTF-8, or a line with more or fewer fields than the header: file and line.
+        DataError: not UTF-8, or a header that names a column twice: file and line.
     """
     header: list[str] = []
     lines = read_bytes(path).removeprefix(b"\xef\xbb\xbf").split(b"\n")
@@ -148,29 +169,33 @@ def tsv_rows(path: Path) -> Iterator[tuple[str, Row]]:
             continue
         if not header:
             header = [field.strip() for field in fields]
+            if len(set(header)) < len(header):
+                raise DataError(
+                    f"{path}, line {number}: expected each column once, got {', '.join(header)}; "
+                    "rename one"
+                )
         elif len(fields) != len(header):
-            raise DataError(
-                f"{path}, line {number}: expected {len(header)} fields as in the header, got "
-                f"{len(fields)}; a text may hold no tab"
+            yield (
+                f"line {number}",
+                DataError(
+                    f"expected {len(header)} fields as in the header, got {len(fields)}; a text "
+                    "may hold no tab"
+                ),
             )
         else:
             yield f"line {number}", dict(zip(header, fields, strict=True))
 
 
-def jsonl_rows(path: Path) -> Iterator[tuple[str, Row]]:
-    """Yield the place and the object of every line.
-
-    Raises:
-        DataError: a line is no JSON object: file and line.
-    """
+def jsonl_rows(path: Path) -> Iterator[tuple[str, Read]]:
+    """Yield the place and the object of every line, or what is wrong with it."""
     for place, line in jsonl_lines(path):
         try:
             yield place, parse_line(line)
         except DataError as error:
-            raise DataError(f"{path}, {place}: {error}") from error
+            yield place, DataError(f"{error}; mend the line")
 
 
-def _score(value: Any, name: str, low: float, high: float) -> float:
+def _score(value: Any, name: str, low: float, high: float, *, is_fixed: bool) -> float:
     expected = f"field {name!r}: expected a score from {low:g} to {high:g}, got"
     try:
         if isinstance(value, bool):
@@ -180,12 +205,13 @@ def _score(value: Any, name: str, low: float, high: float) -> float:
         raise DataError(f"{expected} {shown(value)}; write a number such as 3.5") from None
     if not math.isfinite(number) or not low <= number <= high:
         raise DataError(
-            f"{expected} {number:g}; mend the row, or give the scale with scale = [low, high]"
+            f"{expected} {number:g}; mend the row"
+            + ("" if is_fixed else ", or give the scale with scale = [low, high]")
         )
     return number
 
 
-_READERS: dict[str, Callable[[Path], Iterator[tuple[str, Row]]]] = {
+_READERS: dict[str, Callable[[Path], Iterator[tuple[str, Read]]]] = {
     ".tsv": tsv_rows,
     ".jsonl": jsonl_rows,
 }

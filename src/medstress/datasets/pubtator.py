@@ -103,8 +103,15 @@ def _documents(path: Path) -> Iterator[Document]:
             raise DataError(
                 f"{where}: expected a title ID|t|TEXT, got {line[:60]!r}; mend the line"
             )
-        elif entity := _entity(document, line.split("\t"), where):
-            document.annotations.append(entity)
+        else:
+            fields = line.split("\t")
+            if "\t" in line and fields[0] != document.id:
+                raise DataError(
+                    f"{where}: expected an entity of document {document.id!r}, got one of "
+                    f"{fields[0]!r}; put it under its own title"
+                )
+            if entity := _entity(document, fields, where):
+                document.annotations.append(entity)
     if document is not None:
         yield document
 

@@ -91,12 +91,20 @@ def required_file(source: str, key: str, path: Path | None) -> Path:
     if path.is_file():
         return path
     if path.is_dir():
-        raise UsageError(f"dataset {source!r}: {key} {path} is a folder, expected a file")
+        raise UsageError(
+            f"dataset {source!r}: {key} {path} is a folder, expected a file; name one of its files"
+        )
     if not path.parent.is_dir():
-        raise UsageError(f"dataset {source!r}: there is no folder {path.parent} (for {key} {path})")
+        raise UsageError(
+            f"dataset {source!r}: there is no folder {path.parent} (for {key} {path}); "
+            "mend the path"
+        )
     names = sorted(entry.name for entry in path.parent.iterdir() if entry.is_file())
     hint = did_you_mean(path.name, names)
-    raise UsageError(f"dataset {source!r}: there is no file {path} (key {key!r}){hint}")
+    raise UsageError(
+        f"dataset {source!r}: there is no file {path} (key {key!r}){hint}"
+        + ("" if hint else "; mend the path")
+    )
 
 
 def refuse_keys(source: str, options: DatasetOptions, *keys: str) -> None:
@@ -168,5 +176,11 @@ def collect(
             f"{path}: none of its {len(skipped)} rows can be used; the first: {skipped[0]}"
         )
     if not items:
-        raise DataError(f"{path}: expected at least one row, got an empty file")
+        raise DataError(f"{path}: expected at least one row, got {_nothing(path)}")
     return tuple(items), tuple(skipped)
+
+
+def _nothing(path: Path) -> str:
+    """What a file without rows holds, and what to do."""
+    held = "none" if path.read_bytes().strip() else "an empty file"
+    return f"{held}; give a file with rows"

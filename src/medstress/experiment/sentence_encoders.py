@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,11 @@ from medstress.backends.loaded_model import load_model
 from medstress.backends.options import BackendOptions
 from medstress.calls import ModelIdentity
 from medstress.compute_thread import in_compute_thread
+from medstress.entities.encoders import model_folder
 from medstress.entities.prompts import PromptEncoder
 from medstress.errors import UsageError
+
+_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
 
 def open_backend(options: BackendOptions) -> BiEncoderBackend | CrossEncoderBackend:
@@ -42,7 +46,7 @@ def open_backend(options: BackendOptions) -> BiEncoderBackend | CrossEncoderBack
         raise UsageError(
             "backend 'sentence_transformers' needs model = 'minilm', a folder or a hub id"
         )
-    config = _config(options.base / Path(options.model).expanduser())
+    config = _config(_folder(options.model, options.base))
     if any(str(name).endswith("SequenceClassification") for name in config["architectures"] or ()):
         return CrossEncoderBackend(
             in_compute_thread(load_model)(options),
@@ -54,8 +58,14 @@ def open_backend(options: BackendOptions) -> BiEncoderBackend | CrossEncoderBack
     return BiEncoderBackend(encoder.encode, identity, batch_size=options.batch_size)
 
 
+def _folder(model: str, base: Path) -> Path:
+    """Where the model lies; one of the hub is fetched, to see which kind it is."""
+    folder = base / Path(model).expanduser()
+    return model_folder(model, base) if _HUB_ID.fullmatch(model) and not folder.exists() else folder
+
+
 def _config(folder: Path) -> dict[str, Any]:
-    """The model's configuration where it lies in a folder; hub models are taken for encoders."""
+    """The model's configuration; nothing of the names of embedded ones."""
     nothing: dict[str, Any] = {"architectures": None}
     try:
         found = json.loads((folder / "config.json").read_text("utf-8"))

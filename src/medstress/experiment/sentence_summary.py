@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -15,12 +15,13 @@ from medstress.candidates import candidate_of
 from medstress.metrics.correlations import COEFFICIENTS, change, correlation, permutation_p
 from medstress.metrics.entity_scores import (
     MATCHES,
+    MEASURES,
     Reading,
-    by_type,
     difference,
     measures,
     randomisation_p,
     sums_of,
+    types_in,
 )
 from medstress.metrics.estimates import unknown
 from medstress.metrics.pairs import benjamini_hochberg
@@ -33,20 +34,21 @@ from medstress.tasks.entity_tagging import marked_entities
 Place: TypeAlias = tuple[str, str, str, str]
 """(data set, group, victim, attack)."""
 Json: TypeAlias = dict[str, Any]
+Test: TypeAlias = tuple[str, float | None, float | None, str]
+"""(family, before minus after, p, method)."""
 
 CONTROL = NonEntityNoise.name
 _SEARCHED = unknown("a search perturbs every entity apart, so there is no perturbed data set")
 _HELD = unknown("a search for a change of the score says nothing of the pairs that held")
-_TEST = {
-    "f1": (
-        "strict F1 before minus after; approximate randomisation over clusters, two-sided; "
-        "adjusted by Benjamini-Hochberg within the family"
-    ),
-    "pearson": (
-        "Pearson before minus after; before and after swapped at random within pairs, two-sided; "
-        "adjusted by Benjamini-Hochberg within the family"
-    ),
-}
+_WITHOUT_ALARMS = (
+    "; of sentences with gold entities alone: a search asks no others, so their false alarms are "
+    "missing"
+)
+_ADJUSTED = "two-sided; adjusted by Benjamini-Hochberg within the family"
+_TAGGED_TEST = f"before minus after; approximate randomisation over clusters, {_ADJUSTED}"
+_PAIR_TEST = f"before minus after; before and after swapped at random within pairs, {_ADJUSTED}"
+FAMILY = "before_after"
+"""Tests of strict F1 and of Pearson; those of another measure are a family of their own."""
 
 
 @dataclass(slots=True)
@@ -59,6 +61,8 @@ class Arm:
     """Answers on clean items: a `Reading`, or (gold, score)."""
     after: dict[tuple[int | None, str], Any] = field(default_factory=dict)
     """Answers on perturbed ones."""
+    unasked: set[tuple[int | None, str]] = field(default_factory=set)
+    """Items whose clean answer nobody asked for."""
 
     def of(self, seeds: Sequence[int | None]) -> Arm:
         """The part of some seeds."""
@@ -66,6 +70,7 @@ class Arm:
             self.spec,
             {key: value for key, value in self.before.items() if key[0] in seeds},
             {key: value for key, value in self.after.items() if key[0] in seeds},
+            {key for key in self.unasked if key[0] in seeds},
         )
 
 
@@ -73,9 +78,9 @@ def add_scores(reader: RunReader, summary: Json) -> None:
     """Add to every row the scores of the whole data set, and to `tests` before against after.
 
     Tagged texts: `precision`, `recall` and `f1`, strict and (`_relaxed`) relaxed, of the clean
-    data and (`_after`) of the perturbed copy, `f1_drop`, `f1_net_drop` (net of the control arm
+    data and (`_after`) of the perturbed copy, `f1_net_drop` (net of the control arm
     `non_entity_noise` with the same noise), and `by_type`. Pairs: `pearson` and `spearman`
-    likewise, with `_drop`.
+    likewise. Each has its `_drop`, and a test of it in `tests`.
     """
     arms, is_tagged = arms_of(reader)
     if not arms:
@@ -92,6 +97,8 @@ def add_scores(reader: RunReader, summary: Json) -> None:
             control = control.of(seeds)
         row.update(describe(arms[place].of(seeds), control))
     summary["tests"] = [*summary["tests"], *_tests(arms, is_tagged)]
+    if is_tagged:
+        summary["warnings"] = [*summary["warnings"], *_nothing_marked(arms)]
 
 
 def together(arms: Mapping[Place, Arm], place: Place, victims: Sequence[str]) -> Json:
@@ -159,6 +166,8 @@ def arms_of(reader: RunReader) -> tuple[dict[Place, Arm], bool]:
         # The entities of a sentence share what was asked about it.
         if key not in arm.before and trial.result.get("before"):
             arm.before[key] = _answer(item, trial.result["before"], ())
+        elif key not in arm.before:
+            arm.unasked.add(key)
         if key not in arm.after and key in arm.before and _is_whole(arm.spec, item):
             # A pair in which nothing can be perturbed is what it was.
             after = trial.result.get("after") or (
@@ -167,7 +176,36 @@ def arms_of(reader: RunReader) -> tuple[dict[Place, Arm], bool]:
             if after:
                 edits = edits_of(trial.result.get("edits", []))
                 arm.after[key] = _answer(item, after, edits)
+    _complete(arms)
     return arms, is_tagged
+
+
+def _complete(arms: Mapping[Place, Arm]) -> None:
+    """Give searches, which ask no sentence without entities, the clean answers of other arms."""
+    known: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for place, arm in arms.items():
+        answers = known.setdefault(place[:3], {})
+        answers.update({item: answer for (_, item), answer in arm.before.items()})
+    for place, arm in arms.items():
+        if arm.spec.get("search", "none") != "none":
+            for key in arm.unasked:
+                if key[1] in known[place[:3]]:
+                    arm.before.setdefault(key, known[place[:3]][key[1]])
+        arm.unasked -= set(arm.before)
+
+
+def _nothing_marked(arms: Mapping[Place, Arm]) -> list[str]:
+    """Name victims that mark no entity of the data's types, as wrong names of types look like."""
+    readings: dict[tuple[str, str], list[Reading]] = {}
+    for (dataset, _, victim, _), arm in sorted(arms.items(), key=lambda pair: pair[0]):
+        readings.setdefault((dataset, victim), []).extend(arm.before.values())
+    return [
+        f"{victim} marks no entity of the types {', '.join(types_in(before))} in {dataset}: if it "
+        'calls them otherwise, translate with labels = {ITS_TYPE = "TYPE_OF_THE_DATA"} in '
+        "[[victim]]."
+        for (dataset, victim), before in readings.items()
+        if types_in(before) and not any(reading.found for reading in before)
+    ]
 
 
 def _is_whole(spec: Json, item: Any) -> bool:
@@ -198,26 +236,39 @@ def _entity_row(arm: Arm, control: Arm | None) -> Json:
     row: Json = {}
     for match in MATCHES:
         ending = "" if match == "strict" else "_relaxed"
-        clean = measures(sums_of(before, clusters, match))
-        perturbed = measures(sums_of(after, clusters, match)) if both else {}
-        for name, estimate in clean.items():
-            row[f"{name}{ending}"] = estimate.as_json()
-            row[f"{name}{ending}_after"] = perturbed.get(name, _SEARCHED).as_json()
-    drop = _SEARCHED
-    if both:
-        drop = difference(sums_of(before, clusters), sums_of(after, clusters))
-    row["f1_drop"] = drop.as_json()
+        row |= _measured(before, after, clusters, match, ending)
+    if arm.unasked and not both:
+        for name in ("precision", "f1", "precision_relaxed", "f1_relaxed"):
+            row[name]["method"] += _WITHOUT_ALARMS
     row["f1_net_drop"] = _net_drop(arm, control).as_json()
     row["by_type"] = {
         type_: {
-            **{name: estimate.as_json() for name, estimate in clean_of.items()},
-            **{
-                f"{name}_after": estimate.as_json()
-                for name, estimate in by_type(after, clusters).get(type_, {}).items()
-            },
+            **_measured(before, after, clusters, "strict", "", type_),
+            **_measured(before, after, clusters, "relaxed", "_relaxed", type_),
         }
-        for type_, clean_of in by_type(before, clusters).items()
+        for type_ in types_in(before)
     }
+    return row
+
+
+def _measured(
+    before: Sequence[Reading],
+    after: Sequence[Reading],
+    clusters: Sequence[str],
+    match: str,
+    ending: str,
+    type_: str | None = None,
+) -> Json:
+    """Precision, recall and F1 before, after, and how much they fall."""
+    first = sums_of(before, clusters, match, type_)
+    second = sums_of(after, clusters, match, type_)
+    perturbed = measures(second) if after else {}
+    row: Json = {}
+    for name, estimate in measures(first).items():
+        drop = difference(first, second, name) if after else _SEARCHED
+        row[f"{name}{ending}"] = estimate.as_json()
+        row[f"{name}{ending}_after"] = perturbed.get(name, _SEARCHED).as_json()
+        row[f"{name}{ending}_drop"] = drop.as_json()
     return row
 
 
@@ -284,38 +335,54 @@ def _pair_row(arm: Arm) -> Json:
 
 
 def _tests(arms: Mapping[Place, Arm], is_tagged: bool) -> list[Json]:
-    name = "f1" if is_tagged else "pearson"
     rows: list[Json] = []
     for (dataset, group, victim, attack), arm in sorted(arms.items(), key=lambda pair: pair[0]):
         if not arm.after:
             continue
-        drop, p = _test(arm, is_tagged)
-        rows.append(
-            {
-                "family": "before_after",
-                "dataset": dataset,
-                "group": group,
-                "victim": victim,
-                "comparison": attack,
-                "against": "clean",
-                "statistic": drop,
-                "p": p,
-                "p_adjusted": None,
-                "method": _TEST[name],
-            }
-        )
-    known = [row for row in rows if row["p"] is not None]
-    for row, p in zip(known, benjamini_hochberg([row["p"] for row in known]), strict=True):
-        row["p_adjusted"] = p
+        for family, statistic, p, method in _tagged_tests(arm) if is_tagged else _pair_tests(arm):
+            rows.append(
+                {
+                    "family": family,
+                    "dataset": dataset,
+                    "group": group,
+                    "victim": victim,
+                    "comparison": attack,
+                    "against": "clean",
+                    "statistic": statistic,
+                    "p": p,
+                    "p_adjusted": None,
+                    "method": method,
+                }
+            )
+    for family in {row["family"] for row in rows}:
+        known = [row for row in rows if row["family"] == family and row["p"] is not None]
+        for row, p in zip(known, benjamini_hochberg([row["p"] for row in known]), strict=True):
+            row["p_adjusted"] = p
     return rows
 
 
-def _test(arm: Arm, is_tagged: bool) -> tuple[float | None, float | None]:
-    if not is_tagged:
-        scores = _scores(arm)
-        return change(*scores, "pearson").value, permutation_p(*scores, "pearson")
+def _tagged_tests(arm: Arm) -> Iterator[Test]:
+    """Every measure, strict and relaxed, of all entities and, where there are several, by type."""
     both = [key for key in arm.before if key in arm.after]
     before, after = [arm.before[key] for key in both], [arm.after[key] for key in both]
     clusters = sorted({reading.cluster for reading in before})
-    first, second = sums_of(before, clusters), sums_of(after, clusters)
-    return difference(first, second).value, randomisation_p(first, second)
+    types = types_in(before)
+    for type_ in (None, *(types if len(types) > 1 else ())):
+        for match in MATCHES:
+            first = sums_of(before, clusters, match, type_)
+            second = sums_of(after, clusters, match, type_)
+            for measure in MEASURES:
+                drop = difference(first, second, measure).value
+                what = f"{match} {measure}".replace("f1", "F1") + (f" of {type_}" if type_ else "")
+                is_main = (type_, match, measure) == (None, "strict", "f1")
+                family = FAMILY if is_main else f"{FAMILY} {what}"
+                p = randomisation_p(first, second, measure)
+                yield family, drop, p, f"{what} {_TAGGED_TEST}"
+
+
+def _pair_tests(arm: Arm) -> Iterator[Test]:
+    scores = _scores(arm)
+    for name in COEFFICIENTS:
+        family = FAMILY if name == "pearson" else f"{FAMILY} {name}"
+        p = permutation_p(*scores, name)
+        yield family, change(*scores, name).value, p, f"{name.capitalize()} {_PAIR_TEST}"

@@ -7,7 +7,7 @@ tasks; *relaxed*, same type and at least one token in common, each gold entity c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
@@ -146,15 +146,6 @@ def measured(sums: Sums, measure: str = "f1") -> tuple[float | None, Sums]:
 def types_in(readings: Iterable[Reading]) -> list[str]:
     """The types of gold entities, sorted."""
     return sorted({entity.type for reading in readings for entity in reading.gold})
-
-
-def by_type(
-    readings: Sequence[Reading], clusters: Sequence[str]
-) -> Mapping[str, dict[str, Estimate]]:
-    """Strict measures of every gold type."""
-    return {
-        type_: measures(sums_of(readings, clusters, type_=type_)) for type_ in types_in(readings)
-    }
 
 
 def _estimate(sums: Sums, resampled: Sums, name: str) -> Estimate:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from medstress.backends.options import BackendOptions
 from medstress.backends.piece_windows import PieceTokenizer
 from medstress.calls import Compare, Compared, Failure, Generate, Tag, Tagged
 from medstress.errors import UsageError
+from medstress.experiment import sentence_encoders
 from medstress.testing import check_backend
 
 torch = pytest.importorskip("torch", reason="needs the extra transformers")
@@ -257,6 +259,22 @@ def test_the_library_s_cross_encoders_pass_through_their_activation(tmp_path: Pa
     (folder / "config.json").write_text(json.dumps(config))
     (plain,) = opened(folder, "similarity", "sentence_transformers").answer([pair])
     assert plain.score == pytest.approx(raw, abs=1e-6)
+
+
+def test_a_cross_encoder_of_the_hub_is_not_taken_for_an_encoder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokenizer = word_pieces()
+    folder = saved(tmp_path, tokenizer, bert(tokenizer, "SequenceClassification"))
+    pair = Compare("naproxen relieves pain", "aspirin relieves pain")
+    expected = opened(folder, "similarity", "sentence_transformers").answer([pair])
+    load = sentence_encoders.load_model
+    monkeypatch.setattr(sentence_encoders, "model_folder", lambda *_: folder)
+    monkeypatch.setattr(
+        sentence_encoders, "load_model", lambda options: load(replace(options, model=str(folder)))
+    )
+    found = opened(Path("owner/cross-encoder"), "similarity", "sentence_transformers")
+    assert found.answer([pair]) == expected
 
 
 def test_a_classifier_of_pairs_is_refused_as_a_cross_encoder(tmp_path: Path) -> None:

@@ -224,7 +224,8 @@ def test_an_empty_file_is_refused(tmp_path, content, policy):
     path = tmp_path / "rows.jsonl"
     path.write_text(content, encoding="utf-8")
     assert (
-        refusal(path, on_bad_row=policy) == f"{path}: expected at least one row, got an empty file"
+        refusal(path, on_bad_row=policy)
+        == f"{path}: expected at least one row, got an empty file; give a file with rows"
     )
 
 

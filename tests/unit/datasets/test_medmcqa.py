@@ -151,7 +151,10 @@ def test_a_table_without_rows_is_refused(tmp_path, files):
     _, annotations = files([published_row()], [record()])
     path = tmp_path / "empty.parquet"
     polars.DataFrame(schema={"id": polars.String}).write_parquet(path)
-    assert refusal(path, annotations) == f"{path}: expected at least one row, got an empty file"
+    assert (
+        refusal(path, annotations)
+        == f"{path}: expected at least one row, got none; give a file with rows"
+    )
 
 
 def test_another_split_than_train_is_refused(files):

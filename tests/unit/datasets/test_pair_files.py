@@ -46,8 +46,8 @@ def test_columns_and_scale_can_be_named_and_further_columns_are_kept(write):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "expected at least one row, got an empty file"),
-        (HEADER, "expected at least one row, got an empty file"),
+        ("", "expected at least one row, got an empty file; give a file with rows"),
+        (HEADER, "expected at least one row, got none; give a file with rows"),
         (
             HEADER + "p\tOne.\tTwo.\t4.5\n",
             "line 2: field 'score': expected a score from 0 to 4, got 4.5; mend the row, or give "
@@ -133,3 +133,37 @@ def test_the_file_of_a_split_is_found_fetched_and_read(monkeypatch, write):
 def test_a_name_that_is_no_data_set_of_the_hub_is_refused():
     with pytest.raises(UsageError, match="expected hub = 'owner/name'"):
         hub.load(DatasetOptions(hub="biosses"))
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (HEADER + "1\tOne\ttab\tTwo.\t3\n2\tOne.\tTwo.\t3\n", "pairs.tsv"),
+        ('{bad\n{"id": "2", "text_a": "One.", "text_b": "Two.", "score": 3}\n', "pairs.jsonl"),
+    ],
+)
+def test_a_line_that_cannot_be_read_is_left_out_where_that_is_asked(write, text, name):
+    path = write(text, name)
+    with pytest.raises(DataError) as caught:
+        read(path)
+    loaded = pairs.load(DatasetOptions(path=path, on_bad_row="skip"))
+    assert [pair.id for pair in loaded.items] == ["2"]
+    assert loaded.skipped == (str(caught.value),)
+
+
+def test_a_column_named_twice_is_refused(write):
+    with pytest.raises(DataError, match="line 1: expected each column once, got text_a, text_a"):
+        read(write("text_a\ttext_a\tscore\nOne.\tTwo.\t3\n"))
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("pair_id\tsentence1\tsentence2\tmean_score\n1\ta\tb\t4.5\n", "got 4.5; mend the row"),
+        ("pair_id\tother\tsentence2\tmean_score\n1\ta\tb\t4\n", "; rename the column"),
+    ],
+)
+def test_biosses_advises_no_key_that_it_refuses(write, text, says):
+    with pytest.raises(DataError) as caught:
+        biosses.load(DatasetOptions(path=write(text)))
+    assert str(caught.value).endswith(says)

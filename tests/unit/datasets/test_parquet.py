@@ -97,7 +97,7 @@ def test_a_file_of_no_bytes_is_no_parquet(tmp_path):
 def test_a_parquet_file_without_rows_is_refused(tmp_path):
     path = tmp_path / "rows.parquet"
     polars.DataFrame(schema={"id": polars.String}).write_parquet(path)
-    assert refusal(path) == f"{path}: expected at least one row, got an empty file"
+    assert refusal(path) == f"{path}: expected at least one row, got none; give a file with rows"
 
 
 def test_a_missing_file_suggests_another(parquet, row):

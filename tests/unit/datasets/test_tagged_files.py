@@ -56,7 +56,7 @@ def test_conll_columns_documents_line_ends_and_a_byte_order_mark_are_read(write)
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "{path}: expected at least one row, got an empty file"),
+        ("", "{path}: expected at least one row, got an empty file; give a file with rows"),
         (
             "a\tO\nb\n",
             "{path}, line 2: expected a token, a tab and its label, got 'b' alone; write O for "
@@ -286,3 +286,75 @@ def test_pubtator_bc5cdr_has_the_same_tokens_and_nearly_the_same_sentences(
     types = [entity.type for item in items for entity in item.entities]
     assert types.count("Chemical") == ENTITIES["chem"][split]
     assert types.count("Disease") == n_diseases
+
+
+def test_old_line_ends_are_refused_and_not_read_as_one_token(write):
+    says = refused(write(GOOD.replace("\n", "\r")))
+    assert "line 1: expected lines that end in LF or CR LF, got a CR within one; save" in says
+
+
+def test_a_file_of_marks_alone_has_no_rows(write):
+    says = refused(write("-DOCSTART-\n"))
+    assert says.endswith("got none; give a file with rows")
+
+
+def test_an_entity_of_another_document_is_refused(write):
+    says = refused(write(TITLE + ABSTRACT + "2\t0\t7\tAspirin\tChemical\tD1\n"), pubtator)
+    assert "line 3: expected an entity of document '1', got one of '2'; put it under" in says
+
+
+DOCUMENT = {
+    "document_id": "d",
+    "passages": [{"text": ["Aspirin helps."], "offsets": [[0, 14]]}],
+    "entities": [{"type": "Drug", "offsets": [[0, 7]]}],
+}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"passages": None},
+        {"passages": [{"text": ["x"], "offsets": []}]},
+        {"passages": [{"text": ["x"], "offsets": [[10**12, 10**12 + 1]]}]},
+        {"passages": [DOCUMENT["passages"][0], {"text": ["x"], "offsets": [[3, 4]]}]},
+        {"passages": "text"},
+        {"entities": [{"type": "Drug", "offsets": []}]},
+        {"entities": {"type": ["Drug"]}},
+        {"entities": [{"type": "Drug", "offsets": [[0, 99]]}]},
+    ],
+)
+def test_a_malformed_document_is_named_by_row_or_left_out(write, change):
+    path = write(json.dumps([DOCUMENT, {**DOCUMENT, "document_id": "e", **change}]), "rows.json")
+    says = refused(path, bigbio)
+    assert says.startswith(f"{path}, row 2: field ")
+    assert "; mend the " in says
+    loaded = read(path, bigbio, on_bad_row="skip")
+    assert len(loaded.items) == 1
+    assert loaded.skipped == (says,)
+
+
+def test_what_stands_between_the_parts_of_an_entity_is_taken_and_said(write):
+    parts = [{"type": "Drug", "offsets": [[8, 13], [0, 3]]}]
+    loaded = read(write(json.dumps([{**DOCUMENT, "entities": parts}]), "rows.json"), bigbio)
+    assert loaded.items[0].labels == ("B-Drug", "I-Drug", "O")
+    assert any(
+        "1 entities have several parts and took what stands between" in n for n in loaded.notes
+    )
+
+
+def test_a_token_row_with_a_lone_inside_label_says_what_to_do(write):
+    rows = [{"tokens": ["a", "b"], "ner_tags": ["O", "I-Drug"]}]
+    path = write(json.dumps(rows), "rows.json")
+    assert "row 1: token 2: expected 'B-Drug'" in refused(path, bigbio)
+    assert 'set on_bad_labels = "repair"' in refused(path, bigbio)
+    (note,) = read(path, bigbio, on_bad_labels="repair").notes
+    assert note.endswith("the first in row 1")
+
+
+def test_tokens_that_are_missing_are_refused(write):
+    rows = [{"tokens": ["a", None], "ner_tags": ["O", "O"]}]
+    assert "got nothing as one; mend the row" in refused(write(json.dumps(rows), "r.json"), bigbio)
+
+
+def test_an_empty_json_file_is_called_empty(write):
+    assert refused(write("", "rows.json"), bigbio).endswith("an empty file; give a file with rows")

@@ -142,6 +142,44 @@ def test_scores_before_and_after_are_those_of_the_whole_data_set(folder: Path) -
     json.dumps(run.summary(), allow_nan=False)
 
 
+def test_every_measure_has_its_drop_and_a_paired_test_in_a_family_of_its_own(folder: Path) -> None:
+    run = ms.run(tagged(STATIC), out=folder / "run")
+    row = row_of(run, "swap_noise")
+    for where in (row, row["by_type"]["Chemical"]):
+        for name in ("recall", "recall_relaxed", "f1_relaxed"):
+            drop = where[name]["value"] - where[f"{name}_after"]["value"]
+            assert where[f"{name}_drop"]["value"] == pytest.approx(drop)
+            assert where[f"{name}_drop"]["low"] <= drop <= where[f"{name}_drop"]["high"]
+    tests = {row["family"]: row for row in run.summary()["tests"]}
+    assert tests["before_after"]["statistic"] == row["f1_drop"]["value"]
+    assert tests["before_after strict recall"]["statistic"] == row["recall_drop"]["value"]
+    assert tests["before_after relaxed F1"]["p"] <= 1
+    # Nothing is found afterwards, so precision has nothing to divide by.
+    assert tests["before_after strict precision"]["p"] is None
+
+
+def test_a_search_has_the_clean_scores_of_the_copy_beside_it_or_says_what_is_missing(
+    folder: Path,
+) -> None:
+    alone = row_of(ms.run(tagged(GREEDY), out=folder / "alone"), "swap_noise")
+    assert "a search asks no others" in alone["precision"]["method"]
+    assert "a search asks no others" not in alone["recall"]["method"]
+    beside = ms.run(
+        tagged({**STATIC, "label": "copy"}, {**GREEDY, "label": "few"}), out=folder / "both"
+    )
+    for field in ("precision", "recall", "f1", "f1_relaxed"):
+        assert row_of(beside, "few")[field] == row_of(beside, "copy")[field]
+
+
+def test_a_victim_that_marks_nothing_of_the_data_s_types_is_warned_of(folder: Path) -> None:
+    given = tagged(STATIC, seeds=[0])
+    given["victim"][0]["target"] = "victims.py:other_types"
+    (warning,) = ms.run(given, out=folder / "wrong").summary()["warnings"]
+    assert warning.startswith("victims.py:other_types marks no entity of the types Chemical in iob")
+    given["victim"][0]["labels"] = {"Gene": "Chemical"}
+    assert ms.run(given, out=folder / "right").summary()["warnings"] == []
+
+
 def test_a_search_finds_the_one_edit_that_matters(folder: Path) -> None:
     run = ms.run(tagged(GREEDY), out=folder / "run")
     flipped = [row for row in run.rows() if row.verdict.value == "flipped"]

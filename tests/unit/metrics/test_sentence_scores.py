@@ -11,12 +11,12 @@ from scipy.stats import pearsonr, spearmanr
 from medstress.metrics.correlations import change, correlation, permutation_p
 from medstress.metrics.entity_scores import (
     Reading,
-    by_type,
     difference,
     matches,
     measures,
     randomisation_p,
     sums_of,
+    types_in,
 )
 from medstress.sentences import Entity
 from medstress.tasks.entity_tagging import marked_entities
@@ -92,7 +92,7 @@ def test_precision_recall_and_f1_are_sums_over_all_entities() -> None:
     ]
     relaxed = measures(sums_of(READINGS, clusters, "relaxed"))
     assert relaxed["f1"].value == 8 / 10
-    types = by_type(READINGS, clusters)
+    types = {each: measures(sums_of(READINGS, clusters, type_=each)) for each in types_in(READINGS)}
     assert list(types) == ["A", "B"]
     assert types["A"]["precision"].value == 2 / 4
     assert types["B"]["recall"].value == 1 / 2
