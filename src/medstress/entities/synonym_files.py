@@ -113,6 +113,11 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
         ) from error
     except (OSError, EOFError) as error:
         raise UsageError(f"synonyms: {path} cannot be read ({error}); give another file") from error
+    if number == 0:
+        raise UsageError(
+            f"synonyms: {path} is empty; expected the lines of MRCONSO.RRF or of an ontology in OBO "
+            "form: give another file"
+        )
 
 
 def _malformed(path: Path, number: int, expected: str, line: str) -> UsageError:

@@ -130,6 +130,13 @@ def test_a_malformed_line_is_named_by_file_and_number(tmp_path, name, text, mess
     assert str(error.value) == f"synonyms: {tmp_path}/{message}"
 
 
+@pytest.mark.parametrize("name", ["MRCONSO.RRF", "drugs.obo"])
+def test_an_empty_file_is_refused(tmp_path, name):
+    (tmp_path / name).write_bytes(b"")
+    with pytest.raises(UsageError, match=f"{name} is empty; .*give another file"):
+        list((mrconso_rows if name.startswith("M") else obo_rows)(tmp_path / name))
+
+
 def test_bytes_that_are_no_text_are_named_by_file_and_number(tmp_path):
     (tmp_path / "m.rrf").write_bytes(CONSO.encode() + b"\xff|\n")
     with pytest.raises(UsageError) as error:

@@ -7,14 +7,11 @@ Reference: Araujo, Carvallo, Aspillaga, Parra, "On adversarial examples for biom
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, get_args
+from typing import ClassVar, Literal, TypeAlias, get_args
 
 from medstress.attacks.noise.mention_table import Choice, check_choice
 from medstress.attacks.noise.parameters import MentionReplacement
 from medstress.errors import UsageError, did_you_mean
-
-if TYPE_CHECKING:
-    pass
 
 Mode: TypeAlias = Literal["strict", "related"]
 
