@@ -115,8 +115,8 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
         raise UsageError(f"synonyms: {path} cannot be read ({error}); give another file") from error
     if number == 0:
         raise UsageError(
-            f"synonyms: {path} is empty; expected the lines of MRCONSO.RRF or of an ontology in OBO "
-            "form: give another file"
+            f"synonyms: {path} is empty; expected the lines of MRCONSO.RRF or of an OBO "
+            "ontology: give another file"
         )
 
 
