@@ -128,7 +128,7 @@ def importance(clean: Prediction, answer: Prediction, edit: Edit | None = None) 
     if clean.scores is not None and answer.scores is not None:
         return abs(answer.scores[0] - clean.scores[0])
     before, after = tuple((clean.text or "").split()), (answer.text or "").split()
-    if edit is not None:
+    if edit is not None and edit.end <= len(before):  # an answer may be unreadable
         change = (edit.start, edit.end, tuple(edit.replacement.split()))
         before = projected_labels(before, [change])
     differing = sum(a != b for a, b in zip(before, after, strict=False))
