@@ -46,9 +46,12 @@ def named(name: str) -> str:
 
     >>> named("control of keyboard_noise")
     'control of keyboard noise'
+    >>> named("swap_noise, redrawn")
+    'swap noise, redrawn'
     """
     head, of, attack = name.rpartition("control of ")
-    return f"{head}{of}{LABELS.get(attack, attack)}"
+    attack, comma, rest = attack.partition(", ")
+    return f"{head}{of}{LABELS.get(attack, attack)}{comma}{rest}"
 
 
 def noise_outside(scores: Sequence[Mapping[str, Any]]) -> str:

@@ -107,7 +107,7 @@ def collected(folder: Path, *, sample: bool = False) -> Json:
     return {
         "format": 1,
         "table": manifest["config"]["experiment"]["name"].removeprefix(RECIPE),
-        "data": data_name(manifest, training),
+        "data": data_name(manifest, training) + tried(settings),
         "command": command(manifest),
         "date": manifest["finished"],
         "machine": machine(),
@@ -180,6 +180,16 @@ def data_name(manifest: Mapping[str, Any], training: Mapping[str, Any]) -> str:
     if types:
         return "-".join(NAMES.get(name, name.lower()) for name in sorted(types))
     return "biosses-folds" if training.get("folds") else "biosses"
+
+
+def tried(settings: Mapping[str, Any]) -> str:
+    """An ending for runs that are not the recipe's: `-redrawn`, a new copy every epoch.
+
+    >>> tried({"adversarial": [{"attack": "swap_noise", "redraw": "epoch"}]}), tried({})
+    ('-redrawn', '')
+    """
+    redrawn = (kind.get("redraw") == "epoch" for kind in settings.get("adversarial", ()))
+    return "-redrawn" if any(redrawn) else ""
 
 
 def command(manifest: Mapping[str, Any]) -> str:
