@@ -167,7 +167,7 @@ def _nearest(
     embedder = Embedder(embedding, corpus=vocabulary.names, base=base)
     names = embedder.vectors(vocabulary.names)
     readable = [written(text.split()) for text in texts]
-    cosines = embedder.vectors(readable, keep=False) @ names.T
+    cosines = embedder.vectors(readable) @ names.T
     folded = [_folded(name) for name in vocabulary.names]
     nearest = {}
     for text, read, row in zip(texts, readable, cosines, strict=True):
