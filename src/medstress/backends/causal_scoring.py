@@ -26,13 +26,18 @@ from medstress.backends.token_tree import (
 
 log = logging.getLogger(__name__)
 
+_GIVEN = "The patient was given aspirin and two glasses of water for the pain in the left chest."
 _CHECKED = (
-    ("The patient was given aspirin for the pain in the chest.", " The dose was low."),
-    ("The patient was given aspirin for the pain in the chest.", " The dose was high."),
+    (_GIVEN, " The dose was low."),
+    (_GIVEN, " The dose was high."),
     ("The patient was given insulin.", " The answer is yes."),
     ("Vitamin C prevents scurvy.", " Vitamin D prevents rickets."),
 )
-"""Texts for the self-check: shared prefixes of different lengths, and a trie of their own."""
+"""Texts for the self-check: shared prefixes of different lengths, one long enough to be kept, and
+a trie of their own."""
+
+_MOST_CHECKED = 32
+"""Tokens of a text that are read, where a tokenizer makes many of a word."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,9 +201,10 @@ class CausalScorer:
         targets = []
         for prompt, continuation in _CHECKED:
             text = prompt + continuation
-            tokens = tuple(loaded.tokenizer(text, add_special_tokens=False)["input_ids"])
-            targets.append(Target(tokens, len(tokens) // 2))
-        targets.append(Target(targets[0].tokens[:-2], len(targets[0].tokens) // 2))
+            found = loaded.tokenizer(text, add_special_tokens=False)["input_ids"]
+            tokens = tuple(found[: int(min(_MOST_CHECKED, self._window))])
+            targets.append(Target(tokens, max(2 * len(tokens) // 3, 1)))
+        targets.append(Target(targets[0].tokens[:-2], targets[0].start))
         if self._takes_positions:
             alone = self._forward([[target] for target in targets], tree=False)
             expected = [part[0] for part in alone]

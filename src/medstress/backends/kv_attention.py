@@ -49,12 +49,14 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """Which rows attention gathers, in rows of one head of keys, and what it hides; tensors."""
+    """Which rows attention gathers, and what it hides; tensors."""
 
     asked: Any
-    """The queries of all cells, one after the other: `n * n_kv_heads * n_new` of each."""
+    """The queries of all cells, one after the other, in rows of one head of keys:
+    `n * n_kv_heads * n_new` of each."""
     seen: Any
-    """Their keys and values, kept ones first: `n * n_kv_heads * (n_past + n_new)` of each."""
+    """Their keys and values, kept ones first, in rows of all heads: `n * (n_past + n_new)` of
+    each. Three times as many rows of a third take up to twice as long to gather."""
     answered: Any
     """Of each node and head, where among the results its own is, `(n_nodes * n_kv_heads,)`."""
     masks: tuple[Any, ...]
@@ -132,7 +134,7 @@ def pack(
             )
         )
         asked.append(_by_head(queries, heads))
-        seen.append(_by_head(keys, heads))
+        seen.append(keys.reshape(-1))
         mask = torch.zeros(hidden.shape, dtype=model.dtype)
         # A finite value: padding sees nothing, and a softmax over nothing would be NaN.
         mask.masked_fill_(torch.from_numpy(hidden), torch.finfo(model.dtype).min)
@@ -273,11 +275,8 @@ def _attend(
     if n_kv_heads != packing.n_kv_heads:
         # Checked here: on CUDA a place that does not exist breaks all that comes after it.
         raise TypeError("this architecture's layers have other numbers of heads")
-    keys, values = (
-        whole.flatten(0, 1)
-        for whole in packing.store.write(
-            packing.n_layers, key[0].transpose(0, 1), value[0].transpose(0, 1)
-        )
+    keys, values = packing.store.write(
+        packing.n_layers, key[0].transpose(0, 1), value[0].transpose(0, 1)
     )
     packing.n_layers += 1
     n_per_key = n_heads // n_kv_heads
@@ -286,7 +285,7 @@ def _attend(
     # Everything is gathered at once, and each cell has its share: few large steps.
     asked = queries.index_select(0, places.asked)
     asked = asked.split([cell.n * n_kv_heads * cell.n_new for cell in packing.cells])
-    sizes = [cell.n * n_kv_heads * (cell.n_past + cell.n_new) for cell in packing.cells]
+    sizes = [cell.n * (cell.n_past + cell.n_new) for cell in packing.cells]
     keys, values = (one.index_select(0, places.seen).split(sizes) for one in (keys, values))
     found = [
         _products(cell, (n_kv_heads, n_per_key), packing.nodes_per_block, *tensors, scaling=scaling)
@@ -318,7 +317,7 @@ def _products(
         heads: `n_kv_heads` and `n_per_key`.
         nodes_per_block: nodes that attend at once.
         asked: queries, `(n * n_kv_heads * n_new, n_per_key * head_size)`.
-        keys: `(n * n_kv_heads * (n_past + n_new), head_size)`.
+        keys: `(n * (n_past + n_new), n_kv_heads, head_size)`.
         values: the same of `value_size`.
         mask: `(n, 1, n_new * n_per_key, n_past + n_new)`.
         scaling: of the products; None for 1 / sqrt(head_size).
@@ -327,7 +326,7 @@ def _products(
 
     n_kv_heads, n_per_key = heads
     lines = asked.view(cell.n, n_kv_heads, cell.n_new * n_per_key, -1)
-    keys, values = (one.unflatten(0, (cell.n, n_kv_heads, -1)) for one in (keys, values))
+    keys, values = (one.unflatten(0, (cell.n, -1)).transpose(1, 2) for one in (keys, values))
     found = []
     for first in range(0, cell.n_new, nodes_per_block):
         last = min(first + nodes_per_block, cell.n_new)

@@ -147,6 +147,19 @@ def test_a_model_that_is_not_packed_right_is_read_as_before(
         assert_same(backend.answer(batch), plain.answer(batch))
 
 
+def test_a_model_whose_kept_keys_are_not_found_again_is_read_without_them(
+    rounds: list[list[Score]],
+    open_tiny: Callable[..., TransformersBackend],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from medstress.backends.kv_store import KvStore
+
+    monkeypatch.setattr(KvStore, "_copy", lambda *_: None)
+    backend, plain = open_tiny("llama"), open_tiny("llama", sharing=False)
+    assert (backend.path, backend.ahead) == ("tree", 8)
+    assert_same(backend.answer(rounds[0]), plain.answer(rounds[0]))
+
+
 @pytest.mark.parametrize(("name", "ahead"), [("sliding", 2), ("index_window", 8), ("longrope", 2)])
 def test_prompts_beyond_a_window_are_read_plainly(
     name: str,
