@@ -44,6 +44,8 @@ METHOD = "answer"
 """The method of a class that is asked; else the class is called."""
 
 
+_ASKED = (Choose, Tag, Compare)
+"""Calls that go to the function together."""
 KINDS = {"multiple_choice": "choose", "ner": "tag", "similarity": "compare"}
 """The kind of call that a function answers, by task."""
 
@@ -81,7 +83,7 @@ class PythonBackend:
             PermanentBackendError: the function raised.
             UsageError: it returned too few answers, or nonsense.
         """
-        asked = [call for call in calls if isinstance(call, Choose | Tag | Compare)]
+        asked = [call for call in calls if isinstance(call, _ASKED)]
         said = [call for call in calls if isinstance(call, Generate)]
         replies = iter(self._ask(asked) if asked else ())
         texts = iter(self._speak(said) if said else ())
@@ -154,14 +156,14 @@ class PythonBackend:
             except UnicodeEncodeError:
                 self._refuse(f"returned {answer!r}, which is not valid Unicode text")
             return Chosen(text=answer)
-        if isinstance(answer, Mapping) and set(answer) == {"answer"}:
+        if isinstance(answer, Mapping) and len(answer) == 1 and "answer" in answer:
             letter = answer["answer"]
             if not isinstance(letter, str) or len(letter) != 1 or letter not in letters:
                 self._refuse(
                     f"returned the answer {letter!r}; expected one of {', '.join(letters)}"
                 )
             return Chosen(answer=letter)
-        if not isinstance(answer, Mapping) or set(answer) != {"scores"}:
+        if not isinstance(answer, Mapping) or len(answer) != 1 or "scores" not in answer:
             self._refuse(
                 f"returned {answer!r}; expected a text, or exactly {{'answer': 'A'}} or "
                 "{'scores': {'A': 0.7, ...}}"

@@ -19,7 +19,7 @@ from medstress.items import Edited, Item
 from medstress.outcomes import Outcome, Prediction, Verdict
 from medstress.queries import Ask, CleanAnswer, Consult, Note, Predict
 from medstress.scheduler.asking import Flows, UnansweredError, consult, predict
-from medstress.scheduler.need import Need, Purpose
+from medstress.scheduler.need import NOTHING, Need, Purpose
 from medstress.scheduler.referee import Bystander, Judge, Referee
 from medstress.scheduler.result import TrialResult
 from medstress.scheduler.session import Session
@@ -177,7 +177,20 @@ def _attack(
     flows, n_refused = Flows(trial.victim), 0
     try:
         while (step := session.step) is not None:
-            if isinstance(step, Consult):
+            if isinstance(step, Ask):
+                if result.n_asked + len(step.queries) > trial.attack.budget:
+                    n_refused += 1
+                    if n_refused > MAX_REFUSALS:
+                        raise RuntimeError("it goes on asking for more than its budget")
+                    session.refuse(trial.attack.budget - result.n_asked)
+                    continue
+                predictions = yield from _ask(step, trial, result, flows, referee)
+                # A success that reaches the goal ends the search: what the list asks after it is
+                # not asked, and what the attack would do next changes nothing.
+                if predictions and predictions[-1].reached_goal:
+                    return
+                session.tell(predictions)
+            elif isinstance(step, Consult):
                 session.tell((yield from consult(step)))
             elif isinstance(step, Note):
                 result.records.append(json.loads(step.text))
@@ -185,18 +198,8 @@ def _attack(
             elif isinstance(step, CleanAnswer):
                 assert result.before is not None
                 session.tell((result.before,))
-            elif result.n_asked + len(step.queries) > trial.attack.budget:
-                n_refused += 1
-                if n_refused > MAX_REFUSALS:
-                    raise RuntimeError("it goes on asking for more than its budget")
-                session.refuse(trial.attack.budget - result.n_asked)
             else:
-                predictions = yield from _ask(step, trial, result, flows, referee)
-                # A success that reaches the goal ends the search: what the list asks after it is
-                # not asked, and what the attack would do next changes nothing.
-                if predictions and predictions[-1].reached_goal:
-                    return
-                session.tell(predictions)
+                raise TypeError(f"it yielded {step!r}, which is no step")
     finally:
         session.close()
 
@@ -205,9 +208,12 @@ def _ask(
     step: Ask, trial: Trial, result: TrialResult, flows: Flows, referee: Judge
 ) -> Generator[Need, tuple[Reply, ...], tuple[Prediction, ...]]:
     predictions: list[Prediction] = []
+    looks_ahead = trial.victim.backend.ahead > 0
     for i, query in enumerate(step.queries):
-        left = trial.attack.budget - result.n_asked - 1
-        upcoming = chain(step.queries[i + 1 :], step.then)
+        ahead = NOTHING
+        if looks_ahead:
+            upcoming = chain(step.queries[i + 1 :], step.then)
+            ahead = flows.first_requests(upcoming, trial.attack.budget - result.n_asked - 1)
         flow = flows.take(query)  # may raise: a query that never becomes a call is not asked
         result.n_asked += 1
         prediction = yield from predict(
@@ -215,7 +221,7 @@ def _ask(
             query.candidate,
             Purpose.ATTACK,
             result.n_asked,
-            ahead=flows.first_requests(upcoming, left),
+            ahead=ahead,
             is_certain=referee.asks_all,
             is_told=flows.is_told,
         )

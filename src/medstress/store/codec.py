@@ -18,15 +18,15 @@ from medstress.text import Edit
 
 def encode_answer(answer: Answer) -> str:
     """An answer without its token counts, which have columns of their own."""
+    if isinstance(answer, Chosen):
+        return _dump(["c", answer.text, answer.answer, answer.scores])
     if isinstance(answer, Scored):
         return _dump(["s", _plain(answer.log_probs), answer.n_tokens])
     if isinstance(answer, Generated):
         return _dump(["g", answer.text])
     if isinstance(answer, Tagged):
         return _dump(["t", answer.labels])
-    if isinstance(answer, Compared):
-        return _dump(["p", answer.score])
-    return _dump(["c", answer.text, answer.answer, answer.scores])
+    return _dump(["p", answer.score])
 
 
 def decode_answer(body: str, tokens_in: int, tokens_out: int) -> Answer:

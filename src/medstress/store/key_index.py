@@ -57,11 +57,13 @@ class KeyIndex:
     def _settled(self, keys: Sequence[bytes]) -> dict[bytes, int]:
         """The same for keys in the arrays: first the rows whose keys begin alike."""
         first, rows = _beginnings(keys), list[int]()
+        first.sort()  # neighbours are searched for in the same part of an array
+        last = first | _ROW
         for run in self._runs:
             starts = run.searchsorted(first)
-            ends = run.searchsorted(first | _ROW, side="right")
-            for i in np.flatnonzero(ends > starts).tolist():
-                rows += (run[starts[i] : ends[i]] & _ROW).tolist()
+            for i in np.flatnonzero(run.take(starts, mode="clip") - first <= _ROW).tolist():
+                end = run.searchsorted(last[i], side="right")
+                rows += (run[starts[i] : end] & _ROW).tolist()
         if not rows:
             return {}
         wanted = set(keys)

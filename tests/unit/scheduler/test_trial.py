@@ -18,7 +18,7 @@ from medstress.queries import Ask, Consult, Predict, ask, clean_answer
 from medstress.scheduler.need import Need, Purpose
 from medstress.scheduler.result import TrialResult
 from medstress.scheduler.trial import FLIP_CHECK_SAMPLE, Trial, conduct
-from medstress.testing import tiny_questions
+from medstress.testing import ScriptedBackend, tiny_questions
 from medstress.text import Edit
 from medstress.victim import Victim
 
@@ -282,7 +282,7 @@ def prompts(need: Need) -> list[str]:
 
 def test_what_will_be_asked_next_is_announced_in_order(trial_of: Make) -> None:
     attack = EntitySubstitution(sampler="nearest", budget=4)
-    flow = conduct(trial_of(attack))
+    flow = conduct(trial_of(attack, backend=ScriptedBackend(ahead=1)))
     assert list(next(flow).ahead) == []
     need = flow.send((RIGHT,))
     ahead = prompts(need)
@@ -299,10 +299,17 @@ def test_no_more_is_announced_than_the_budget_has_left(
         queries = [query_of(name) for name in "xyzvw"]
         yield Ask(tuple(queries[:2]), tuple(queries[2:]))
 
-    flow = conduct(trial_of(by_hand(body=body, budget=3)))
+    flow = conduct(trial_of(by_hand(body=body, budget=3), backend=ScriptedBackend(ahead=1)))
     next(flow)
     assert len(prompts(flow.send((RIGHT,)))) == 2
     assert len(prompts(flow.send((RIGHT,)))) == 1
+
+
+def test_nothing_is_announced_to_a_back_end_that_computes_nothing_early(trial_of: Make) -> None:
+    attack = EntitySubstitution(sampler="nearest", budget=4)
+    flow = conduct(trial_of(attack, backend=ScriptedBackend(ahead=0)))
+    next(flow)
+    assert prompts(flow.send((RIGHT,))) == []
 
 
 def test_announced_queries_start_only_when_they_are_pulled(
@@ -322,7 +329,8 @@ def test_announced_queries_start_only_when_they_are_pulled(
         for i, query in enumerate(queries):
             yield Ask((query,), tuple(queries[i + 1 :]))
 
-    victim = Victim(label="v", task=Counting(), backend=MockBackend())  # type: ignore[arg-type]
+    backend = ScriptedBackend(ahead=1)
+    victim = Victim(label="v", task=Counting(), backend=backend)  # type: ignore[arg-type]
     flow = conduct(trial_of(by_hand(body=body), victim=victim))
     next(flow)
     need = flow.send((RIGHT,))
@@ -344,7 +352,8 @@ def test_one_query_may_be_asked_twice(by_hand: Make, trial_of: Make, query_of: M
         list(need.ahead)
         return RIGHT
 
-    needs, result = play(trial_of(by_hand(body=body)), answer)
+    trial = trial_of(by_hand(body=body), backend=ScriptedBackend(ahead=1))
+    needs, result = play(trial, answer)
     assert result.n_asked == 3
     assert len({need.requests for need in needs}) == 2
 
@@ -414,7 +423,8 @@ def test_work_ahead_that_cannot_be_prepared_is_left_out(
         broken = Predict(Candidate(item=item, edits=(edit,)))
         yield Ask((query_of("y"),), (query_of("z"), broken, query_of("w")))
 
-    needs, result = play(trial_of(by_hand(body=announces)), by_option())
+    trial = trial_of(by_hand(body=announces), backend=ScriptedBackend(ahead=1))
+    needs, result = play(trial, by_option())
     assert result.verdict is Verdict.HELD
     assert len(list(needs[1].ahead)) == 1
 
