@@ -72,7 +72,11 @@ def no_gpu(_: Path) -> str | None:
 
 PARTS = (
     Part(name="start"),
-    Part(name="overhead", quick="--queries 20000 200000", full="--queries 20000 100000 1000000"),
+    Part(
+        name="overhead",
+        quick="--queries 20000 100000 --repeats 3",
+        full="--queries 20000 100000 1000000 --repeats 3",
+    ),
     Part(name="progress", quick="--repeats 3", full="--repeats 9"),
     Part(name="sampling"),
     Part(name="growth", full="--repeats 3"),
@@ -87,7 +91,7 @@ PARTS = (
     Part(
         name="equality",
         quick="--prompts 100 --rounded-prompts 16",
-        full="--prompts 2000 --rounded-prompts 200",
+        full="--prompts 1400 600 --rounded-prompts 24",
         missing=no_data,
     ),
     Part(name="gpu", missing=no_gpu),

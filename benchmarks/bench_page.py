@@ -116,6 +116,8 @@ def columns(lines: Sequence[Line], keys: Mapping[str, str]) -> str:
 def _shown(key: str, value: Any) -> Any:
     if key == "dataset":
         return NAMES.get(value, value)
+    if isinstance(value, list):
+        return ", ".join(map(_cell, value))
     return f"{value:.1e}" if key in {"largest_difference", "smallest_margin"} and value else value
 
 
@@ -172,6 +174,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "queries": "queries",
         "CPU, s": "process_seconds",
         "queries a second": "queries_per_process_second",
+        "of each run": "of_each_run",
         "bytes a query": "bytes_per_query",
         "memory after 20,000, MB": "early_resident_mb",
         "memory at the end, MB": "largest_resident_mb",
@@ -211,7 +214,8 @@ PROSE = {
     "sampling": "Distances of every key to every name, and draws for every item and exponent; the "
     "loop in plain Python is timed on a few pairs and extrapolated.",
     "overhead": "The victim is a function that answers at once; scheduler, store and journal do "
-    "all they always do. CPU time is of the process, all threads.",
+    "all they always do. CPU time is of the process, all threads, in the fastest of a few runs; "
+    "what each of them reached stands beside it.",
     "progress": "The same run on a pseudo-terminal with its bars drawn and with `--quiet`, in "
     "turns, the fastest of each.",
     "start": "Wall time, in processes of their own.",

@@ -6,7 +6,7 @@ included, are then answered by the plain path (`sharing=False`: every prompt rea
 token, rows padded). Counted are prompts whose letter differs, and the largest absolute difference
 of a log probability, for letters and for the texts of the options:
 
-    python benchmarks/equality.py --prompts 2000 --rounded-prompts 200
+    python benchmarks/equality.py --prompts 1400 600 --rounded-prompts 24
     python benchmarks/equality.py --prompts 200 --dtypes float32 --answer-by letter
 
 In float32 the letters must be equal and the differences at most 1e-4: anything else ends with
@@ -171,9 +171,20 @@ def say(what: str) -> None:
 def parse() -> Namespace:
     """The common arguments, with several number formats and ways of answering."""
     parser: ArgumentParser = arguments(__doc__, n_items=100_000)
-    parser.add_argument("--prompts", type=int, default=2000, help="distinct prompts, in all")
     parser.add_argument(
-        "--rounded-prompts", type=int, default=200, help="the same where rounding moves answers"
+        "--prompts",
+        nargs="+",
+        type=int,
+        default=[1400, 600],
+        help="distinct prompts, all data sets together, for each way of answering: options as "
+        "texts are four times the tokens",
+    )
+    parser.add_argument(
+        "--rounded-prompts",
+        nargs="+",
+        type=int,
+        default=[24],
+        help="the same where rounding moves answers",
     )
     parser.add_argument("--dtypes", nargs="+", default=["float32", "bfloat16"])
     parser.set_defaults(answer_by=None)
@@ -186,8 +197,8 @@ def main() -> int:
     """Print one JSON line a number format and way of answering."""
     given, fine = parse(), True
     for dtype in given.dtypes:
-        for way in given.ways:
-            n = given.prompts if dtype == "float32" else given.rounded_prompts
+        numbers = given.prompts if dtype == "float32" else given.rounded_prompts
+        for way, n in zip(given.ways, [*numbers, numbers[-1]], strict=False):
             how = {"dtype": dtype, "answer_by": way, "prompts": n}
             line = measure(Namespace(**{**vars(given), **how}))
             print(json.dumps(line), flush=True)
