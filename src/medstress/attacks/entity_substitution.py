@@ -246,8 +246,10 @@ class EntitySubstitution:
 
         from medstress.attacks.samplers import BLIND, draw
 
-        # A stream of its own: another victim span must not shift the sampler's random numbers.
-        side = side_stream(rng)
+        # A stream of its own: another victim span must not shift the sampler's random numbers. It
+        # takes longer to make than a query to ask, and rankers that draw nothing get the other.
+        draws_span = self.victim_span == "random" or self.choices == "as_released"
+        side = side_stream(rng) if draws_span else rng
         spans = self._spans(item, resources)
         left = self.budget - n_probes(self.victim_span, spans)
         if left < 1:

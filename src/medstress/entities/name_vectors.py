@@ -24,7 +24,6 @@ _GAPS_BYTES = 8 << 20
 _BLOCK = 128
 _TOGETHER = 64
 """Anchors whose gaps are computed together, fewer where they would not fit what is kept."""
-_N_SHADOWS = 2
 _SLACK = 1.01
 """For rounding."""
 
@@ -81,9 +80,10 @@ class NameVectors:
 
         A text that was not prepared is embedded now.
         """
-        known = self._place(text)
-        if known is not None:
-            return known.vector(text)
+        for prepared in self._prepared:
+            known = prepared.vector(text)
+            if known is not None:
+                return known
         (vector,) = self._embedder.vectors([text], keep=False).astype(np.float64)
         return np.asarray(vector)
 
@@ -118,9 +118,13 @@ class NameVectors:
         if not length:
             return np.array([], np.int64)
         # Unit vectors with 1 - cos < most are less than sqrt(2 most) apart, their shadows no more.
-        apart = np.abs(self._shadows - vector @ self._directions / length)
-        near = np.flatnonzero((apart < _SLACK * math.sqrt(2 * most)).all(axis=1)).tolist()
-        return np.array([i for i in near if self._gap_to(i, vector, length) < most], np.int64)
+        apart = _SLACK * math.sqrt(2 * most)
+        names, shadows = self._by_shadow
+        first, second = (vector @ self._directions / length).tolist()
+        start, stop = shadows[0].searchsorted((first - apart, first + apart)).tolist()
+        near = names[start:stop][np.abs(shadows[1, start:stop] - second) < apart]
+        close = [i for i in near.tolist() if self._gap_to(i, vector, length) < most]
+        return np.array(sorted(close), np.int64)
 
     def _gap_to(self, i: int, vector: NDArray[np.float64], length: float) -> float:
         """1 - cos of a vector and the name i, which has one."""
@@ -129,16 +133,19 @@ class NameVectors:
 
     @cached_property
     def _directions(self) -> NDArray[np.float64]:
-        """Any directions, always the same, shape (n_dimensions, n_shadows)."""
-        drawn = rng_for(0, "shadows", "", "").standard_normal((self._file.shape[1], _N_SHADOWS))
+        """Any two directions, always the same, shape (n_dimensions, 2)."""
+        drawn = rng_for(0, "shadows", "", "").standard_normal((self._file.shape[1], 2))
         return np.asarray(drawn / np.linalg.norm(drawn, axis=0))
 
     @cached_property
-    def _shadows(self) -> NDArray[np.float64]:
-        """The names' unit vectors along `_directions`, (n_names, n_shadows); nan: undefined."""
+    def _by_shadow(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """The names that have a vector by their first shadow, (n_defined,), and the shadows of
+        these: their unit vectors along both directions, (2, n_defined)."""
         shadows = np.concatenate([block @ self._directions for block in self._blocks()])
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray(shadows / self.lengths[:, None])
+        defined = np.flatnonzero(self.lengths)
+        shadows = (shadows[defined] / self.lengths[defined, None]).T
+        order = np.argsort(shadows[0])
+        return defined[order], np.ascontiguousarray(shadows[:, order])
 
     def gaps(self, anchor: str) -> NDArray[np.float64]:
         """Return 1 - cos(anchor, name) for every name, shape (n_names,), read-only."""

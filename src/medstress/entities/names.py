@@ -166,9 +166,11 @@ class VariantIndex:
     def equal_to(self, texts: Iterable[str]) -> list[int]:
         """Return the indices of the names that equal a text after `normalise`."""
         found: list[int] = []
-        for normal in map(normalise, texts):
-            first, end = (self._texts.searchsorted(hash(normal), side) for side in _BOTH)
-            near = self._by_text[first:end].tolist()
+        normals = list(dict.fromkeys(map(normalise, texts)))
+        hashes = np.array(list(map(hash, normals)), np.int64)
+        first, end = (self._texts.searchsorted(hashes, side).tolist() for side in _BOTH)
+        for i, normal in enumerate(normals):
+            near = self._by_text[first[i] : end[i]].tolist() if end[i] > first[i] else ()
             found += [index for index in near if normalise(self._names[index]) == normal]
         return found
 

@@ -39,12 +39,12 @@ class PreparedTexts:
     def __contains__(self, text: str) -> bool:
         return self._row(text) is not None
 
-    def vector(self, text: str) -> NDArray[np.float64]:
-        """Return the vector of one of the texts, shape (n_dimensions,)."""
+    def vector(self, text: str) -> NDArray[np.float64] | None:
+        """Return the vector of a text, shape (n_dimensions,); None unless it is one of these."""
         row = self._row(text)
-        assert row is not None
-        (vector,) = self._vectors.rows(row, row + 1).astype(np.float64)
-        return np.asarray(vector)
+        if row is None:
+            return None
+        return np.asarray(self._vectors.rows(row, row + 1)[0], np.float64)
 
     def neighbours(self, anchor: str, most: int) -> list[str]:
         """Return up to `most` anchors that stand together in the order, `anchor` among them."""
