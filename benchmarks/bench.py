@@ -128,7 +128,7 @@ def run_part(part: Part, given: argparse.Namespace, seconds: float | None) -> di
     found |= {"seconds": round(time.perf_counter() - started, 1), "exit_code": code}
     if code is None:
         return {**found, "status": "cut short", "reason": "the time was used up", "lines": lines}
-    if code and not lines:
+    if code:
         return {**found, "status": "failed", "reason": f"exit code {code}", "lines": lines}
     return {**found, "status": "done", "lines": lines}
 

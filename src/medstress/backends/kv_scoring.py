@@ -19,7 +19,7 @@ from medstress.backends.kv_attention import Part, pack, packed_attention
 from medstress.backends.kv_logits import last_feed_forward, logits_at, pick_log_probs
 from medstress.backends.kv_store import Kept, KvStore, Read
 from medstress.backends.loaded_model import LoadedModel
-from medstress.backends.out_of_memory import in_halves
+from medstress.backends.out_of_memory import in_halves, is_out_of_memory, release_memory
 from medstress.backends.token_tree import Target, build_row, plan_rows
 
 log = logging.getLogger(__name__)
@@ -211,9 +211,22 @@ class KvScorer:
             logits = logits_at(self._model, inputs, needed, feed_forward=self._last)
             found = pick_log_probs(logits, needed, [((0, node), token) for node, token in wanted])
             if not afresh:
-                self.store.put(_worth_keeping(groups, parts))
+                self._keep(_worth_keeping(groups, parts))
         values = iter(found)
         return [[[next(values) for _ in target.scored] for target in group] for group in groups]
+
+    def _keep(self, read: Sequence[Read]) -> None:
+        """Keep what was read; where there is no room for it, nothing: the numbers are known."""
+        try:
+            self.store.put(read)
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+        else:
+            return
+        # Outside the handler: the exception's frames hold the tensors that have to go first.
+        self.store.clear()
+        release_memory()
 
 
 def close_enough(

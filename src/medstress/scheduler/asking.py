@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import cast
 
@@ -111,12 +112,10 @@ class Flows:
 
     def first_requests(self, queries: Iterable[Predict], limit: int) -> Iterator[Request]:
         """First-round requests of upcoming queries, started as they are pulled."""
-        for query, _ in zip(queries, range(limit), strict=False):
-            if id(query) not in self._started:
-                try:
+        with suppress(Exception):  # told when the query is asked for, if ever
+            for query, _ in zip(queries, range(limit), strict=False):
+                if id(query) not in self._started:
                     started = Started(self._victim.flow(query.candidate))
-                except Exception:  # noqa: BLE001 - told when the query is asked for, if ever
-                    return
-                # The query is kept beside its flow so that its id cannot be reused.
-                self._started[id(query)] = (query, started)
-            yield from self._started[id(query)][1].requests
+                    # The query is kept beside its flow so that its id cannot be reused.
+                    self._started[id(query)] = (query, started)
+                yield from self._started[id(query)][1].requests

@@ -47,3 +47,7 @@ class Session:
             self.step, self.pick = None, stop.value
         except BudgetExhausted:
             self.step = None
+        else:
+            if self.step is None:
+                # That would read as the attack's end, and what it asks next would be lost.
+                raise TypeError("it yielded None, which is no step")

@@ -130,6 +130,25 @@ def test_what_is_kept_is_given_up_before_a_batch_fails_for_memory(
     assert n_kept[:2] == [6, 0]
 
 
+def test_answers_stand_where_there_is_no_memory_to_keep_what_they_need(
+    rounds: list[list[Score]],
+    open_tiny: Callable[..., TransformersBackend],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from medstress.backends.kv_store import KvStore
+
+    backend, plain = open_tiny("llama"), open_tiny("llama", sharing=False)
+    assert backend.ahead == 2  # the self-check is over
+
+    def full_machine(*_: Any) -> None:
+        raise RuntimeError("CUDA out of memory")
+
+    monkeypatch.setattr(KvStore, "_resize", full_machine)
+    for batch in rounds[:2]:
+        assert_same(backend.answer(batch), plain.answer(batch))
+    assert len(backend._scores._scorer._kept.store) == 0  # type: ignore[attr-defined]
+
+
 def test_a_model_that_is_not_packed_right_is_read_as_before(
     rounds: list[list[Score]],
     open_tiny: Callable[..., TransformersBackend],

@@ -323,6 +323,20 @@ def test_a_part_that_takes_too_long_keeps_what_it_printed(
     assert (found["status"], found["lines"], found["exit_code"]) == ("cut short", [{"a": 1}], None)
 
 
+def test_a_part_that_dies_halfway_has_failed_with_what_it_printed(
+    script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = script("bench")
+    folder = tmp_path / "benchmarks"
+    folder.mkdir()
+    (folder / "dying.py").write_text("print('{\"a\": 1}', flush=True)\nraise SystemExit(3)\n")
+    monkeypatch.setattr(bench, "ROOT", tmp_path)
+    given = argparse.Namespace(data=tmp_path, arguments={}, full=False)
+    found = bench.run_part(bench.Part(name="dying"), given, 10.0)
+    assert (found["status"], found["reason"]) == ("failed", "exit code 3")
+    assert found["lines"] == [{"a": 1}]
+
+
 def test_what_was_measured_elsewhere_is_put_in_and_stays(script: Script, tmp_path: Path) -> None:
     bench = script("bench")
     file = tmp_path / "gpu.jsonl"

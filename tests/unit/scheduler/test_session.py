@@ -92,3 +92,16 @@ def test_a_defect_of_the_attack_is_not_hidden(by_hand: Callable[..., Any]) -> No
 
     with pytest.raises(ZeroDivisionError):
         session(by_hand(body=body))
+
+
+def test_a_step_that_is_none_does_not_pass_for_the_end(
+    by_hand: Callable[..., Any], query_of: Callable[..., Predict]
+) -> None:
+    def body(item: Any, rng: Any) -> Any:
+        yield Ask((query_of("a"),))
+        yield None
+        yield Ask((query_of("b"),))
+
+    talk = session(by_hand(body=body))
+    with pytest.raises(TypeError, match="it yielded None, which is no step"):
+        talk.tell((HELD,))

@@ -429,6 +429,23 @@ def test_work_ahead_that_cannot_be_prepared_is_left_out(
     assert len(list(needs[1].ahead)) == 1
 
 
+def test_a_list_of_work_ahead_that_breaks_off_ends_where_it_broke(
+    by_hand: Make, trial_of: Make, query_of: Make
+) -> None:
+    def breaks() -> Any:
+        yield query_of("z")
+        raise ZeroDivisionError("by nought")
+
+    def announces(item: Question, rng: object) -> Any:
+        yield Ask((query_of("y"),), breaks())
+        yield Ask((query_of("z"),), None)  # type: ignore[arg-type]
+
+    trial = trial_of(by_hand(body=announces), backend=ScriptedBackend(ahead=1))
+    needs, result = play(trial, by_option())
+    assert (result.verdict, result.n_asked) == (Verdict.HELD, 2)
+    assert [len(list(need.ahead)) for need in needs[1:]] == [1, 0]
+
+
 class Probing:
     """Reads the clean answer, probes with `bad`, then asks `y`."""
 
