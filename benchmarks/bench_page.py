@@ -155,6 +155,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "number format": "dtype",
         "queries": "queries",
         "ours / bare loop": "ours_per_bare",
+        "95 % of it": "ours_per_bare_interval",
         "queries a second": "ours_queries_per_second",
         "times as published": "times_published",
         "times full": "times_full",
