@@ -24,13 +24,14 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from consumed import answered_questions, arguments, consumed_calls, run_dataset
+from scipy.stats import bootstrap
 
 from medstress.backends.loaded_model import LoadedModel, load_model
 from medstress.backends.options import BackendOptions
@@ -69,12 +70,32 @@ def best_shape(loaded: LoadedModel) -> tuple[int, int]:
 
 @dataclass(slots=True)
 class Between:
-    """What the bare loop between the batches of a run took."""
+    """What the batches of a run took, and the bare loop between them."""
 
-    bare: float = 0.0
-    """Seconds for as many tokens as the run forwarded."""
+    ours: list[float] = field(default_factory=list)
+    """Seconds of each batch of the run."""
+    bare: list[float] = field(default_factory=list)
+    """Seconds of the bare loop for as many tokens."""
     spent: float = 0.0
     """Seconds it really ran: its batches are whole ones."""
+
+    def interval(self, elsewhere: float) -> list[float]:
+        """95 % of the ratio of both, by resampling pairs of batches: what this machine's moods do.
+
+        Args:
+            elsewhere: seconds of the run outside its batches.
+        """
+        found = bootstrap(
+            (self.ours, self.bare),
+            lambda ours, bare, axis: (
+                (np.sum(ours, axis=axis) + elsewhere) / np.sum(bare, axis=axis)
+            ),
+            paired=True,
+            vectorized=True,
+            method="percentile",
+            rng=0,
+        ).confidence_interval
+        return [round(float(found.low), 3), round(float(found.high), 3)]
 
 
 @contextmanager
@@ -86,12 +107,14 @@ def bare_loop_between(shape: tuple[int, int]) -> Iterator[Between]:
     answer, between = TransformersBackend.answer, Between()
 
     def both(backend: TransformersBackend, calls: Sequence[Call]) -> list[Reply]:
-        before = backend.counters["tokens_forwarded"]
+        before, started = backend.counters["tokens_forwarded"], time.perf_counter()
         replies = answer(backend, calls)
+        ended = time.perf_counter()
         n_tokens = backend.counters["tokens_forwarded"] - before
-        started = time.perf_counter()
-        between.bare += forward_seconds(backend._loaded, shape, n_tokens)
-        between.spent += time.perf_counter() - started
+        if n_tokens:
+            between.ours.append(ended - started)
+            between.bare.append(forward_seconds(backend._loaded, shape, n_tokens))
+        between.spent += time.perf_counter() - ended
         return replies
 
     TransformersBackend.answer = both  # type: ignore[method-assign]
@@ -154,7 +177,7 @@ def measure(name: str, given: Any, loaded: LoadedModel) -> dict[str, Any]:
             _, counted = run_dataset(name, given, run_folder, questions)
         calls = consumed_calls(run_folder)
     n_queries = sum(map(len, calls.values()))
-    bare = between.bare
+    bare = sum(between.bare)
     n_tokens, ours = counted["tokens_forwarded"], counted["wall_seconds"] - between.spent
     tokenizer = PromptTokenizer(loaded.tokenizer, loaded.identity.name, open_end=True)
     chosen = spread([call for of_item in calls.values() for call in of_item], given.slow_queries)
@@ -177,6 +200,7 @@ def measure(name: str, given: Any, loaded: LoadedModel) -> dict[str, Any]:
         "bare_seconds": round(bare, 2),
         "bare_shape": shape,
         "ours_per_bare": round(ours / bare, 3),
+        "ours_per_bare_interval": between.interval(ours - sum(between.ours)),
         "ours_queries_per_second": round(n_queries / ours, 3),
         **{f"{label}_queries_per_second": round(1 / s, 4) for label, s in per_query.items()},
         **{f"times_{label}": round(s * n_queries / ours, 1) for label, s in per_query.items()},

@@ -8,6 +8,8 @@ from typing import Any
 
 _FEED_FORWARD = ("mlp", "feed_forward")
 """What decoder layers call the part after attention."""
+_PROJECTIONS = ("q_proj", "o_proj")
+"""What attention calls the layers that make its queries and its output, where it has both."""
 
 
 def logits_at(
@@ -15,7 +17,7 @@ def logits_at(
     inputs: dict[str, Any],
     needed: Sequence[tuple[int, int]],
     *,
-    feed_forward: Any = None,
+    last: Sequence[Any] = (),
 ) -> Any:
     """Return the logits at needed (row, node) pairs, `(n_needed, n_vocabulary)`.
 
@@ -26,15 +28,15 @@ def logits_at(
         model: a decoder-only model of transformers.
         inputs: of its forward.
         needed: distinct pairs.
-        feed_forward: what `last_feed_forward` found, to be thinned out as well: for callers whose
-            numbers are compared with those of the plain path when the model is opened.
+        last: what `last_by_token` found, to be thinned out as well: for callers whose numbers are
+            compared with those of the plain path when the model is opened.
     """
     import torch
 
     at = torch.tensor(needed).T
     with ExitStack() as stack:
-        if feed_forward is not None:
-            stack.enter_context(_only_at(at, feed_forward))
+        for module in last:
+            stack.enter_context(_only_at(at, module))
         thinned = stack.enter_context(_thinned(at, model.get_output_embeddings()))
         logits = model(**inputs, use_cache=False).logits
     if thinned:
@@ -63,12 +65,12 @@ def _thinned(at: Any, head: Any) -> Iterator[list[bool]]:
 
 
 @contextmanager
-def _only_at(at: Any, feed_forward: Any) -> Iterator[None]:
-    """Let a layer's second half, which treats each token alone, compute some places only.
+def _only_at(at: Any, module: Any) -> Iterator[None]:
+    """Let a part of the last layer that treats each token alone compute some places only.
 
-    After the last layer nobody reads the others, and their keys and values are made before it.
+    After the last layer nobody reads the others; their keys and values are made elsewhere.
     """
-    forward, own = feed_forward.forward, vars(feed_forward).get("forward")
+    forward, own = module.forward, vars(module).get("forward")
 
     def at_places(states: Any, *others: Any, **named: Any) -> Any:
         if others or named:
@@ -78,28 +80,33 @@ def _only_at(at: Any, feed_forward: Any) -> Iterator[None]:
         if not hasattr(found, "new_zeros"):
             # Experts may say as well whom they asked.
             return forward(states)
-        whole = found.new_zeros(states.shape)
+        whole = found.new_zeros((*states.shape[:-1], found.shape[-1]))
         whole[rows, nodes] = found[0]
         return whole
 
-    feed_forward.forward = at_places
+    module.forward = at_places
     try:
         yield
     finally:
         if own is None:
-            del feed_forward.forward
+            del module.forward
         else:
-            feed_forward.forward = own
+            module.forward = own
 
 
-def last_feed_forward(model: Any) -> Any:
-    """The second half of the last decoder layer; None where it is not found by its name."""
+def last_by_token(model: Any) -> list[Any]:
+    """What of the last decoder layer treats each token alone, but for keys and values.
+
+    Its second half, and the queries and the output of its attention; those found by their names.
+    """
     n_layers = model.config.get_text_config().num_hidden_layers
     for module in model.modules():
         if type(module).__name__ == "ModuleList" and len(module) == n_layers:
-            found = [getattr(module[-1], name, None) for name in _FEED_FORWARD]
-            return next((one for one in found if one is not None), None)
-    return None
+            parts = dict(module[-1].named_modules())
+            halves = [parts[name] for name in _FEED_FORWARD if name in parts]
+            ends = [one for name, one in parts.items() if name.split(".")[-1] in _PROJECTIONS]
+            return [*halves, *ends]
+    return []
 
 
 def pick_log_probs(

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from medstress.backends.kv_attention import Part, pack, packed_attention
-from medstress.backends.kv_logits import last_feed_forward, logits_at, pick_log_probs
+from medstress.backends.kv_logits import last_by_token, logits_at, pick_log_probs
 from medstress.backends.kv_store import Kept, KvStore, Read
 from medstress.backends.loaded_model import LoadedModel
 from medstress.backends.out_of_memory import in_halves, is_out_of_memory, release_memory
@@ -77,7 +77,7 @@ class KvScorer:
 
     def __init__(self, loaded: LoadedModel, *, kv_bytes: int | None = None) -> None:
         self._model = loaded.model
-        self._last = last_feed_forward(loaded.model)
+        self._last = last_by_token(loaded.model)
         self._device = loaded.device
         self._plan = _PLANS["cuda" if loaded.device.type == "cuda" else "cpu"]
         # Linear layers cost about 12 h^2 multiplications a token and layer, attention 2 h n.
@@ -208,7 +208,7 @@ class KvScorer:
         self.tokens_forwarded += len(tokens)
         with torch.inference_mode(), packed_attention(self._model, packing):
             needed = sorted({(0, node) for node, _ in wanted})
-            logits = logits_at(self._model, inputs, needed, feed_forward=self._last)
+            logits = logits_at(self._model, inputs, needed, last=self._last)
             found = pick_log_probs(logits, needed, [((0, node), token) for node, token in wanted])
             if not afresh:
                 self._keep(_worth_keeping(groups, parts))

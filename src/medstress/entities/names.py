@@ -140,27 +140,28 @@ class VariantIndex:
         self._by_text = np.argsort(texts, kind="stable")
         self._texts = texts[self._by_text]
 
-    def classes(
+    def variants(
         self, references: Iterable[str], synonyms: Iterable[str] = frozenset()
-    ) -> NDArray[np.int8]:
-        """Return `variant_class` of every name, as positions in VARIANT_CLASSES.
+    ) -> dict[int, int]:
+        """Return the names whose `variant_class` is not `different`.
 
         Returns:
-            Shape (n_names,), 0 (`same_words`) to 4 (`different`).
+            Index of a name -> position in VARIANT_CLASSES, 0 (`same_words`) to 3 (`synonym`).
         """
-        found = np.full(len(self._sizes), DIFFERENT, dtype=np.int8)
+        found: dict[int, int] = {}
         for synonym in synonyms:
-            found[self._with_words(word_set(synonym))] = SYNONYM
+            found.update(dict.fromkeys(self._with_words(word_set(synonym)).tolist(), SYNONYM))
         for key in {word_set(reference) for reference in references}:
             postings = [self._postings[word] for word in key if word in self._postings]
             if not postings:
                 continue
-            shared = np.bincount(np.concatenate(postings), minlength=len(found))
+            shared = np.bincount(np.concatenate(postings), minlength=len(self._sizes))
             near = np.flatnonzero((shared == len(key)) | ((shared > 0) & (shared == self._sizes)))
             size = self._sizes[near]
             code = np.where(size > len(key), KEY_PLUS_WORDS, KEY_SUBSET)
             code[size == len(key)] = SAME_WORDS
-            found[near] = np.minimum(found[near], code)
+            for index, one in zip(near.tolist(), code.tolist(), strict=True):
+                found[index] = min(found.get(index, DIFFERENT), one)
         return found
 
     def equal_to(self, texts: Iterable[str]) -> list[int]:

@@ -153,7 +153,8 @@ class VectorPerturbationSet:
 
     def obstacle(self, item: Question) -> str | None:
         """Why no name has a distance from the item's key, or None."""
-        if (self._reasons(item) != UNDEFINED_DISTANCE).any():
+        _, codes = self._reasons(item)
+        if np.count_nonzero(codes == UNDEFINED_DISTANCE) < len(self.names):
             return None
         return f"the key {item.key_text!r} is {self.lack}, so no name has a distance from it"
 
@@ -194,7 +195,10 @@ class VectorPerturbationSet:
         key = f"{item.hash}/{rule}"
         known = self._allowed.find(key)
         if known is None:
-            known = np.flatnonzero(_IS_DRAWN[rule][self._reasons(item)])
+            named, codes = self._reasons(item)
+            is_drawn = np.ones(len(self.names), np.bool_)
+            is_drawn[named] = _IS_DRAWN[rule][codes]
+            known = np.flatnonzero(is_drawn)
             self._allowed.keep(key, known)
         return known
 
@@ -203,7 +207,8 @@ class VectorPerturbationSet:
 
         `undefined_distance`, `key_duplicate`, `equal_to_option`, then the variant classes.
         """
-        counts = np.bincount(self._reasons(item), minlength=len(REASONS))
+        _, codes = self._reasons(item)
+        counts = np.bincount(codes, minlength=len(REASONS))
         return {
             REASONS[code]: int(counts[code]) for code in sorted(RULES[rule]) if counts[code] > 0
         }
@@ -223,26 +228,27 @@ class VectorPerturbationSet:
         references = _texts(item, item.key)
         return variant_class(name, references, self._listed(references))
 
-    def _reasons(self, item: Question) -> NDArray[np.int8]:
-        """Positions in REASONS, shape (n_names,)."""
-        kept = self._codes.find(item.hash)
-        if kept is None:
+    def _reasons(self, item: Question) -> NDArray[np.int32]:
+        """The names that are not `different`, and their positions in REASONS, shape (2, n)."""
+        found = self._codes.find(item.hash)
+        if found is None:
             found = self._decide(item)
-            named = np.flatnonzero(found != DIFFERENT)
-            self._codes.keep(item.hash, np.stack([named, found[named]]).astype(np.int32))
-            return found
-        found = np.full(len(self.names), DIFFERENT, np.int8)
-        found[kept[0]] = kept[1]
+            self._codes.keep(item.hash, found)
         return found
 
-    def _decide(self, item: Question) -> NDArray[np.int8]:
-        references = _texts(item, item.key)
-        found = self._index.classes(references, self._listed(references))
-        found[self._index.equal_to(_repeated(item))] = EQUAL_TO_OPTION
-        found[self._index.equal_to([item.key_text])] = KEY_DUPLICATE
-        found[self._distance.same(item.key_text)] = KEY_DUPLICATE
-        found[self._distance.beyond(item.key_text)] = UNDEFINED_DISTANCE
-        return found
+    def _decide(self, item: Question) -> NDArray[np.int32]:
+        references, key = _texts(item, item.key), item.key_text
+        codes = self._index.variants(references, self._listed(references))
+        codes.update(dict.fromkeys(self._index.equal_to(_repeated(item)), EQUAL_TO_OPTION))
+        same = [*self._index.equal_to([key]), *self._distance.same(key).tolist()]
+        codes.update(dict.fromkeys(same, KEY_DUPLICATE))
+        found = np.array([list(codes), list(codes.values())], np.int32)
+        beyond = self._distance.beyond(key)
+        if beyond.size == 0:
+            return found
+        undefined = np.stack([beyond, np.full(len(beyond), UNDEFINED_DISTANCE)])
+        defined = found[:, ~np.isin(found[0], beyond)]
+        return np.concatenate([defined, undefined], axis=1, dtype=np.int32)
 
     def _listed(self, references: Iterable[str]) -> frozenset[str]:
         return frozenset().union(*(self._synonyms.synonyms_of(text) for text in references))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import islice
 
@@ -29,13 +29,12 @@ def next_batch(
             break
         asked = [entry for group in groups for entry in group.entries]
         stored = known.lookup([entry.key for entry in asked])
-        needed = sum(entry.key not in stored for entry in asked)
+        needed = len(asked) - len(stored)
         for group in groups:
-            missing = [entry for entry in group.entries if entry.key not in stored]
+            missing = group.entries
+            if stored:
+                missing = _undelivered(missing, stored, deliver)
             needed -= len(missing)
-            for entry in group.entries:
-                if entry.key in stored:
-                    deliver(entry, stored[entry.key])
             if len(batch) + len(missing) > size:
                 lane.add(replace(group, entries=missing))
                 continue
@@ -74,7 +73,13 @@ def _missing(
     """Work ahead that is not stored; the rest is dropped, nobody waits for it."""
     if not entries:
         return []
-    stored = known.lookup([entry.key for entry in entries])
+    return _undelivered(entries, known.lookup([entry.key for entry in entries]), deliver)
+
+
+def _undelivered(
+    entries: list[Entry], stored: Mapping[bytes, Reply], deliver: Callable[[Entry, Reply], None]
+) -> list[Entry]:
+    """The entries that are not stored; the others are delivered."""
     for entry in entries:
         if entry.key in stored:
             deliver(entry, stored[entry.key])

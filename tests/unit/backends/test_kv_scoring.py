@@ -282,24 +282,32 @@ def test_texts_of_a_batch_are_tokenised_together(
     assert n == [len(rounds[0]), sum(1 + len(call.continuations) for call in rounds[0])]
 
 
-def test_the_second_half_of_the_last_layer_computes_only_what_is_read(
+def test_the_last_layer_computes_only_what_is_read_or_kept(
     sentence: Callable[[int, int], str],
     open_tiny: Callable[..., TransformersBackend],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     backend = open_tiny("llama")
     assert backend.path == "tree"
-    layers, n_read = backend._loaded.model.model.layers, []
+    layers = backend._loaded.model.model.layers
+    n_read: dict[str, list[int]] = {"mlp": [], "q_proj": [], "o_proj": [], "k_proj": []}
     for layer in (layers[0], layers[-1]):
-        forward = layer.mlp.forward
+        for name, counts in n_read.items():
+            module = layer.mlp if name == "mlp" else getattr(layer.self_attn, name)
 
-        def counted(states: Any, forward: Callable[[Any], Any] = forward) -> Any:
-            n_read.append(states.shape[1])
-            return forward(states)
+            def counted(
+                states: Any,
+                forward: Callable[[Any], Any] = module.forward,
+                counts: list[int] = counts,
+            ) -> Any:
+                counts.append(states.shape[1])
+                return forward(states)
 
-        monkeypatch.setattr(layer.mlp, "forward", counted)
+            monkeypatch.setattr(module, "forward", counted)
     before = backend.counters["tokens_forwarded"]
     backend.answer([Score(sentence(1, 20), (" pain", " dose"), True)])
-    assert n_read == [backend.counters["tokens_forwarded"] - before, 1]
+    n = backend.counters["tokens_forwarded"] - before
+    # Keys, and values as well, are kept for what comes later.
+    assert n_read == {"mlp": [n, 1], "q_proj": [n, 1], "o_proj": [n, 1], "k_proj": [n, n]}
     # What was there before is there again.
     assert layers[-1].mlp.forward.__name__ == "counted"
