@@ -55,7 +55,8 @@ them; what varies a key is decided for the few names that share a word with it. 
 are written as they are made and read from the file as they are needed; of distances, codes and
 allowed names at most 10 MB are kept. What still grows: the items themselves (1.4 KB), 8 bytes an
 answer to find it again and as much while these are merged, and an index of the names' words (0.3 KB
-a name). """
+a name).
+"""
 
 TITLES = {
     "start": "Start",

@@ -187,7 +187,9 @@ class Seq2SeqScoreCalls:
             for continuation in call.continuations
         ]
         targets = targets_of((), outputs, first_token=call.first_token)
-        longest = max(len(tokens) for tokens in (source, *outputs))
+        # The decoder reads all of an output but its last token.
+        read = [self._scorer.n_before + len(tokens) - 1 for tokens in outputs]
+        longest = max([len(source), *read])
         if failure := too_long(longest, self._max_positions):
             return failure
         return source, _prepared(call, len(source), targets, n_before=len(source) + 1)

@@ -80,6 +80,11 @@ class Seq2SeqScorer:
         self._states = _States(_STATES_BYTES if states_bytes is None else states_bytes)
         self.tokens_forwarded = 0
 
+    @property
+    def n_before(self) -> int:
+        """Tokens that the decoder reads before an output."""
+        return len(self._prefix)
+
     def log_probs(
         self, pairs: Sequence[Pair], *, afresh: bool = False
     ) -> list[list[list[float]] | None]:

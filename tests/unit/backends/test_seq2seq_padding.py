@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from medstress.backends.transformers import TransformersBackend
-from medstress.calls import Score, Scored
+from medstress.calls import Failure, Score, Scored
 
 pytest.importorskip("torch", reason="needs the extra transformers")
 pytest.importorskip("transformers", reason="needs the extra transformers")
@@ -46,6 +46,17 @@ def test_padding_stays_below_five_per_cent_with_mixed_lengths(
         assert isinstance(reply, Scored)
         assert isinstance(expected, Scored)
         assert np.allclose(reply.log_probs, expected.log_probs, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize(("n", "answered"), [(95, True), (96, False)])
+def test_an_output_has_to_fit_with_what_the_decoder_reads_before_it(
+    n: int, answered: bool, open_tiny: Callable[..., TransformersBackend]
+) -> None:
+    backend = open_tiny("bart")  # of 96 positions; two tokens come before every output
+    output = " pain" * n
+    assert n_tokens(backend, output.lstrip(), special=False) == n
+    (reply,) = backend.answer([Score("the patient", (output, " dose"))])
+    assert isinstance(reply, Scored if answered else Failure)
 
 
 def test_letters_need_the_decoder_once_a_prompt(
