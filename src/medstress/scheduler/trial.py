@@ -19,7 +19,7 @@ from medstress.items import Edited, Item
 from medstress.outcomes import Outcome, Prediction, Verdict
 from medstress.queries import Ask, CleanAnswer, Consult, Note, Predict
 from medstress.scheduler.asking import Flows, UnansweredError, consult, predict
-from medstress.scheduler.need import NOTHING, Need, Purpose
+from medstress.scheduler.need import Need, Purpose
 from medstress.scheduler.referee import Bystander, Judge, Referee
 from medstress.scheduler.result import TrialResult
 from medstress.scheduler.session import Session
@@ -208,12 +208,9 @@ def _ask(
     step: Ask, trial: Trial, result: TrialResult, flows: Flows, referee: Judge
 ) -> Generator[Need, tuple[Reply, ...], tuple[Prediction, ...]]:
     predictions: list[Prediction] = []
-    looks_ahead = trial.victim.backend.ahead > 0
     for i, query in enumerate(step.queries):
-        ahead = NOTHING
-        if looks_ahead:
-            upcoming = chain(step.queries[i + 1 :], step.then)
-            ahead = flows.first_requests(upcoming, trial.attack.budget - result.n_asked - 1)
+        left = trial.attack.budget - result.n_asked - 1
+        upcoming = chain(step.queries[i + 1 :], step.then)
         flow = flows.take(query)  # may raise: a query that never becomes a call is not asked
         result.n_asked += 1
         prediction = yield from predict(
@@ -221,7 +218,7 @@ def _ask(
             query.candidate,
             Purpose.ATTACK,
             result.n_asked,
-            ahead=ahead,
+            ahead=flows.first_requests(upcoming, left),
             is_certain=referee.asks_all,
             is_told=flows.is_told,
         )

@@ -282,7 +282,7 @@ def prompts(need: Need) -> list[str]:
 
 def test_what_will_be_asked_next_is_announced_in_order(trial_of: Make) -> None:
     attack = EntitySubstitution(sampler="nearest", budget=4)
-    flow = conduct(trial_of(attack, backend=ScriptedBackend(ahead=1)))
+    flow = conduct(trial_of(attack))
     assert list(next(flow).ahead) == []
     need = flow.send((RIGHT,))
     ahead = prompts(need)
@@ -299,17 +299,10 @@ def test_no_more_is_announced_than_the_budget_has_left(
         queries = [query_of(name) for name in "xyzvw"]
         yield Ask(tuple(queries[:2]), tuple(queries[2:]))
 
-    flow = conduct(trial_of(by_hand(body=body, budget=3), backend=ScriptedBackend(ahead=1)))
+    flow = conduct(trial_of(by_hand(body=body, budget=3)))
     next(flow)
     assert len(prompts(flow.send((RIGHT,)))) == 2
     assert len(prompts(flow.send((RIGHT,)))) == 1
-
-
-def test_nothing_is_announced_to_a_back_end_that_computes_nothing_early(trial_of: Make) -> None:
-    attack = EntitySubstitution(sampler="nearest", budget=4)
-    flow = conduct(trial_of(attack, backend=ScriptedBackend(ahead=0)))
-    next(flow)
-    assert prompts(flow.send((RIGHT,))) == []
 
 
 def test_announced_queries_start_only_when_they_are_pulled(
@@ -329,7 +322,7 @@ def test_announced_queries_start_only_when_they_are_pulled(
         for i, query in enumerate(queries):
             yield Ask((query,), tuple(queries[i + 1 :]))
 
-    backend = ScriptedBackend(ahead=1)
+    backend = ScriptedBackend()
     victim = Victim(label="v", task=Counting(), backend=backend)  # type: ignore[arg-type]
     flow = conduct(trial_of(by_hand(body=body), victim=victim))
     next(flow)
@@ -352,7 +345,7 @@ def test_one_query_may_be_asked_twice(by_hand: Make, trial_of: Make, query_of: M
         list(need.ahead)
         return RIGHT
 
-    trial = trial_of(by_hand(body=body), backend=ScriptedBackend(ahead=1))
+    trial = trial_of(by_hand(body=body))
     needs, result = play(trial, answer)
     assert result.n_asked == 3
     assert len({need.requests for need in needs}) == 2
@@ -423,7 +416,7 @@ def test_work_ahead_that_cannot_be_prepared_is_left_out(
         broken = Predict(Candidate(item=item, edits=(edit,)))
         yield Ask((query_of("y"),), (query_of("z"), broken, query_of("w")))
 
-    trial = trial_of(by_hand(body=announces), backend=ScriptedBackend(ahead=1))
+    trial = trial_of(by_hand(body=announces))
     needs, result = play(trial, by_option())
     assert result.verdict is Verdict.HELD
     assert len(list(needs[1].ahead)) == 1
@@ -440,7 +433,7 @@ def test_a_list_of_work_ahead_that_breaks_off_ends_where_it_broke(
         yield Ask((query_of("y"),), breaks())
         yield Ask((query_of("z"),), None)  # type: ignore[arg-type]
 
-    trial = trial_of(by_hand(body=announces), backend=ScriptedBackend(ahead=1))
+    trial = trial_of(by_hand(body=announces))
     needs, result = play(trial, by_option())
     assert (result.verdict, result.n_asked) == (Verdict.HELD, 2)
     assert [len(list(need.ahead)) for need in needs[1:]] == [1, 0]
