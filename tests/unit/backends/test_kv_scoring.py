@@ -236,6 +236,18 @@ def test_memory_that_was_never_written_is_not_read(
         assert_same(backend.answer(batch), plain.answer(batch))
 
 
+def test_rounding_of_the_number_format_is_no_disagreement() -> None:
+    import torch
+
+    from medstress.backends.kv_scoring import close_enough
+
+    # Logits of 16 to 32 are an eighth apart in bfloat16.
+    assert close_enough([[-4.75]], [[-4.5]], torch.bfloat16)
+    assert not close_enough([[-4.75]], [[-4.0]], torch.bfloat16)
+    assert not close_enough([[-4.75]], [[-4.5]], torch.float16)
+    assert not close_enough([[-4.75]], [[-4.748]], torch.float32)
+
+
 def test_what_is_no_number_is_not_close_to_a_number() -> None:
     import torch
 
