@@ -56,7 +56,7 @@ class Places:
     `n * n_kv_heads * n_new` of each."""
     seen: Any
     """Their keys and values, kept ones first, in rows of all heads: `n * (n_past + n_new)` of
-    each. Three times as many rows of a third take up to twice as long to gather."""
+    each. Rows of one head would be more and shorter, and slower to gather."""
     answered: Any
     """Of each node and head, where among the results its own is, `(n_nodes * n_kv_heads,)`."""
     masks: tuple[Any, ...]

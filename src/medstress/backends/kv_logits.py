@@ -9,7 +9,7 @@ from typing import Any
 _FEED_FORWARD = ("mlp", "feed_forward")
 """What decoder layers call the part after attention."""
 _PROJECTIONS = ("q_proj", "o_proj")
-"""What attention calls the layers that make its queries and its output, where it has both."""
+"""What attention calls the layers that make its queries and its output."""
 
 
 def logits_at(

@@ -32,10 +32,6 @@ class Entry:
     """Goes in a batch of its own."""
 
 
-NO_ENTRIES: Iterator[Entry] = iter(())
-"""Nothing is computed ahead."""
-
-
 @dataclass(slots=True, kw_only=True)
 class Group:
     """The calls one trial needs now, and what it is likely to need next."""
@@ -122,7 +118,7 @@ class Lane:
             heappop(queue)
             return group
         taken, group.entries = group.entries[:most], group.entries[most:]
-        return Group(entries=taken, ahead=NO_ENTRIES, trial=group.trial)
+        return Group(entries=taken, ahead=iter(()), trial=group.trial)
 
     def submit(self, batch: Batch) -> None:
         """Hand a batch to a worker thread."""

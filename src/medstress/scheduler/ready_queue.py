@@ -19,10 +19,10 @@ from medstress.scheduler.batches import next_batch
 from medstress.scheduler.collections import rare_collections
 from medstress.scheduler.identity import arm_spec, trial_id
 from medstress.scheduler.inquiry import Ending, Findings, Inquiry
-from medstress.scheduler.lane import NO_ENTRIES, Batch, Entry, Group, Lane
+from medstress.scheduler.lane import Batch, Entry, Group, Lane
 from medstress.scheduler.ledger import Exchange, Ledger
 from medstress.scheduler.live import Live, as_record
-from medstress.scheduler.need import NOTHING, VICTIM
+from medstress.scheduler.need import VICTIM
 from medstress.scheduler.progress import Limits, Progress
 from medstress.scheduler.result import TrialResult
 from medstress.scheduler.sharing import KnownAnswers, Shared
@@ -204,7 +204,7 @@ class Scheduler:
         if live.n_open == 0:
             return False
         if fresh:
-            ahead = NO_ENTRIES if need.ahead is NOTHING else self._ahead(lane, live, need.ahead)
+            ahead = self._ahead(lane, live, need.ahead)
             lane.add(Group(entries=fresh, ahead=ahead, trial=live.row, is_certain=need.is_certain))
         return True
 

@@ -309,31 +309,30 @@ def test_a_part_is_skipped_when_no_time_is_left(script: Script, tmp_path: Path) 
     assert (found["status"], found["reason"]) == ("skipped", "the time was used up")
 
 
-def test_a_part_that_takes_too_long_keeps_what_it_printed(
-    script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("then", "status", "reason", "exit_code"),
+    [
+        ("import time\ntime.sleep(120)", "cut short", "the time was used up", None),
+        ("raise SystemExit(3)", "failed", "exit code 3", 3),
+    ],
+)
+def test_a_part_that_does_not_finish_keeps_what_it_printed(
+    then: str,
+    status: str,
+    reason: str,
+    exit_code: int | None,
+    script: Script,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     bench = script("bench")
     folder = tmp_path / "benchmarks"
     folder.mkdir()
-    code = "import time\nprint('{\"a\": 1}', flush=True)\ntime.sleep(120)\n"
-    (folder / "slow.py").write_text(code)
+    (folder / "part.py").write_text(f"print('{{\"a\": 1}}', flush=True)\n{then}\n")
     monkeypatch.setattr(bench, "ROOT", tmp_path)
     given = argparse.Namespace(data=tmp_path, arguments={}, full=False)
-    found = bench.run_part(bench.Part(name="slow"), given, 10.0)
-    assert (found["status"], found["lines"], found["exit_code"]) == ("cut short", [{"a": 1}], None)
-
-
-def test_a_part_that_dies_halfway_has_failed_with_what_it_printed(
-    script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bench = script("bench")
-    folder = tmp_path / "benchmarks"
-    folder.mkdir()
-    (folder / "dying.py").write_text("print('{\"a\": 1}', flush=True)\nraise SystemExit(3)\n")
-    monkeypatch.setattr(bench, "ROOT", tmp_path)
-    given = argparse.Namespace(data=tmp_path, arguments={}, full=False)
-    found = bench.run_part(bench.Part(name="dying"), given, 10.0)
-    assert (found["status"], found["reason"]) == ("failed", "exit code 3")
+    found = bench.run_part(bench.Part(name="part"), given, 10.0)
+    assert (found["status"], found["reason"], found["exit_code"]) == (status, reason, exit_code)
     assert found["lines"] == [{"a": 1}]
 
 

@@ -18,7 +18,7 @@ from medstress.queries import Ask, Consult, Predict, ask, clean_answer
 from medstress.scheduler.need import Need, Purpose
 from medstress.scheduler.result import TrialResult
 from medstress.scheduler.trial import FLIP_CHECK_SAMPLE, Trial, conduct
-from medstress.testing import ScriptedBackend, tiny_questions
+from medstress.testing import tiny_questions
 from medstress.text import Edit
 from medstress.victim import Victim
 
@@ -322,8 +322,7 @@ def test_announced_queries_start_only_when_they_are_pulled(
         for i, query in enumerate(queries):
             yield Ask((query,), tuple(queries[i + 1 :]))
 
-    backend = ScriptedBackend()
-    victim = Victim(label="v", task=Counting(), backend=backend)  # type: ignore[arg-type]
+    victim = Victim(label="v", task=Counting(), backend=MockBackend())  # type: ignore[arg-type]
     flow = conduct(trial_of(by_hand(body=body), victim=victim))
     next(flow)
     need = flow.send((RIGHT,))
@@ -345,8 +344,7 @@ def test_one_query_may_be_asked_twice(by_hand: Make, trial_of: Make, query_of: M
         list(need.ahead)
         return RIGHT
 
-    trial = trial_of(by_hand(body=body))
-    needs, result = play(trial, answer)
+    needs, result = play(trial_of(by_hand(body=body)), answer)
     assert result.n_asked == 3
     assert len({need.requests for need in needs}) == 2
 
@@ -416,8 +414,7 @@ def test_work_ahead_that_cannot_be_prepared_is_left_out(
         broken = Predict(Candidate(item=item, edits=(edit,)))
         yield Ask((query_of("y"),), (query_of("z"), broken, query_of("w")))
 
-    trial = trial_of(by_hand(body=announces))
-    needs, result = play(trial, by_option())
+    needs, result = play(trial_of(by_hand(body=announces)), by_option())
     assert result.verdict is Verdict.HELD
     assert len(list(needs[1].ahead)) == 1
 
@@ -433,8 +430,7 @@ def test_a_list_of_work_ahead_that_breaks_off_ends_where_it_broke(
         yield Ask((query_of("y"),), breaks())
         yield Ask((query_of("z"),), None)  # type: ignore[arg-type]
 
-    trial = trial_of(by_hand(body=announces))
-    needs, result = play(trial, by_option())
+    needs, result = play(trial_of(by_hand(body=announces)), by_option())
     assert (result.verdict, result.n_asked) == (Verdict.HELD, 2)
     assert [len(list(need.ahead)) for need in needs[1:]] == [1, 0]
 
