@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -246,10 +247,8 @@ class EntitySubstitution:
 
         from medstress.attacks.samplers import BLIND, draw
 
-        # A stream of its own: another victim span must not shift the sampler's random numbers. It
-        # takes longer to make than a query to ask, and rankers that draw nothing get the other.
-        draws_span = self.victim_span == "random" or self.choices == "as_released"
-        side = side_stream(rng) if draws_span else rng
+        # A stream of its own: another victim span must not shift the sampler's random numbers.
+        side = cache(partial(side_stream, rng))
         spans = self._spans(item, resources)
         left = self.budget - n_probes(self.victim_span, spans)
         if left < 1:
@@ -258,7 +257,7 @@ class EntitySubstitution:
         if self.choices == "as_released":
             # The released script keeps the ranked option, and replaces a random typed entity of
             # it; by default the ranked entity itself is replaced.
-            span = random_span_within(span.field, spans, side)
+            span = random_span_within(span.field, spans, side())
         names = resources.perturbations
         drawn = draw(
             self.sampler,

@@ -1,6 +1,6 @@
 """Which span an attack replaces: the typed entities of the wrong options, and their rankers.
 
-A ranker is a sub-generator: `span = yield from RANKERS[name](item, spans, rng, resources)`.
+A ranker is a sub-generator: `span = yield from RANKERS[name](item, spans, side, resources)`.
 
 Reference: Xian et al., "Assessing biomedical knowledge robustness in large language models by
 query-efficient sampling attacks", TMLR 2025, Algorithm 1 (RankSelect).
@@ -21,7 +21,9 @@ from medstress.resources import Resources
 if TYPE_CHECKING:
     from numpy.random import Generator
 
-Ranker: TypeAlias = "Callable[[Question, Sequence[Mention], Generator, Resources], Steps[Mention]]"
+Stream: TypeAlias = "Callable[[], Generator]"
+"""Gives one random stream, made when something is first drawn: that takes longer than a query."""
+Ranker: TypeAlias = "Callable[[Question, Sequence[Mention], Stream, Resources], Steps[Mention]]"
 
 
 def distractor_spans(item: Question, resources: Resources) -> list[Mention]:
@@ -142,22 +144,22 @@ def side_stream(rng: Generator) -> Generator:
 
 
 def _nearest(
-    item: Question, spans: Sequence[Mention], _: Generator, resources: Resources
+    item: Question, spans: Sequence[Mention], _: Stream, resources: Resources
 ) -> Steps[Mention]:
     yield from ()
     return nearest_span(item, resources, spans)
 
 
-def _random(_: Question, spans: Sequence[Mention], rng: Generator, __: Resources) -> Steps[Mention]:
+def _random(_: Question, spans: Sequence[Mention], side: Stream, __: Resources) -> Steps[Mention]:
     yield from ()
-    return random_span(spans, rng)
+    return random_span(spans, side())
 
 
 def _saliency(
-    item: Question, spans: Sequence[Mention], _: Generator, resources: Resources
+    item: Question, spans: Sequence[Mention], _: Stream, resources: Resources
 ) -> Steps[Mention]:
     return (yield from most_salient(item, resources, spans))
 
 
 RANKERS: dict[str, Ranker] = {"nearest": _nearest, "random": _random, "saliency": _saliency}
-"""Victim-span rankers by name; `rng` is a side stream."""
+"""Victim-span rankers by name; what they are given gives a side stream."""
