@@ -11,7 +11,7 @@ is skipped, and the page says why:
     python benchmarks/bench.py --page-only
 
 `--only` and `--add` replace these parts and keep the others; every part carries its own command,
-date and load.
+processor, date and load.
 """
 
 from __future__ import annotations
@@ -84,13 +84,13 @@ PARTS = (
     Part(name="padding", quick="--items 100", full="--items 1000", missing=no_data),
     Part(
         name="baselines",
-        quick="--items 60 --slow-queries 2",
-        full="--items 200 --slow-queries 6",
+        quick="--items 24 --slow-queries 2 --repeats 2",
+        full="--items 100 --slow-queries 6 --repeats 3",
         missing=no_data,
     ),
     Part(
         name="equality",
-        quick="--prompts 100 --rounded-prompts 16",
+        quick="--prompts 64 --rounded-prompts 8",
         full="--prompts 1400 600 --rounded-prompts 24",
         missing=no_data,
     ),
@@ -102,7 +102,7 @@ def run_part(part: Part, given: argparse.Namespace, seconds: float | None) -> di
     """Run one script; what it printed until its time was over is kept."""
     arguments = shlex.split(given.arguments.get(part.name, part.full if given.full else part.quick))
     told = shlex.join(["python", f"benchmarks/{part.name}.py", *arguments])
-    found: dict[str, Any] = {"command": told, **now()}
+    found: dict[str, Any] = {"command": told, "cpu": cpu_model(), **now()}
     if reason := part.missing(given.data):
         return {**found, "status": "skipped", "reason": reason, "lines": []}
     if seconds is not None and seconds < 1:

@@ -16,9 +16,10 @@ from typing import Any
 
 from medstress.backends.prompt_tokens import PromptTokenizer, targets_of
 from medstress.backends.token_tree import Target, shared_length
+from medstress.backends.transformers import TransformersBackend
 from medstress.calls import Score
 from medstress.experiment.rows import Prompts
-from medstress.experiment.run import Run, run
+from medstress.experiment.run import Run, Watcher, opened_victims, prepare, run, run_prepared
 from medstress.items import Candidate
 from medstress.store.codec import decode_edits
 from medstress.store.reader import RunReader
@@ -135,6 +136,9 @@ def run_dataset(
 ) -> tuple[Run, dict[str, Any]]:
     """Run one data set with the real scheduler; returns the run and its counted tokens.
 
+    The seconds among them are those of the run alone: the model is loaded, and its sharing path
+    checked, before.
+
     Args:
         name: of the data set.
         given: the arguments.
@@ -144,7 +148,13 @@ def run_dataset(
     wanted = settings(name, given, folder.parent)
     if questions is not None:
         wanted["dataset"] = [{"name": "jsonl", "path": str(questions)}]
-    done = run(wanted, folder)
+    prepared = prepare(wanted)
+    with opened_victims(prepared, lambda _: None):
+        for victim in prepared.victims:
+            if isinstance(victim.backend, TransformersBackend):
+                assert victim.backend.path  # asked for the first time it checks
+        run_prepared(prepared, folder, watcher=Watcher())
+    done = Run(folder)
     return done, done.manifest()["performance"]
 
 

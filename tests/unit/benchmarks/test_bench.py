@@ -244,6 +244,25 @@ def test_wall_time_is_held_against_each_baseline(script: Script) -> None:
     assert "| MedQA | float32 | 100 | 1.2 | 4.25 | 20.5 | 61.0 | 2 |" in page
 
 
+def test_of_each_batch_the_fastest_time_counts(script: Script) -> None:
+    baselines = script("baselines")
+    runs = [
+        baselines.Between(n_tokens=[9, 0], ours=[2.0, 0.1], bare=[1.0, 0.0], elsewhere=0.3),
+        baselines.Between(n_tokens=[9, 0], ours=[1.1, 0.2], bare=[3.0, 0.0], elsewhere=0.5),
+    ]
+    found = baselines.fastest(runs)
+    assert (found.ours, found.bare, found.elsewhere) == ([1.1, 0.1], [1.0, 0.0], 0.3)
+    assert found.ratio == pytest.approx(1.5)
+    runs[1].n_tokens = [8, 1]
+    with pytest.raises(ValueError, match="same batches"):
+        baselines.fastest(runs)
+
+
+def test_every_part_says_on_which_processor_it_ran(script: Script) -> None:
+    page = script("bench_page").render(result(baselines=part(BASELINE, cpu="Abacus 8")))
+    assert "2026-01-02 03:04 UTC, Abacus 8, load 0.5." in page
+
+
 def test_a_run_without_the_slow_baselines_promises_nothing_about_them(script: Script) -> None:
     line = {key: value for key, value in BASELINE.items() if not key.startswith("times_")}
     (found,) = script("bench_targets").targets({"baselines": part(line)})
