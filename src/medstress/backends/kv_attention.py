@@ -22,8 +22,8 @@ from medstress.backends.token_tree import Row, visible
 
 _NAME = "medstress_packed"
 _IN_PIECES = 192
-"""Queries from which on torch's attention on a CPU works in pieces of 64, of fewer in pieces of
-32, which two threads get through no faster than one; plain products of these take less time."""
+"""Queries from which on torch's attention on a CPU works in pieces of 64; of fewer, in pieces of
+32, from which two threads may gain next to nothing. There plain products are no slower."""
 _UNKNOWN = ("softcap", "s_aux", "head_mask", "position_bias", "alibi")
 """What some architectures hand to their attention and is not done here."""
 

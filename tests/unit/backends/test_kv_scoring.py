@@ -39,6 +39,14 @@ def rounds(sentence: Callable[[int, int], str]) -> list[list[Score]]:
     return [clean, *(mixed[start : start + 5] for start in range(0, len(mixed), 5))]
 
 
+@pytest.fixture(params=[0, 192], ids=["torch's attention", "plain products"])
+def in_pieces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ways a block attends: tiny trees alone have too few queries for torch's."""
+    from medstress.backends import kv_attention
+
+    monkeypatch.setattr(kv_attention, "_IN_PIECES", request.param)
+
+
 def assert_same(found: Sequence[Reply], expected: Sequence[Reply]) -> None:
     for one, other in zip(found, expected, strict=True):
         assert isinstance(one, Scored)
@@ -48,6 +56,7 @@ def assert_same(found: Sequence[Reply], expected: Sequence[Reply]) -> None:
         assert np.argmax(one.log_probs) == np.argmax(other.log_probs)
 
 
+@pytest.mark.usefixtures("in_pieces")
 @pytest.mark.parametrize("name", KEEPING)
 @pytest.mark.parametrize("kv_bytes", [None, 40_000, 0])
 def test_answers_equal_the_plain_path_whatever_is_forgotten(
@@ -234,6 +243,29 @@ def test_memory_that_was_never_written_is_not_read(
     backend, plain = open_tiny("llama", kv_bytes=kv_bytes), open_tiny("llama", sharing=False)
     for batch in rounds:
         assert_same(backend.answer(batch), plain.answer(batch))
+
+
+@pytest.mark.parametrize("scaling", [None, 0.5])
+def test_plain_products_are_torchs_attention(scaling: float | None) -> None:
+    import torch
+
+    from medstress.backends.kv_attention import _attention
+
+    drawn = torch.Generator().manual_seed(0)
+    lines = torch.randn(2, 3, 12, 8, generator=drawn)
+    # Gathered by token, and a size of values of its own.
+    keys = torch.randn(2, 20, 3, 8, generator=drawn).transpose(1, 2)
+    values = torch.randn(2, 20, 3, 5, generator=drawn).transpose(1, 2)
+    mask = torch.zeros(2, 1, 12, 20)
+    hidden = torch.rand(mask.shape, generator=drawn) < 0.4
+    hidden[1, :, -2:] = True  # padding sees nothing
+    mask.masked_fill_(hidden, torch.finfo(mask.dtype).min)
+    expected = torch.nn.functional.scaled_dot_product_attention(
+        lines, keys, values, attn_mask=mask, scale=scaling
+    )
+    found = _attention(lines, keys, values, mask, scaling)
+    assert torch.isfinite(found).all()
+    assert torch.allclose(found[:, :, :-2], expected[:, :, :-2], rtol=0, atol=1e-5)
 
 
 def test_rounding_of_the_number_format_is_no_disagreement() -> None:
