@@ -39,15 +39,17 @@ their keys and spans (8 KB each, in float64) and was largest while these were ma
 with names by 512 arrays of distances, whatever their length.
 
 **After.** Over 70 % of a forward are matrix products of the linear layers, which a bare loop needs
-as well; attention is 12 %, for a candidate looks at the 200 tokens before it and a bare loop's rows
-of 32 tokens at nothing else (3 %). Heads that share keys are lines of one product, plain ones where
-torch's own attention would work in small pieces (1 to 2 % of a forward). Kept and new
-keys are rows of one tensor, which is made once, and gathered in one step a layer (2 %); stacking
-adds at most 10 %; but for keys and values, the last layer computes only the places that are read;
-freed memory is kept; look-ups and texts go a batch at a time, and a text is encoded once: with its
-options only its last words are, again. What is left above the bare loop: attention, flip checks,
-which are asked alone (1.1 to 1.6 times for 140 to 350 tokens, twice for 70), and the first touch of
-memory. Beside an instant victim
+as well; attention is 14 % (MedMCQA) to 20 % (MedQA), for a candidate looks at the 200 tokens before
+it and a bare loop's rows of 64 tokens at nothing else (4 %). Heads that share keys are lines of one
+plain product, for torch's own attention would work in small pieces. Kept and new keys are rows of
+one tensor, which is made once, and gathered for each group of like trees; stacking adds at most
+10 %; but for keys and values, the last layer computes only the places that are read; freed memory
+is kept; look-ups and texts go a batch at a time, and a text is encoded once: with its options only
+its last words are, again. Up to about 4,096 tokens are forwarded at once: a token of so many takes
+5 to 10 % less than one of 1,024. What is left above the bare loop: attention, flip checks, which
+are asked alone (1.4 times for 346 tokens, twice for 68, as in a bare forward of one such prompt),
+planning a forward (2 %), the vocabulary layer for a place of each prompt (1 %), and the first touch
+of memory. Beside an instant victim
 no step takes more than 7 %: 80 % of the time is spent in the Python interpreter, in about 165 calls
 a query, of which stepping attack and victim (45 %), rendering and hashing a prompt (11 %) and
 storing (11 %) are the largest groups; beginning a trial of 50 queries is a fifth of it. That a name
@@ -214,7 +216,7 @@ PROSE = {
     "forbidden.",
     "baselines": "Every item is asked eight names. *Ours* is the run from its first trial to its "
     "last row, the model loaded and checked before. *Bare* only forwards as many random tokens, in "
-    "the best of seven batch shapes, in turns with the run. The run is repeated, and of each batch "
+    "the best of eight batch shapes, in turns with the run. The run is repeated, and of each batch "
     "of both the fastest time counts, for one that waited for a core of a shared machine tells "
     "nothing; the ratio of each run stands beside it. *As published* asks one prompt at a time for "
     "up to 128 tokens and takes distances in a Python loop; *full* forces all 128. Both are timed "

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -21,9 +22,6 @@ from medstress.backends.kv_store import KvStore, Rows
 from medstress.backends.token_tree import Row, visible
 
 _NAME = "medstress_packed"
-_IN_PIECES = 192
-"""Queries from which on torch's attention on a CPU works in pieces of 64; of fewer, in pieces of
-32, from which two threads may gain next to nothing. There plain products are no slower."""
 _UNKNOWN = ("softcap", "s_aux", "head_mask", "position_bias", "alibi")
 """What some architectures hand to their attention and is not done here."""
 
@@ -46,32 +44,36 @@ class Cell:
     """Parts."""
     n_new: int
     """Nodes of the largest part; smaller ones are padded."""
-    n_past: int
-    """Tokens of the longest past; padding is masked."""
+    seen: Any
+    """Rows of one head, their keys and values, by part, head and node; of each head as many kept
+    ones as the longest past has, then those of the nodes; padding is masked."""
+    masks: tuple[Any, ...]
+    """Of each block of nodes what to add to its products, `(n, 1, n_nodes, n_seen)`: no node sees
+    a later one, so that the keys after a block, up to half of all, are left out."""
+
+    def to(self, device: Any, n_per_key: int) -> Cell:
+        """Return the same on a device, with a mask's line for each head that shares keys."""
+        masks = [mask.repeat_interleave(n_per_key, dim=2).to(device) for mask in self.masks]
+        return replace(self, seen=self.seen.to(device), masks=tuple(masks))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """Which rows attention gathers, and what it hides; tensors."""
+    """Where everything is; tensors."""
 
+    cells: tuple[Cell, ...]
+    """Every part is in one of them."""
     asked: Any
-    """The queries of all cells, one after the other, in rows of one head of keys:
-    `n * n_kv_heads * n_new` of each."""
-    seen: Any
-    """Their keys and values, kept ones first, in rows of all heads: `n * (n_past + n_new)` of
-    each. Rows of one head would be more and shorter, and slower to gather."""
+    """Rows of the queries that share a head of keys: by cell, part, head and node, padding too."""
     answered: Any
-    """Of each node and head, where among the results its own is, `(n_nodes * n_kv_heads,)`."""
-    masks: tuple[Any, ...]
-    """Of each cell what to add to its products, `(n, 1, n_new, n_past + n_new)`."""
+    """Of each node and head, where among the asked ones its own is, `(n_nodes * n_kv_heads,)`."""
 
     def to(self, device: Any, n_per_key: int) -> Places:
         """Return the same on a device, with a mask's line for each head that shares keys."""
         return Places(
+            cells=tuple(cell.to(device, n_per_key) for cell in self.cells),
             asked=self.asked.to(device),
-            seen=self.seen.to(device),
             answered=self.answered.to(device),
-            masks=tuple(mask.repeat_interleave(n_per_key, dim=2).to(device) for mask in self.masks),
         )
 
 
@@ -79,13 +81,8 @@ class Places:
 class Packing:
     """How one row is to be attended to, and how far its layers are."""
 
-    cells: Sequence[Cell]
-    """Every part is in one of them."""
     places: Places
     """Where everything is."""
-    nodes_per_block: int
-    """How many nodes of a part attend at once: no node sees a later one, so that the keys after
-    a block, up to half of all, are left out."""
     store: KvStore
     """Has the kept keys and values, and is given the new ones."""
     n_kv_heads: int
@@ -103,9 +100,6 @@ class Packing:
         return self.moved[layer]
 
 
-_current: ContextVar[Packing] = ContextVar("packing")
-
-
 def pack(
     parts: Sequence[Part], store: KvStore, *, waste: float, nodes_per_block: int, model: Any
 ) -> Packing:
@@ -115,7 +109,8 @@ def pack(
         parts: in the order of the row.
         store: has the rows of their pasts.
         waste: how much padding a cell may have, per product of a node and a key.
-        nodes_per_block: fewer make more but smaller products, less of them masked.
+        nodes_per_block: nodes of a part that attend at once; fewer make more but smaller products,
+            less of them masked.
         model: whose heads and number format count.
     """
     import torch
@@ -123,32 +118,33 @@ def pack(
     config = model.config.get_text_config()
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     starts = np.cumsum([0, *(len(part.row.tokens) for part in parts)])
-    cells: list[Cell] = []
-    asked, seen, masks = [], [], []
+    cells, asked = [], []
     for chosen in stacks(parts, waste):
         of_cell = [parts[place] for place in chosen]
         nodes = [np.arange(starts[place], starts[place + 1]) for place in chosen]
         queries, keys, hidden = _stacked(of_cell, nodes, store.n_rows)
-        cells.append(
-            Cell(
-                n=len(chosen),
-                n_new=queries.shape[1],
-                n_past=keys.shape[1] - queries.shape[1],
-            )
-        )
         asked.append(_by_head(queries, heads))
-        seen.append(keys.reshape(-1))
         mask = torch.zeros(hidden.shape, dtype=model.dtype)
         # A finite value: padding sees nothing, and a softmax over nothing would be NaN.
         mask.masked_fill_(torch.from_numpy(hidden), torch.finfo(model.dtype).min)
-        masks.append(mask[:, None])
+        n_new = queries.shape[1]
+        n_past = keys.shape[1] - n_new
+        blocks = pairwise([*range(0, n_new, nodes_per_block), n_new])
+        cells.append(
+            Cell(
+                n=len(chosen),
+                n_new=n_new,
+                seen=torch.from_numpy(_by_head(keys, heads)),
+                masks=tuple(mask[:, None, first:last, : n_past + last] for first, last in blocks),
+            )
+        )
+    rows = np.concatenate(asked)
     places = Places(
-        asked=torch.from_numpy(np.concatenate(asked).clip(min=0)),
-        seen=torch.from_numpy(np.concatenate(seen)),
-        answered=torch.from_numpy(_inverse(np.concatenate(asked), int(starts[-1]) * heads)),
-        masks=tuple(masks),
+        cells=tuple(cells),
+        asked=torch.from_numpy(rows.clip(min=0)),
+        answered=torch.from_numpy(_inverse(rows, int(starts[-1]) * heads)),
     )
-    return Packing(cells, places, nodes_per_block, store, heads)
+    return Packing(places, store, heads)
 
 
 def stacks(parts: Sequence[Part], waste: float) -> list[list[int]]:
@@ -226,6 +222,9 @@ def _inverse(places: Rows, n: int) -> Rows:
     return found
 
 
+_current: ContextVar[Packing] = ContextVar("packing")
+
+
 @contextmanager
 def packed_attention(model: Any, packing: Packing) -> Iterator[None]:
     """Let a transformers model attend as `packing` says."""
@@ -266,8 +265,6 @@ def _attend(
     Returns:
         `(1, n_nodes, n_heads, value_size)`, and no attention weights.
     """
-    import torch
-
     if any(how.get(name) is not None for name in _UNKNOWN):
         raise TypeError("this architecture's attention has parts that cannot be packed")
     packing = _current.get()
@@ -284,67 +281,45 @@ def _attend(
     packing.n_layers += 1
     n_per_key = n_heads // n_kv_heads
     places = packing.on(query.device, n_per_key)
+    keys, values = keys.flatten(0, 1), values.flatten(0, 1)
     queries = query[0].transpose(0, 1).reshape(n_nodes * n_kv_heads, -1)
-    # Everything is gathered at once, and each cell has its share: few large steps.
     asked = queries.index_select(0, places.asked)
-    asked = asked.split([cell.n * n_kv_heads * cell.n_new for cell in packing.cells])
-    sizes = [cell.n * (cell.n_past + cell.n_new) for cell in packing.cells]
-    keys, values = (one.index_select(0, places.seen).split(sizes) for one in (keys, values))
-    found = [
-        _products(cell, (n_kv_heads, n_per_key), packing.nodes_per_block, *tensors, scaling=scaling)
-        for cell, tensors in zip(
-            packing.cells, zip(asked, keys, values, places.masks, strict=True), strict=True
-        )
-    ]
-    out = torch.cat(found).index_select(0, places.answered)
-    return out.view(1, n_nodes, n_heads, -1), None
+    found = asked.new_empty(len(asked), n_per_key * values.shape[-1])
+    sizes = [cell.n * n_kv_heads * cell.n_new for cell in places.cells]
+    of_cells = zip(places.cells, asked.split(sizes), found.split(sizes), strict=True)
+    for cell, lines, answers in of_cells:
+        shape = (cell.n, n_kv_heads, cell.n_new * n_per_key, -1)
+        _attend_cell(cell, lines.view(shape), answers.view(shape), keys, values, scaling)
+    return found.index_select(0, places.answered).view(1, n_nodes, n_heads, -1), None
 
 
-def _products(
-    cell: Cell,
-    heads: tuple[int, int],
-    nodes_per_block: int,
-    asked: Any,
-    keys: Any,
-    values: Any,
-    mask: Any,
-    *,
-    scaling: float | None,
-) -> Any:
-    """The attention of a cell, `(n * n_kv_heads * n_new, n_per_key * value_size)`.
+def _attend_cell(
+    cell: Cell, lines: Any, found: Any, keys: Any, values: Any, scaling: float | None
+) -> None:
+    """Write the attention of a cell.
 
     Heads that share keys are lines of one product: fewer and larger ones.
 
     Args:
-        cell: with `n`, `n_new` and `n_past`.
-        heads: `n_kv_heads` and `n_per_key`.
-        nodes_per_block: nodes that attend at once.
-        asked: queries, `(n * n_kv_heads * n_new, n_per_key * head_size)`.
-        keys: `(n * (n_past + n_new), n_kv_heads, head_size)`.
+        cell: with the rows it sees.
+        lines: queries by node and head, `(n, n_kv_heads, n_lines, head_size)`.
+        found: where to write, `(n, n_kv_heads, n_lines, value_size)`.
+        keys: rows of one head, `(n_rows, head_size)`.
         values: the same of `value_size`.
-        mask: `(n, 1, n_new * n_per_key, n_past + n_new)`.
         scaling: of the products; None for 1 / sqrt(head_size).
     """
-    import torch
-
-    n_kv_heads, n_per_key = heads
-    lines = asked.view(cell.n, n_kv_heads, cell.n_new * n_per_key, -1)
-    keys, values = (one.unflatten(0, (cell.n, -1)).transpose(1, 2) for one in (keys, values))
-    found = []
-    for first in range(0, cell.n_new, nodes_per_block):
-        last = min(first + nodes_per_block, cell.n_new)
-        block, n_seen = slice(first * n_per_key, last * n_per_key), cell.n_past + last
-        found.append(
-            _attention(
-                lines[:, :, block],
-                keys[:, :, :n_seen],
-                values[:, :, :n_seen],
-                mask[:, :, block, :n_seen],
-                scaling,
-            )
+    # Gathered here, not for all cells at once: what is used next is still in the cache.
+    keys, values = (
+        rows.index_select(0, cell.seen).unflatten(0, (*lines.shape[:2], -1))
+        for rows in (keys, values)
+    )
+    first = 0
+    for mask in cell.masks:
+        n_lines, n_seen = mask.shape[2:]
+        block, first = slice(first, first + n_lines), first + n_lines
+        found[:, :, block] = _attention(
+            lines[:, :, block], keys[:, :, :n_seen], values[:, :, :n_seen], mask, scaling
         )
-    whole = found[0] if len(found) == 1 else torch.cat(found, dim=2)
-    return whole.reshape(cell.n * n_kv_heads * cell.n_new, -1)
 
 
 def _attention(lines: Any, keys: Any, values: Any, mask: Any, scaling: float | None) -> Any:
@@ -359,16 +334,27 @@ def _attention(lines: Any, keys: Any, values: Any, mask: Any, scaling: float | N
     """
     import torch
 
-    n, n_heads, n_lines, size = lines.shape
-    plain = lines.device.type == "cpu" and lines.dtype == torch.float32
-    if not plain or n_lines >= _IN_PIECES:
+    if not _plain_products_are_faster(lines):
         return torch.nn.functional.scaled_dot_product_attention(
             lines, keys, values, attn_mask=mask, scale=scaling
         )
-    products = torch.bmm(
-        lines.reshape(n * n_heads, n_lines, size), keys.mT.reshape(n * n_heads, size, -1)
-    ).view(n, n_heads, n_lines, -1)
-    products.mul_(size**-0.5 if scaling is None else scaling).add_(mask)
-    weights = products.softmax(-1).view(n * n_heads, n_lines, -1)
-    found = torch.bmm(weights, values.reshape(n * n_heads, -1, values.shape[-1]))
-    return found.view(n, n_heads, n_lines, -1)
+    n, n_kv_heads, n_lines, size = lines.shape
+    products = mask.expand(-1, n_kv_heads, -1, -1).clone(memory_format=torch.contiguous_format)
+    products = products.flatten(0, 1).baddbmm_(
+        lines.flatten(0, 1),
+        keys.flatten(0, 1).mT,
+        alpha=size**-0.5 if scaling is None else scaling,
+    )
+    found = torch.bmm(products.softmax(-1), values.flatten(0, 1))
+    return found.view(n, n_kv_heads, n_lines, -1)
+
+
+def _plain_products_are_faster(lines: Any) -> bool:
+    """Whether torch's own attention is the slower one.
+
+    On a CPU it works in pieces of 32 or 64 queries, which two threads are hardly faster with than
+    one; and in bfloat16 plain products would round what it keeps in float32.
+    """
+    import torch
+
+    return bool(lines.device.type == "cpu" and lines.dtype == torch.float32)

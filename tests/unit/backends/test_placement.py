@@ -101,11 +101,13 @@ def test_the_plan_of_a_row_follows_each_layer_to_its_device(
     part = Part(row=build_row([Target((1, 2, 3), 1)]), past=np.zeros(0, dtype=np.int64))
     packing = pack([part], KvStore(0), waste=1.0, nodes_per_block=8, model=model)
     elsewhere = packing.on(torch.device("meta"), 1)
-    tensors = (elsewhere.asked, elsewhere.seen, elsewhere.answered, *elsewhere.masks)
+    (cell,) = elsewhere.cells
+    tensors = (elsewhere.asked, elsewhere.answered, cell.seen, *cell.masks)
     assert {str(one.device) for one in tensors} == {"meta"}
     # Two nodes ask; of each a line for every head that shares keys.
     here = packing.on(torch.device("cpu"), 3)
-    assert (here.masks[0].device, here.masks[0].shape[2]) == (torch.device("cpu"), 6)
+    (mask,) = here.cells[0].masks
+    assert (mask.device, mask.shape[2]) == (torch.device("cpu"), 6)
     assert packing.on(torch.device("cpu"), 3) is here
 
 
