@@ -41,8 +41,8 @@ with names by 512 arrays of distances, whatever their length.
 **After.** Over 70 % of a forward are matrix products of the linear layers, which a bare loop needs
 as well; attention is 14 % (MedMCQA) to 20 % (MedQA), for a candidate looks at the 200 tokens before
 it and a bare loop's rows of 32 tokens at nothing else (4 %). Heads that share keys are lines of one
-plain product, for torch's own attention would work in small pieces. Kept and new keys are rows of
-one tensor, which is made once, and gathered for each group of like trees; stacking adds at most
+plain product, for torch's own attention cuts few queries into small pieces. Kept and new keys are
+rows of one tensor, which is made once, and gathered for each group of like trees; stacking adds at most
 10 %; but for keys and values, the last layer computes only the places that are read; freed memory
 is kept; look-ups and texts go a batch at a time, and a text is encoded once: with its options only
 its last words are, again. Up to about 4,096 tokens are forwarded at once: a token of so many takes

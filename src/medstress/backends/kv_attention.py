@@ -100,6 +100,9 @@ class Packing:
         return self.moved[layer]
 
 
+_current: ContextVar[Packing] = ContextVar("packing")
+
+
 def pack(
     parts: Sequence[Part], store: KvStore, *, waste: float, nodes_per_block: int, model: Any
 ) -> Packing:
@@ -222,9 +225,6 @@ def _inverse(places: Rows, n: int) -> Rows:
     return found
 
 
-_current: ContextVar[Packing] = ContextVar("packing")
-
-
 @contextmanager
 def packed_attention(model: Any, packing: Packing) -> Iterator[None]:
     """Let a transformers model attend as `packing` says."""
@@ -308,7 +308,6 @@ def _attend_cell(
         values: the same of `value_size`.
         scaling: of the products; None for 1 / sqrt(head_size).
     """
-    # Gathered here, not for all cells at once: what is used next is still in the cache.
     keys, values = (
         rows.index_select(0, cell.seen).unflatten(0, (*lines.shape[:2], -1))
         for rows in (keys, values)
@@ -352,8 +351,9 @@ def _attention(lines: Any, keys: Any, values: Any, mask: Any, scaling: float | N
 def _plain_products_are_faster(lines: Any) -> bool:
     """Whether torch's own attention is the slower one.
 
-    On a CPU it works in pieces of 32 or 64 queries, which two threads are hardly faster with than
-    one; and in bfloat16 plain products would round what it keeps in float32.
+    On a CPU it cuts fewer than 192 queries into pieces of 32, which two threads are hardly faster
+    with than one; with more queries both take about as long. In bfloat16 plain products would
+    round what it keeps in float32.
     """
     import torch
 
