@@ -42,14 +42,15 @@ with names by 512 arrays of distances, whatever their length.
 as well; attention is 14 % (MedMCQA) to 20 % (MedQA), for a candidate looks at the 200 tokens before
 it and a bare loop's rows of 32 tokens at nothing else (4 %). Heads that share keys are lines of one
 plain product, for torch's own attention cuts few queries into small pieces. Kept and new keys are
-rows of one tensor, which is made once, and gathered for each group of like trees; stacking adds at most
-10 %; but for keys and values, the last layer computes only the places that are read; freed memory
-is kept; look-ups and texts go a batch at a time, and a text is encoded once: with its options only
-its last words are, again. Up to about 4,096 tokens are forwarded at once: a token of so many takes
-5 to 10 % less than one of 1,024. What is left above the bare loop: attention, flip checks, which
-are asked alone (1.4 times for 346 tokens, twice for 68, as in a bare forward of one such prompt),
-planning a forward (2 %), the vocabulary layer for a place of each prompt (1 %), and the first touch
-of memory. Beside an instant victim
+rows of one tensor, which is made once, and gathered for each group of like trees; stacking adds at
+most 10 %; but for keys and values, the last layer computes only the places that are read; freed
+memory is kept; look-ups and texts go a batch at a time, and a text is encoded once: with its
+options only its last words are, again. Up to about 4,096 tokens are forwarded at once: a token of
+so many takes 5 to 10 % less than one of 1,024. What is left above the bare loop: attention, flip
+checks, which are asked alone (1.4 times for 346 tokens, twice for 68, as in a bare forward of one
+such prompt), planning a forward (2 %), the vocabulary layer for a place of each prompt (1 %), and
+the first touch of memory.
+Beside an instant victim
 no step takes more than 7 %: 80 % of the time is spent in the Python interpreter, in about 165 calls
 a query, of which stepping attack and victim (45 %), rendering and hashing a prompt (11 %) and
 storing (11 %) are the largest groups; beginning a trial of 50 queries is a fifth of it. That a name
