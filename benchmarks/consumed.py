@@ -49,6 +49,7 @@ def arguments(description: str | None, n_items: int) -> argparse.ArgumentParser:
     parser.add_argument("--items", type=int, default=n_items, help="questions of each data set")
     parser.add_argument("--budget", type=int, default=8)
     parser.add_argument("--model", default="smollm2")
+    parser.add_argument("--batch-size", type=int, help="calls of a batch; default: the back end's")
     parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16"))
     parser.add_argument("--answer-by", default="letter", choices=("letter", "text"))
     parser.add_argument(
@@ -97,6 +98,7 @@ def settings(name: str, given: argparse.Namespace, folder: Path) -> dict[str, An
                 "dtype": given.dtype,
                 "answer_by": given.answer_by,
                 "prompt": prompt,
+                **({"batch_size": given.batch_size} if given.batch_size else {}),
             }
         ],
         "attack": [

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from medstress.backends.kv_logits import logits_at, pick_log_probs
 from medstress.backends.kv_scoring import KvScorer, close_enough
+from medstress.backends.kv_store import MAX_ENTRIES
 from medstress.backends.loaded_model import LoadedModel
 from medstress.backends.out_of_memory import in_halves
 from medstress.backends.token_tree import (
@@ -67,6 +68,7 @@ class CausalScorer:
         loaded: a decoder-only model.
         sharing: False forces the plain path: each distinct context is a row of its own.
         kv_bytes: budget of the keys and values kept between batches; None for the default.
+        kv_entries: the most sequences they are kept of: the calls of a batch, or more.
 
     Attributes:
         path: `tree`, or `plain` where the architecture cannot read trees.
@@ -74,7 +76,12 @@ class CausalScorer:
     """
 
     def __init__(
-        self, loaded: LoadedModel, *, sharing: bool = True, kv_bytes: int | None = None
+        self,
+        loaded: LoadedModel,
+        *,
+        sharing: bool = True,
+        kv_bytes: int | None = None,
+        kv_entries: int = MAX_ENTRIES,
     ) -> None:
         self._model = loaded.model
         self._device = loaded.device
@@ -89,7 +96,7 @@ class CausalScorer:
         self._kept: KvScorer | None = None
         self.path: Literal["tree", "plain"] = "plain"
         if sharing:
-            self._choose_path(loaded, kv_bytes)
+            self._choose_path(loaded, KvScorer(loaded, kv_bytes=kv_bytes, kv_entries=kv_entries))
         self.keeps = self._kept is not None
 
     @property
@@ -196,7 +203,7 @@ class CausalScorer:
             inputs["attention_mask"] = padded([[1] * len(row.tokens) for row in rows])
         return inputs
 
-    def _choose_path(self, loaded: LoadedModel, kv_bytes: int | None) -> None:
+    def _choose_path(self, loaded: LoadedModel, kept: KvScorer) -> None:
         """Compare all paths on a few sentences; some architectures ignore mask or positions."""
         targets = []
         for prompt, continuation in _CHECKED:
@@ -208,7 +215,6 @@ class CausalScorer:
         if self._takes_positions:
             alone = self._forward([[target] for target in targets], tree=False)
             expected = [part[0] for part in alone]
-            kept = KvScorer(loaded, kv_bytes=kv_bytes)
             if kept.agrees(targets, expected):
                 self._kept, self.path = kept, "tree"
             elif self._reads_trees(targets, expected):

@@ -17,7 +17,7 @@ import numpy as np
 
 from medstress.backends.kv_attention import Part, pack, packed_attention
 from medstress.backends.kv_logits import last_by_token, logits_at, pick_log_probs
-from medstress.backends.kv_store import Kept, KvStore, Read
+from medstress.backends.kv_store import MAX_ENTRIES, Kept, KvStore, Read
 from medstress.backends.loaded_model import LoadedModel
 from medstress.backends.out_of_memory import in_halves, is_out_of_memory, release_memory
 from medstress.backends.token_tree import Target, build_row, plan_rows
@@ -70,13 +70,17 @@ class KvScorer:
     Args:
         loaded: a decoder-only model.
         kv_bytes: budget of the kept keys and values; None for the default.
+        kv_entries: the most sequences they are kept of. With fewer than the items that are
+            attacked at one time their prompts are read again.
 
     Attributes:
         store: what is kept.
         tokens_forwarded: tokens the model has read; there is no padding.
     """
 
-    def __init__(self, loaded: LoadedModel, *, kv_bytes: int | None = None) -> None:
+    def __init__(
+        self, loaded: LoadedModel, *, kv_bytes: int | None = None, kv_entries: int = MAX_ENTRIES
+    ) -> None:
         self._model = loaded.model
         self._last = last_by_token(loaded.model)
         self._device = loaded.device
@@ -85,6 +89,7 @@ class KvScorer:
         self._full_attention = 6.0 * loaded.model.config.get_text_config().hidden_size
         self.store = KvStore(
             _default_bytes(loaded.device) if kv_bytes is None else kv_bytes,
+            kv_entries,
             batch_rows=self._plan.batch_rows,
         )
         self.tokens_forwarded = 0

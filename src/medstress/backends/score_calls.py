@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Protocol
 
+from medstress.backends import kv_store
 from medstress.backends.causal_scoring import CausalScorer
 from medstress.backends.continued_tokens import Continued
 from medstress.backends.loaded_model import LoadedModel
@@ -52,10 +53,20 @@ class CausalScoreCalls:
         loaded: the model.
         sharing: False computes shared prefixes again each time.
         kv_bytes: budget of the keys and values kept between batches; None for the default.
+        kv_entries: the most sequences they are kept of: the calls of a batch, or more.
     """
 
-    def __init__(self, loaded: LoadedModel, *, sharing: bool, kv_bytes: int | None = None) -> None:
-        self._make = partial(CausalScorer, loaded, sharing=sharing, kv_bytes=kv_bytes)
+    def __init__(
+        self,
+        loaded: LoadedModel,
+        *,
+        sharing: bool,
+        kv_bytes: int | None = None,
+        kv_entries: int = kv_store.MAX_ENTRIES,
+    ) -> None:
+        self._make = partial(
+            CausalScorer, loaded, sharing=sharing, kv_bytes=kv_bytes, kv_entries=kv_entries
+        )
         self._memo: ScoreMemo[Wanted] = ScoreMemo(MAX_ENTRIES if sharing else 0)
         self._tokenizer = PromptTokenizer(loaded.tokenizer, loaded.identity.name, open_end=True)
         self._max_positions = loaded.max_positions

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from medstress.backends.cross_encoder import CrossEncoderBackend
 from medstress.backends.generation import Generator
 from medstress.backends.head import HeadBackend
+from medstress.backends.kv_store import MAX_ENTRIES
 from medstress.backends.loaded_model import LoadedModel, load_model
 from medstress.backends.options import BackendOptions
 from medstress.backends.out_of_memory import release_memory
@@ -61,7 +62,12 @@ class TransformersBackend:
         self._scores: ScoreCalls = (
             Seq2SeqScoreCalls(loaded, kv_bytes=kv_bytes)
             if loaded.encoder_decoder
-            else CausalScoreCalls(loaded, sharing=sharing, kv_bytes=kv_bytes)
+            else CausalScoreCalls(
+                loaded,
+                sharing=sharing,
+                kv_bytes=kv_bytes,
+                kv_entries=max(MAX_ENTRIES, batch_size),
+            )
         )
         # Without kept prefixes, candidates are worth computing while their prefix is at hand.
 

@@ -91,6 +91,22 @@ def test_of_a_later_candidate_only_what_is_new_is_forwarded(
     assert backend.counters["tokens_forwarded"] - before == len(changed) - shared
 
 
+def test_as_many_prompts_are_kept_as_a_batch_has_calls(
+    sentence: Callable[[int, int], str], open_tiny: Callable[..., TransformersBackend]
+) -> None:
+    def forwarded(batch_size: int) -> int:
+        backend = open_tiny("llama", batch_size=batch_size)
+        stems = [sentence(1000 + item, 40) for item in range(100)]
+        backend.answer([Score(stem + " aspirin is", (" pain", " dose"), True) for stem in stems])
+        before = backend.counters["tokens_forwarded"]
+        backend.answer([Score(stem + " insulin is", (" pain", " dose"), True) for stem in stems])
+        return backend.counters["tokens_forwarded"] - before
+
+    # A smaller batch keeps 64, and these are the last ones: 36 prompts are read again.
+    assert forwarded(100) <= 100 * 4
+    assert forwarded(10) > 36 * 40
+
+
 def test_scores_of_options_that_stay_are_remembered(
     sentence: Callable[[int, int], str], open_tiny: Callable[..., TransformersBackend]
 ) -> None:
