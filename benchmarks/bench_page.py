@@ -49,7 +49,8 @@ options only its last words are, again. Up to about 4,096 tokens are forwarded a
 so many takes 5 to 10 % less than one of 1,024. What is left above the bare loop: attention, flip
 checks, which are asked alone (1.4 times for 346 tokens, twice for 68, as in a bare forward of one
 such prompt), planning a forward (2 %), the vocabulary layer for a place of each prompt (1 %), and
-the first touch of memory.
+the first touch of memory. Weights packed for MKL beforehand, which single products gain a tenth by,
+showed no gain in whole runs and took their memory twice.
 Beside an instant victim
 no step takes more than 7 %: 80 % of the time is spent in the Python interpreter, in about 165 calls
 a query, of which stepping attack and victim (45 %), rendering and hashing a prompt (11 %) and
