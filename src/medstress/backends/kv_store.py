@@ -20,7 +20,7 @@ import numpy.typing as npt
 from medstress.backends.token_tree import shared_length
 
 MAX_ENTRIES = 64
-"""Prompts of a batch of so many calls; an item whose trials are over is not met again."""
+"""Enough for batches of up to so many calls; an item whose trials are over is not met again."""
 _FIRST_ROWS = 16_384
 """Made at once if the budget has room: more rows later mean that all kept ones are copied. On a
 CPU what was never written takes no memory."""
