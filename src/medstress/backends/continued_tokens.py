@@ -1,10 +1,11 @@
-"""Tokens of a text with each of its continuations, the text itself encoded once.
+"""Tokens of a text with each of its continuations; what many texts begin with is encoded once.
 
 Byte-pair tokenizers cut a text into words, from its beginning to its end, and encode each word
 alone. What is written behind a text therefore changes the tokens of its last words only: the last
-words are encoded again with each continuation, and all before them is kept. Where a small model
-answers by one of four letters, encoding took an eighth of the time of a batch before, and a
-thirtieth now.
+words are encoded again with each continuation, and all before them is kept. So it is with the
+candidates of an item: their common beginning is encoded once a batch. Where a small model answers
+by one of four letters, encoding took an eighth of the time of a batch before the first, and 3 to
+5 % of it before the second.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from medstress.backends.token_tree import shared_length
+
 Tokens: TypeAlias = tuple[int, ...]
 Encode: TypeAlias = Callable[[Sequence[str], bool], list[Tokens]]
 """Texts, and whether special tokens are added, to the tokens of each."""
@@ -20,6 +23,8 @@ Encode: TypeAlias = Callable[[Sequence[str], bool], list[Tokens]]
 _LAST_WORDS = 4
 """More than what follows can change: a word at the end of a text may go on, and the space before
 it may be split otherwise."""
+_LEAST_SHARED = 0.5
+"""Of a text, what it has to have in common with another to be encoded from there on."""
 _PROBE = "a drug was given"
 
 
@@ -56,7 +61,8 @@ def tokens_of_each(
         encode: the tokenizer.
         by_words: what `reads_by_words` said.
     """
-    of_text = _encoded([(one.text, not one.is_whole) for one in texts], encode)
+    given = [(one.text, not one.is_whole) for one in texts]
+    of_text = _from_beginnings(given, encode) if by_words else _encoded(given, encode)
     ends = [_last_words(one.text) if by_words and one.continuations else "" for one in texts]
     of_end = _encoded(
         [
@@ -92,6 +98,46 @@ def tokens_of_each(
         ]
         for one, end, before in zip(texts, ends, kept, strict=True)
     ]
+
+
+def _from_beginnings(
+    texts: Sequence[tuple[str, bool]], encode: Encode
+) -> dict[tuple[str, bool], Tokens]:
+    """What `_encoded` finds; of texts that begin alike the first one is encoded whole."""
+    groups = [(group, _rest(group)) for group in _alike(texts)]
+    found = _encoded([group[0] for group, _ in groups], encode)
+    ends = _encoded([(text[at:], False) for group, at in groups for text, _ in group if at], encode)
+    whole = []
+    for group, at in groups:
+        before = _before(found[group[0]], ends[group[0][0][at:], False]) if at else None
+        if before is None:
+            whole += group[1:]
+        else:
+            found.update({one: before + ends[one[0][at:], False] for one in group[1:]})
+    return {**found, **_encoded(whole, encode)}
+
+
+def _alike(texts: Sequence[tuple[str, bool]]) -> list[list[tuple[str, bool]]]:
+    """Distinct texts, in groups of those that have enough in common with the first of them.
+
+    >>> _alike([("abc", True), ("x", True), ("abd", True)])
+    [[('abc', True), ('abd', True)], [('x', True)]]
+    """
+    groups: list[list[tuple[str, bool]]] = []
+    for text, special in sorted(set(texts)):
+        first, how = groups[-1][0] if groups else ("", special)
+        if how is special and shared_length(first, text) > _LEAST_SHARED * len(text):
+            groups[-1].append((text, special))
+        else:
+            groups.append([(text, special)])
+    return groups
+
+
+def _rest(group: Sequence[tuple[str, bool]]) -> int:
+    """Where the texts of a group are to be cut; 0 for not at all."""
+    # In lexicographic order the first and the last one differ first.
+    common = group[0][0][: shared_length(group[0][0], group[-1][0])] if len(group) > 1 else ""
+    return len(common) - len(last) if (last := _last_words(common)) else 0
 
 
 def _last_words(text: str) -> str:

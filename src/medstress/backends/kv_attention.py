@@ -19,11 +19,14 @@ import numpy as np
 import numpy.typing as npt
 
 from medstress.backends.kv_store import KvStore, Rows
-from medstress.backends.token_tree import Row, visible
+from medstress.backends.token_tree import Floats, Ints, Row, cheapest_cut, visible
 
 _NAME = "medstress_packed"
 _UNKNOWN = ("softcap", "s_aux", "head_mask", "position_bias", "alibi")
 """What some architectures hand to their attention and is not done here."""
+
+_KEYS_PER_LINE = 16
+"""Numbers of four bytes in a line of a CPU's cache."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,18 +41,18 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """Parts of about one size, stacked: their attention is one product."""
+    """Parts of about one size, stacked: the attention of a block of their nodes is one product."""
 
     n: int
-    """Parts."""
-    n_new: int
-    """Nodes of the largest part; smaller ones are padded."""
+    """Parts; smaller ones are padded to the nodes of the largest."""
     seen: Any
-    """Rows of one head, their keys and values, by part, head and node; of each head as many kept
-    ones as the longest past has, then those of the nodes; padding is masked."""
+    """Rows of one head, their keys and values, by part, head and node; of each head those that are
+    kept, then those of the part's nodes, then padding."""
     masks: tuple[Any, ...]
     """Of each block of nodes what to add to its products, `(n, 1, n_nodes, n_seen)`: no node sees
     a later one, so that the keys after a block, up to half of all, are left out."""
+    n_common: tuple[int, ...]
+    """Of each block how many keys, the first ones, all of its nodes see: nothing to be added."""
 
     def to(self, device: Any, n_per_key: int) -> Cell:
         """Return the same on a device, with a mask's line for each head that shares keys."""
@@ -64,7 +67,8 @@ class Places:
     cells: tuple[Cell, ...]
     """Every part is in one of them."""
     asked: Any
-    """Rows of the queries that share a head of keys: by cell, part, head and node, padding too."""
+    """Rows of the queries that share a head of keys: by cell, block, part, head and node, padding
+    too."""
     answered: Any
     """Of each node and head, where among the asked ones its own is, `(n_nodes * n_kv_heads,)`."""
 
@@ -104,16 +108,16 @@ _current: ContextVar[Packing] = ContextVar("packing")
 
 
 def pack(
-    parts: Sequence[Part], store: KvStore, *, waste: float, nodes_per_block: int, model: Any
+    parts: Sequence[Part], store: KvStore, *, cell_overhead: float, nodes_per_block: int, model: Any
 ) -> Packing:
     """Plan the attention of one row.
 
     Args:
         parts: in the order of the row.
         store: has the rows of their pasts.
-        waste: how much padding a cell may have, per product of a node and a key.
-        nodes_per_block: nodes of a part that attend at once; fewer make more but smaller products,
-            less of them masked.
+        cell_overhead: what one more cell costs, in multiplications.
+        nodes_per_block: about how many nodes of a part attend at once; fewer make more but smaller
+            products, less of them masked.
         model: whose heads and number format count.
     """
     import torch
@@ -121,24 +125,28 @@ def pack(
     config = model.config.get_text_config()
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     starts = np.cumsum([0, *(len(part.row.tokens) for part in parts)])
-    cells, asked = [], []
-    for chosen in stacks(parts, waste):
+    cells: list[Cell] = []
+    asked: list[Rows] = []
+    for chosen in stacks(parts, cell_overhead / config.hidden_size):
         of_cell = [parts[place] for place in chosen]
         nodes = [np.arange(starts[place], starts[place + 1]) for place in chosen]
         queries, keys, hidden = _stacked(of_cell, nodes, store.n_rows)
-        asked.append(_by_head(queries, heads))
         mask = torch.zeros(hidden.shape, dtype=model.dtype)
-        # A finite value: padding sees nothing, and a softmax over nothing would be NaN.
         mask.masked_fill_(torch.from_numpy(hidden), torch.finfo(model.dtype).min)
+        masks, n_common = [], []
         n_new = queries.shape[1]
-        n_past = keys.shape[1] - n_new
-        blocks = pairwise([*range(0, n_new, nodes_per_block), n_new])
+        for first, last in pairwise(_even_cuts(n_new, nodes_per_block)):
+            asked.append(_by_head(queries[:, first:last], heads))
+            n_seen = _aligned(max(len(part.past) for part in of_cell) + last)
+            masks.append(mask[:, None, first:last, :n_seen])
+            apart = hidden[:, first:last, :n_seen].any((0, 1))
+            n_common.append(int(apart.argmax()) if apart.any() else apart.size)
         cells.append(
             Cell(
                 n=len(chosen),
-                n_new=n_new,
                 seen=torch.from_numpy(_by_head(keys, heads)),
-                masks=tuple(mask[:, None, first:last, : n_past + last] for first, last in blocks),
+                masks=tuple(masks),
+                n_common=tuple(n_common),
             )
         )
     rows = np.concatenate(asked)
@@ -150,27 +158,26 @@ def pack(
     return Packing(places, store, heads)
 
 
-def stacks(parts: Sequence[Part], waste: float) -> list[list[int]]:
-    """Group parts of similar size, so that stacking them adds little padding.
+def stacks(parts: Sequence[Part], cell_overhead: float) -> list[list[int]]:
+    """Group parts of similar size, at the least expected cost.
 
     Args:
         parts: any.
-        waste: the most padding of a group, per product of a node and a key that it needs.
+        cell_overhead: what one more group costs, in products of a node and a key.
 
     Returns:
         The places of the parts of each group.
     """
     sizes = [(len(part.row.tokens), len(part.past)) for part in parts]
-    groups: list[list[int]] = []
-    for place in sorted(range(len(parts)), key=lambda place: sizes[place], reverse=True):
-        joined = [*groups[-1], place] if groups else [place]
-        n_new, n_past = (max(sizes[one][i] for one in joined) for i in (0, 1))
-        needed = sum(new * (new + past) for new, past in (sizes[one] for one in joined))
-        if groups and len(joined) * n_new * (n_new + n_past) <= (1 + waste) * needed:
-            groups[-1] = joined
-        else:
-            groups.append([place])
-    return groups
+    order = sorted(range(len(parts)), key=lambda place: sizes[place], reverse=True)
+    n_new, n_past = np.array([sizes[place] for place in order], dtype=np.int64).reshape(-1, 2).T
+
+    def cost(starts: Ints, stop: int) -> Floats:
+        longest = np.maximum.accumulate(n_past[:stop][::-1])[::-1][starts]
+        products = (stop - starts) * n_new[starts] * (longest + n_new[starts])
+        return np.asarray(cell_overhead + products, dtype=np.float64)
+
+    return [order[start:stop] for start, stop in cheapest_cut(len(order), cost)]
 
 
 def _stacked(
@@ -185,23 +192,44 @@ def _stacked(
 
     Returns:
         The nodes that ask, `(n_parts, n_new)`, padded with -1; the rows of keys and values,
-        `(n_parts, n_past + n_new)`; and which of these are hidden from which of those.
+        `(n_parts, n_seen)`, kept ones first, with padding behind; and which of these are hidden
+        from which of those.
     """
     n_new = max(map(len, nodes))
-    n_past = max(len(part.past) for part in parts)
+    n_seen = _aligned(max(len(part.past) + len(part.row.tokens) for part in parts))
     asked = np.full((len(parts), n_new), -1, dtype=np.int64)
     # Padding looks at the first row of the batch, which is always written: what lies in a kept row
     # that is not in use may be NaN, which a weight of 0 does not hide.
-    seen = np.full((len(parts), n_past + n_new), first, dtype=np.int64)
-    hidden = np.ones((*asked.shape, n_past + n_new), dtype=np.bool_)
+    seen = np.full((len(parts), n_seen), first, dtype=np.int64)
+    # What is asked for padding nobody reads, so that it may see anything.
+    hidden = np.zeros((*asked.shape, n_seen), dtype=np.bool_)
     for number, (part, own) in enumerate(zip(parts, nodes, strict=True)):
         old, new = len(part.past), len(own)
         asked[number, :new] = own
         seen[number, :old] = part.past
-        seen[number, n_past : n_past + new] = first + own
-        hidden[number, :new, :old] = False
-        hidden[number, :new, n_past : n_past + new] = ~visible([part.row])[0]
+        seen[number, old : old + new] = first + own
+        hidden[number, :new, old + new :] = True
+        hidden[number, :new, old : old + new] = ~visible([part.row])[0]
     return asked, seen, hidden
+
+
+def _even_cuts(n: int, size: int) -> list[int]:
+    """Where to cut 0 .. n into blocks of about one size.
+
+    >>> _even_cuts(68, 64), _even_cuts(150, 64)
+    ([0, 68], [0, 75, 150])
+    """
+    blocks = max(round(n / size), 1)
+    return [n * block // blocks for block in range(blocks + 1)]
+
+
+def _aligned(n: int) -> int:
+    """So many keys that the products of each query begin where a line of the cache does.
+
+    >>> _aligned(230), _aligned(240)
+    (240, 240)
+    """
+    return -(-n // _KEYS_PER_LINE) * _KEYS_PER_LINE
 
 
 def _by_head(places: Rows, n_heads: int) -> Rows:
@@ -285,67 +313,66 @@ def _attend(
     queries = query[0].transpose(0, 1).reshape(n_nodes * n_kv_heads, -1)
     asked = queries.index_select(0, places.asked)
     found = asked.new_empty(len(asked), n_per_key * values.shape[-1])
-    sizes = [cell.n * n_kv_heads * cell.n_new for cell in places.cells]
-    of_cells = zip(places.cells, asked.split(sizes), found.split(sizes), strict=True)
-    for cell, lines, answers in of_cells:
-        shape = (cell.n, n_kv_heads, cell.n_new * n_per_key, -1)
-        _attend_cell(cell, lines.view(shape), answers.view(shape), keys, values, scaling)
+    sizes = [
+        cell.n * n_kv_heads * (mask.shape[2] // n_per_key)
+        for cell in places.cells
+        for mask in cell.masks
+    ]
+    blocks = zip(asked.split(sizes), found.split(sizes), strict=True)
+    for cell in places.cells:
+        cell_keys, cell_values = (
+            rows.index_select(0, cell.seen).unflatten(0, (cell.n, n_kv_heads, -1))
+            for rows in (keys, values)
+        )
+        for mask, n_common in zip(cell.masks, cell.n_common, strict=True):
+            # Heads that share keys are lines of one product: fewer and larger ones.
+            n_lines, n_seen = mask.shape[2:]
+            lines, answers = (one.view(cell.n, n_kv_heads, n_lines, -1) for one in next(blocks))
+            block = (lines, cell_keys[:, :, :n_seen], cell_values[:, :, :n_seen])
+            _attend_block(*block, mask, n_common, scaling, answers)
     return found.index_select(0, places.answered).view(1, n_nodes, n_heads, -1), None
 
 
-def _attend_cell(
-    cell: Cell, lines: Any, found: Any, keys: Any, values: Any, scaling: float | None
+def _attend_block(
+    lines: Any,
+    keys: Any,
+    values: Any,
+    mask: Any,
+    n_common: int,
+    scaling: float | None,
+    found: Any,
 ) -> None:
-    """Write the attention of a cell.
-
-    Heads that share keys are lines of one product: fewer and larger ones.
+    """Write the attention of a block.
 
     Args:
-        cell: with the rows it sees.
         lines: queries by node and head, `(n, n_kv_heads, n_lines, head_size)`.
-        found: where to write, `(n, n_kv_heads, n_lines, value_size)`.
-        keys: rows of one head, `(n_rows, head_size)`.
-        values: the same of `value_size`.
-        scaling: of the products; None for 1 / sqrt(head_size).
-    """
-    keys, values = (
-        rows.index_select(0, cell.seen).unflatten(0, (*lines.shape[:2], -1))
-        for rows in (keys, values)
-    )
-    first = 0
-    for mask in cell.masks:
-        n_lines, n_seen = mask.shape[2:]
-        block, first = slice(first, first + n_lines), first + n_lines
-        found[:, :, block] = _attention(
-            lines[:, :, block], keys[:, :, :n_seen], values[:, :, :n_seen], mask, scaling
-        )
-
-
-def _attention(lines: Any, keys: Any, values: Any, mask: Any, scaling: float | None) -> Any:
-    """Attention of a block, `(n, n_kv_heads, n_lines, value_size)`.
-
-    Args:
-        lines: queries, `(n, n_kv_heads, n_lines, head_size)`.
         keys: `(n, n_kv_heads, n_seen, head_size)`.
         values: the same of `value_size`.
-        mask: `(n, 1, n_lines, n_seen)`.
+        mask: to be added to the products, `(n, 1, n_lines, n_seen)`.
+        n_common: how many columns of the mask, the first ones, are 0.
         scaling: of the products; None for 1 / sqrt(head_size).
+        found: where to write, `(n, n_kv_heads, n_lines, value_size)`.
     """
     import torch
 
     if not _plain_products_are_faster(lines):
-        return torch.nn.functional.scaled_dot_product_attention(
-            lines, keys, values, attn_mask=mask, scale=scaling
+        found.copy_(
+            torch.nn.functional.scaled_dot_product_attention(
+                lines, keys, values, attn_mask=mask, scale=scaling
+            )
         )
+        return
     n, n_kv_heads, n_lines, size = lines.shape
-    products = mask.expand(-1, n_kv_heads, -1, -1).clone(memory_format=torch.contiguous_format)
-    products = products.flatten(0, 1).baddbmm_(
+    products = lines.new_empty(n * n_kv_heads, n_lines, mask.shape[3]).baddbmm_(
         lines.flatten(0, 1),
         keys.flatten(0, 1).mT,
+        beta=0,
         alpha=size**-0.5 if scaling is None else scaling,
     )
-    found = torch.bmm(products.softmax(-1), values.flatten(0, 1))
-    return found.view(n, n_kv_heads, n_lines, -1)
+    products.unflatten(0, (n, n_kv_heads))[..., n_common:] += mask[..., n_common:]
+    # In place: what was just written is still in the cache, and a line is read before it is.
+    torch.softmax(products, -1, out=products)
+    torch.bmm(products, values.flatten(0, 1), out=found.flatten(0, 1))
 
 
 def _plain_products_are_faster(lines: Any) -> bool:

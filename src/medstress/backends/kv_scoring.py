@@ -18,6 +18,7 @@ import numpy as np
 from medstress.backends.kv_attention import Part, pack, packed_attention
 from medstress.backends.kv_logits import last_by_token, logits_at, pick_log_probs
 from medstress.backends.kv_store import MAX_ENTRIES, Kept, KvStore, Read
+from medstress.backends.lean_layers import LeanLayers
 from medstress.backends.loaded_model import LoadedModel
 from medstress.backends.out_of_memory import in_halves, is_out_of_memory, release_memory
 from medstress.backends.token_tree import Target, build_row, plan_rows
@@ -47,8 +48,8 @@ class Plan:
     """The most nodes of one tree; its mask has the square of this many entries."""
     max_tokens: int
     """About how many tokens are forwarded at once."""
-    waste: float
-    """Padding where the attention of several trees is one product, per product needed."""
+    cell_overhead: float
+    """What attention to one more stack of trees costs, in multiplications."""
     nodes_per_block: int
     """Nodes of a tree whose attention is one product."""
     batch_rows: int
@@ -59,8 +60,12 @@ class Plan:
 # among 1,024. CUDA: reasoned, not measured; many small products are slower there than a few large
 # ones, of which more is padding or masked.
 _PLANS = {
-    "cpu": Plan(max_nodes=2048, max_tokens=4096, waste=0.1, nodes_per_block=64, batch_rows=8192),
-    "cuda": Plan(max_nodes=4096, max_tokens=16384, waste=2.0, nodes_per_block=4096, batch_rows=0),
+    "cpu": Plan(
+        max_nodes=2048, max_tokens=4096, cell_overhead=2e6, nodes_per_block=64, batch_rows=8192
+    ),
+    "cuda": Plan(
+        max_nodes=4096, max_tokens=16384, cell_overhead=1e8, nodes_per_block=4096, batch_rows=0
+    ),
 }
 
 
@@ -83,6 +88,7 @@ class KvScorer:
     ) -> None:
         self._model = loaded.model
         self._last = last_by_token(loaded.model)
+        self._lean = LeanLayers(loaded.model)
         self._device = loaded.device
         self._plan = _PLANS["cuda" if loaded.device.type == "cuda" else "cpu"]
         # Linear layers cost about 12 h^2 multiplications a token and layer, attention 2 h n.
@@ -203,7 +209,7 @@ class KvScorer:
         packing = pack(
             parts,
             self.store,
-            waste=self._plan.waste,
+            cell_overhead=self._plan.cell_overhead,
             nodes_per_block=self._plan.nodes_per_block,
             model=self._model,
         )
@@ -212,9 +218,10 @@ class KvScorer:
             "position_ids": torch.tensor([depths], device=device),
         }
         self.tokens_forwarded += len(tokens)
+        needed = sorted({(0, node) for node, _ in wanted})
         with torch.inference_mode(), packed_attention(self._model, packing):
-            needed = sorted({(0, node) for node, _ in wanted})
-            logits = logits_at(self._model, inputs, needed, last=self._last)
+            with self._lean.used():
+                logits = logits_at(self._model, inputs, needed, last=self._last)
             found = pick_log_probs(logits, needed, [((0, node), token) for node, token in wanted])
             if not afresh:
                 self._keep(_worth_keeping(groups, parts))

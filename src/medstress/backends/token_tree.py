@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -59,19 +59,21 @@ class Row:
     """Of each target the nodes that predict its scored tokens, in order."""
 
 
-def shared_length(first: Sequence[int], second: Sequence[int]) -> int:
-    """Return the length of the longest common prefix.
+def shared_length(first: Sequence[Any], second: Sequence[Any]) -> int:
+    """Return the length of the longest common prefix of two lists of tokens, or two texts.
 
     >>> shared_length([5, 6, 7], [5, 6, 8, 9])
     2
     >>> shared_length((5, 6), (7,)), shared_length((5, 6), (5, 6, 7)), shared_length((), (1,))
     (0, 2, 0)
+    >>> shared_length("heart", "hearing")
+    4
     """
-    one, other = tuple(first), tuple(second)
+    one, other = (first, second) if type(first) is type(second) else (tuple(first), tuple(second))
     most = min(len(one), len(other))
     if one[:most] == other[:most]:
         return most
-    # By halves: tuples are compared much faster than their elements one by one.
+    # By halves: slices are compared much faster than their elements one by one.
     same, differs = 0, most
     while differs - same > 1:
         middle = (same + differs) // 2

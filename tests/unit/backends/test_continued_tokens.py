@@ -110,6 +110,37 @@ def test_a_continued_text_has_the_tokens_of_the_whole_one(
         assert found == reader.tokens([text, *(text + one for one in continuations)], chat=chat)
 
 
+@pytest.mark.parametrize("name", TOKENIZERS)
+@given(beginning=_texts, ends=st.lists(_texts, min_size=2, max_size=5), other=_texts)
+def test_texts_that_begin_alike_have_the_tokens_of_whole_ones(
+    name: str, beginning: str, ends: list[str], other: str
+) -> None:
+    tokenizer = TOKENIZERS[name]
+    reader = PromptTokenizer(tokenizer, name, open_end=True)
+    texts = [*(beginning + end for end in ends), other]
+    for chat in (False, True):
+        found = reader.tokens_of_each([Continued(text, (), chat) for text in texts])
+        assert [tokens for (tokens,) in found] == reader.tokens(texts, chat=chat)
+
+
+def test_what_texts_begin_with_is_encoded_once() -> None:
+    asked: list[str] = []
+    reader = PromptTokenizer(TOKENIZERS["first"], "first", open_end=True)
+
+    def encode(texts: Sequence[str], special: bool) -> list[tuple[int, ...]]:
+        asked.extend(texts)
+        return reader.tokens(texts, chat=not special)
+
+    vignette = 3 * "A woman of 45 years takes aspirin daily; what is next? "
+    texts = [vignette + f"A. heparin B. {name} Answer:" for name in ("aspirin", "warfarin", "zinc")]
+    given = [Continued(text, (), True) for text in [*texts, "Nothing alike."]]
+    found = tokens_of_each(given, encode, by_words=True)
+    whole = [one.text for one in given]
+    assert [tokens for (tokens,) in found] == reader.tokens(whole, chat=True)
+    assert [text for text in asked if vignette in text] == texts[:1]
+    assert sum(map(len, asked)) < 0.7 * sum(map(len, whole))
+
+
 def test_a_text_is_encoded_once() -> None:
     asked: list[str] = []
     reader = PromptTokenizer(TOKENIZERS["first"], "first", open_end=True)

@@ -181,8 +181,13 @@ def test_a_model_that_is_not_packed_right_is_read_as_before(
 ) -> None:
     from medstress.backends import kv_attention
 
-    attention = kv_attention._attention
-    monkeypatch.setattr(kv_attention, "_attention", lambda *given: attention(*given) * 1.5)
+    attend_block = kv_attention._attend_block
+
+    def too_much(*given: Any) -> None:
+        attend_block(*given)
+        given[-1].mul_(1.5)
+
+    monkeypatch.setattr(kv_attention, "_attend_block", too_much)
     backend, plain = open_tiny("llama"), open_tiny("llama", sharing=False)
     assert (backend.path, backend.ahead) == ("tree", 8)
     for batch in rounds[:2]:
@@ -263,7 +268,7 @@ def test_memory_that_was_never_written_is_not_read(
 def test_plain_products_are_torchs_attention(scaling: float | None) -> None:
     import torch
 
-    from medstress.backends.kv_attention import _attention
+    from medstress.backends.kv_attention import _attend_block
 
     drawn = torch.Generator().manual_seed(0)
     lines = torch.randn(2, 3, 12, 8, generator=drawn)
@@ -272,12 +277,14 @@ def test_plain_products_are_torchs_attention(scaling: float | None) -> None:
     values = torch.randn(2, 3, 24, 5, generator=drawn)[:, :, :20]
     mask = torch.zeros(2, 1, 12, 20)
     hidden = torch.rand(mask.shape, generator=drawn) < 0.4
+    hidden[..., :3] = False  # what all see
     hidden[1, :, -2:] = True  # padding sees nothing
     mask.masked_fill_(hidden, torch.finfo(mask.dtype).min)
     expected = torch.nn.functional.scaled_dot_product_attention(
         lines, keys, values, attn_mask=mask, scale=scaling
     )
-    found = _attention(lines, keys, values, mask, scaling)
+    found = torch.full((2, 3, 12, 5), float("nan"))
+    _attend_block(lines, keys, values, mask, 3, scaling, found)
     assert torch.isfinite(found).all()
     assert torch.allclose(found[:, :, :-2], expected[:, :, :-2], rtol=0, atol=1e-5)
 

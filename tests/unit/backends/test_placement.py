@@ -99,7 +99,7 @@ def test_the_plan_of_a_row_follows_each_layer_to_its_device(
     options = BackendOptions(model=str(folder_of("llama")), device="cpu")
     model = loaded_model.load_model(options).model
     part = Part(row=build_row([Target((1, 2, 3), 1)]), past=np.zeros(0, dtype=np.int64))
-    packing = pack([part], KvStore(0), waste=1.0, nodes_per_block=8, model=model)
+    packing = pack([part], KvStore(0), cell_overhead=1e6, nodes_per_block=8, model=model)
     elsewhere = packing.on(torch.device("meta"), 1)
     (cell,) = elsewhere.cells
     tensors = (elsewhere.asked, elsewhere.answered, cell.seen, *cell.masks)
