@@ -131,13 +131,18 @@ class KvStore:
         # All of them first: what one needs must not be forgotten to make room for another.
         for one in sequences:
             self._uses[one.past] += 1
+        # Of rows that a sequence got after another had been forgotten again the last one counts.
+        node_of_row: dict[int, int] = {}
         for one in sequences:
             if (rows := self._new_rows(len(one.nodes))) is None:
                 self._uses[one.past] -= 1
                 continue
             self._uses[rows] += 1
-            self._copy(self.n_rows + one.nodes, rows)
+            node_of_row.update(zip(rows.tolist(), one.nodes.tolist(), strict=True))
             self._add(Kept(one.tokens, np.concatenate([one.past, rows])))
+        if node_of_row:
+            rows, nodes = np.array(list(node_of_row.items()), dtype=np.int64).T
+            self._copy(self.n_rows + nodes, rows)
 
     def clear(self) -> bool:
         """Forget everything; says whether there was anything."""

@@ -65,18 +65,16 @@ class ScoreMemo(Generic[W]):
     def __len__(self) -> int:
         return len(self._known)
 
-    def get(self, wanted: W) -> Values:
+    def get(self, key: bytes) -> Values:
         """Return the values; None if they are not known."""
-        key = wanted.key
         values = self._known.get(key)
         if values is None:
             return None
         self._known.move_to_end(key)
         return list(values)
 
-    def put(self, wanted: W, values: list[float]) -> None:
+    def put(self, key: bytes, values: list[float]) -> None:
         """Remember log probabilities."""
-        key = wanted.key
         self._known[key] = tuple(values)
         self._known.move_to_end(key)
         if len(self._known) > self._max_entries:
@@ -97,7 +95,8 @@ class ScoreMemo(Generic[W]):
             compute: gives the log probabilities of what some calls want; told whether to use
                 nothing that was kept.
         """
-        known = [[self.get(wanted) for wanted in call] for call in calls]
+        keys = [[wanted.key for wanted in call] for call in calls]
+        known = [[self.get(key) for key in of_call] for of_call in keys]
         again = [None not in values for values in known]
         for afresh in (False, True):
             asked: dict[int, list[int]] = {}
@@ -113,5 +112,5 @@ class ScoreMemo(Generic[W]):
                 for place, value in zip(places, values, strict=True):
                     known[number][place] = value
                     if value is not None:
-                        self.put(calls[number][place], value)
+                        self.put(keys[number][place], value)
         return known

@@ -221,7 +221,7 @@ def test_a_call_asked_again_is_computed_afresh(opened: Callable[..., HeadBackend
     call = Rank("which drug", ("aspirin", "insulin", "scurvy"))
     first = log_probs(backend.answer([call])[0])
     for pair in backend._prepare([call])[0]:  # type: ignore[union-attr]
-        backend._memo.put(pair, [99.0])
+        backend._memo.put(pair.key, [99.0])
     before = backend.counters["tokens_forwarded"]
     assert log_probs(backend.answer([call])[0]) == pytest.approx(first, abs=1e-5)
     assert backend.counters["tokens_forwarded"] - before == 3 * 6

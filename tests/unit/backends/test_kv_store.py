@@ -127,6 +127,31 @@ def test_a_past_stays_while_the_batch_that_reads_it_is_put() -> None:
     assert store.n_bytes <= store.max_bytes
 
 
+@given(st.lists(sequences.filter(bool), max_size=6), st.integers(0, 20), st.integers(1, 4))
+def test_rows_are_right_whatever_a_batch_brings(
+    batches: list[list[list[int]]], most: int, entries: int
+) -> None:
+    store = KvStore(most * ROW_BYTES, entries)
+    for batch in batches:
+        # Nothing kept is used, so that each sequence is new from its first token on.
+        numbers = [
+            float("".join(map(str, (9, *one[: i + 1])))) for one in batch for i in range(len(one))
+        ]
+        keys = torch.tensor(numbers)[:, None, None]
+        for layer in range(2):
+            store.write(layer, keys + 1e4 * layer, -keys - 1e4 * layer)
+        starts = np.cumsum([0, *map(len, batch)])
+        store.put(
+            [
+                Read(tuple(one), NOTHING, np.arange(start, start + len(one)))
+                for one, start in zip(batch, starts, strict=False)
+            ]
+        )
+        assert store.n_bytes <= store.max_bytes
+        for one in batch:
+            assert_right(store, one)
+
+
 def test_there_are_never_more_sequences_than_allowed() -> None:
     store = KvStore(10**6, max_entries=3)
     for first in range(9):
