@@ -369,7 +369,7 @@ def _attend_block(
         beta=0,
         alpha=size**-0.5 if scaling is None else scaling,
     )
-    products.unflatten(0, (n, n_kv_heads))[..., n_common:] += mask[..., n_common:]
+    products.unflatten(0, (n, n_kv_heads))[..., n_common:].add_(mask[..., n_common:])
     # In place: what was just written is still in the cache, and a line is read before it is.
     torch.softmax(products, -1, out=products)
     torch.bmm(products, values.flatten(0, 1), out=found.flatten(0, 1))

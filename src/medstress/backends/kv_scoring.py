@@ -139,6 +139,15 @@ class KvScorer:
             targets: a few with common prefixes; the first long enough to be kept.
             expected: their log probabilities.
         """
+        if self._agrees(targets, expected):
+            return True
+        if not len(self._lean):
+            return False
+        log.debug("the self-check of packed rows is repeated with the model's own layers")
+        self._lean.clear()
+        return self._agrees(targets, expected)
+
+    def _agrees(self, targets: Sequence[Target], expected: Sequence[Sequence[float]]) -> bool:
         used, self.store = self.store, KvStore(_CHECK_BYTES)
         try:
             # A tree between strangers in one row, then each on top of what was kept.

@@ -15,7 +15,12 @@ pytest.importorskip("transformers")
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
-from medstress.backends.continued_tokens import Continued, reads_by_words, tokens_of_each
+from medstress.backends.continued_tokens import (
+    Continued,
+    _alike,
+    reads_by_words,
+    tokens_of_each,
+)
 from medstress.backends.prompt_tokens import PromptTokenizer
 
 _CORPUS = [
@@ -139,6 +144,19 @@ def test_what_texts_begin_with_is_encoded_once() -> None:
     assert [tokens for (tokens,) in found] == reader.tokens(whole, chat=True)
     assert [text for text in asked if vignette in text] == texts[:1]
     assert sum(map(len, asked)) < 0.7 * sum(map(len, whole))
+
+
+def test_groups_are_cut_where_items_change() -> None:
+    instruction, said = "Answer by a letter, please. " * 30, "A woman of 45 has pain. " * 20
+    texts = [f"{instruction}{n}. {said}A. {name}" for n in range(4) for name in ("a", "b", "c")]
+    groups = _alike([(text, special) for special in (True, False) for text in texts])
+    assert [len(group) for group in groups] == [3] * 8
+
+
+def test_added_tokens_of_several_words_are_not_read_by_words() -> None:
+    tokenizer = _first()
+    tokenizer.add_tokens(["of the left upper chest"])
+    assert not reads_by_words(PreTrainedTokenizerFast(tokenizer_object=tokenizer))
 
 
 def test_a_text_is_encoded_once() -> None:

@@ -194,6 +194,26 @@ def test_a_model_that_is_not_packed_right_is_read_as_before(
         assert_same(backend.answer(batch), plain.answer(batch))
 
 
+def test_a_model_that_lean_layers_do_not_suit_is_packed_with_its_own(
+    rounds: list[list[Score]],
+    open_tiny: Callable[..., TransformersBackend],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from medstress.backends import lean_layers
+
+    monkeypatch.setattr(lean_layers, "_gives_the_same", lambda *_: True)
+    monkeypatch.setattr(lean_layers, "_lean_gate", lambda _: None)
+    monkeypatch.setattr(
+        lean_layers,
+        "_lean_norm",
+        lambda one: (lambda states: states) if type(one).__name__ == "LlamaRMSNorm" else None,
+    )
+    backend, plain = open_tiny("llama"), open_tiny("llama", sharing=False)
+    assert (backend.path, backend.ahead) == ("tree", 2)
+    for batch in rounds[:2]:
+        assert_same(backend.answer(batch), plain.answer(batch))
+
+
 def test_a_model_whose_kept_keys_are_not_found_again_is_read_without_them(
     rounds: list[list[Score]],
     open_tiny: Callable[..., TransformersBackend],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -28,8 +29,8 @@ def _model(name: str, **how: Any) -> Any:
     torch.manual_seed(0)
     config = getattr(transformers, f"{name}Config")(**{**_SIZES, **how})
     model = getattr(transformers, f"{name}ForCausalLM")(config).eval()
-    for name, weight in model.named_parameters():
-        if "norm" in name:
+    for weight_name, weight in model.named_parameters():
+        if "norm" in weight_name:
             torch.nn.init.uniform_(weight, 0.5, 1.5)
     return model
 
@@ -100,6 +101,39 @@ def test_a_forward_that_somebody_replaced_is_left_alone() -> None:
 
 def test_other_number_formats_keep_their_layers() -> None:
     assert len(LeanLayers(_model("Llama").to(torch.bfloat16))) == 0
+
+
+def test_a_model_of_another_thread_keeps_its_own_rotation() -> None:
+    model, other = _model("Llama"), _model("Llama").to(torch.bfloat16)
+    source = sys.modules[type(model).__module__]
+    own, expected = source.apply_rotary_pos_emb, _logits(other)
+    with LeanLayers(model).used(), ThreadPoolExecutor(1) as pool:
+        assert torch.equal(pool.submit(_logits, other).result(), expected)
+        # Found while another is in use, the own function is still the one that was there.
+        with LeanLayers(model).used():
+            pass
+        assert source.apply_rotary_pos_emb is own
+
+
+@pytest.mark.parametrize("bound", [10.0, 0.05])
+def test_a_gate_with_bounds_is_left_alone(bound: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = _model("Llama")
+    source = sys.modules[type(model).__module__]
+    own = source.LlamaMLP.forward
+    monkeypatch.setattr(
+        source.LlamaMLP, "forward", lambda self, one: own(self, one.clamp(-bound, bound))
+    )
+    # The norms and the rotation.
+    assert len(LeanLayers(model)) == 6
+
+
+def test_parts_that_are_no_layers_are_left_alone() -> None:
+    model = _model("Llama")
+    gate = model.model.layers[0].mlp
+    weight = gate.gate_proj.weight
+    del gate.gate_proj
+    gate.gate_proj = weight
+    assert len(LeanLayers(model)) == 7
 
 
 def test_a_layer_that_only_looks_like_one_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
