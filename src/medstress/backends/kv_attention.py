@@ -40,6 +40,17 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """Some consecutive nodes of each part of a cell."""
+
+    mask: Any
+    """What to add to the products, `(n_parts, 1, n_nodes, n_seen)`: no node sees a later one, so
+    that the keys after a block, up to half of all, are left out."""
+    n_common: int
+    """How many keys, the first ones, all of its nodes see: nothing is to be added."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
     """Parts of about one size, stacked: the attention of a block of their nodes is one product."""
 
@@ -48,16 +59,16 @@ class Cell:
     seen: Any
     """Rows of one head, their keys and values, by part, head and node; of each head those that are
     kept, then those of the part's nodes, then padding."""
-    masks: tuple[Any, ...]
-    """Of each block of nodes what to add to its products, `(n, 1, n_nodes, n_seen)`: no node sees
-    a later one, so that the keys after a block, up to half of all, are left out."""
-    n_common: tuple[int, ...]
-    """Of each block how many keys, the first ones, all of its nodes see: nothing to be added."""
+    blocks: tuple[Block, ...]
+    """Of its nodes, in order."""
 
     def to(self, device: Any, n_per_key: int) -> Cell:
         """Return the same on a device, with a mask's line for each head that shares keys."""
-        masks = [mask.repeat_interleave(n_per_key, dim=2).to(device) for mask in self.masks]
-        return replace(self, seen=self.seen.to(device), masks=tuple(masks))
+        blocks = [
+            replace(one, mask=one.mask.repeat_interleave(n_per_key, dim=2).to(device))
+            for one in self.blocks
+        ]
+        return replace(self, seen=self.seen.to(device), blocks=tuple(blocks))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,20 +144,23 @@ def pack(
         queries, keys, hidden = _stacked(of_cell, nodes, store.n_rows)
         mask = torch.zeros(hidden.shape, dtype=model.dtype)
         mask.masked_fill_(torch.from_numpy(hidden), torch.finfo(model.dtype).min)
-        masks, n_common = [], []
+        blocks = []
         n_new = queries.shape[1]
         for first, last in pairwise(_even_cuts(n_new, nodes_per_block)):
             asked.append(_by_head(queries[:, first:last], heads))
             n_seen = _aligned(max(len(part.past) for part in of_cell) + last)
-            masks.append(mask[:, None, first:last, :n_seen])
             apart = hidden[:, first:last, :n_seen].any((0, 1))
-            n_common.append(int(apart.argmax()) if apart.any() else apart.size)
+            blocks.append(
+                Block(
+                    mask=mask[:, None, first:last, :n_seen],
+                    n_common=int(apart.argmax()) if apart.any() else apart.size,
+                )
+            )
         cells.append(
             Cell(
                 n=len(chosen),
                 seen=torch.from_numpy(_by_head(keys, heads)),
-                masks=tuple(masks),
-                n_common=tuple(n_common),
+                blocks=tuple(blocks),
             )
         )
     rows = np.concatenate(asked)
@@ -314,42 +328,35 @@ def _attend(
     asked = queries.index_select(0, places.asked)
     found = asked.new_empty(len(asked), n_per_key * values.shape[-1])
     sizes = [
-        cell.n * n_kv_heads * (mask.shape[2] // n_per_key)
+        cell.n * n_kv_heads * (block.mask.shape[2] // n_per_key)
         for cell in places.cells
-        for mask in cell.masks
+        for block in cell.blocks
     ]
-    blocks = zip(asked.split(sizes), found.split(sizes), strict=True)
+    rows = zip(asked.split(sizes), found.split(sizes), strict=True)
     for cell in places.cells:
         cell_keys, cell_values = (
-            rows.index_select(0, cell.seen).unflatten(0, (cell.n, n_kv_heads, -1))
-            for rows in (keys, values)
+            one.index_select(0, cell.seen).unflatten(0, (cell.n, n_kv_heads, -1))
+            for one in (keys, values)
         )
-        for mask, n_common in zip(cell.masks, cell.n_common, strict=True):
+        for block in cell.blocks:
             # Heads that share keys are lines of one product: fewer and larger ones.
-            n_lines, n_seen = mask.shape[2:]
-            lines, answers = (one.view(cell.n, n_kv_heads, n_lines, -1) for one in next(blocks))
-            block = (lines, cell_keys[:, :, :n_seen], cell_values[:, :, :n_seen])
-            _attend_block(*block, mask, n_common, scaling, answers)
+            n_lines, n_seen = block.mask.shape[2:]
+            lines, answers = (one.view(cell.n, n_kv_heads, n_lines, -1) for one in next(rows))
+            seen = (cell_keys[:, :, :n_seen], cell_values[:, :, :n_seen])
+            _attend_block(block, lines, *seen, scaling, answers)
     return found.index_select(0, places.answered).view(1, n_nodes, n_heads, -1), None
 
 
 def _attend_block(
-    lines: Any,
-    keys: Any,
-    values: Any,
-    mask: Any,
-    n_common: int,
-    scaling: float | None,
-    found: Any,
+    block: Block, lines: Any, keys: Any, values: Any, scaling: float | None, found: Any
 ) -> None:
     """Write the attention of a block.
 
     Args:
+        block: of `n` parts, with a line of its mask for each head that shares keys.
         lines: queries by node and head, `(n, n_kv_heads, n_lines, head_size)`.
         keys: `(n, n_kv_heads, n_seen, head_size)`.
         values: the same of `value_size`.
-        mask: to be added to the products, `(n, 1, n_lines, n_seen)`.
-        n_common: how many columns of the mask, the first ones, are 0.
         scaling: of the products; None for 1 / sqrt(head_size).
         found: where to write, `(n, n_kv_heads, n_lines, value_size)`.
     """
@@ -358,18 +365,19 @@ def _attend_block(
     if not _plain_products_are_faster(lines):
         found.copy_(
             torch.nn.functional.scaled_dot_product_attention(
-                lines, keys, values, attn_mask=mask, scale=scaling
+                lines, keys, values, attn_mask=block.mask, scale=scaling
             )
         )
         return
     n, n_kv_heads, n_lines, size = lines.shape
-    products = lines.new_empty(n * n_kv_heads, n_lines, mask.shape[3]).baddbmm_(
+    products = lines.new_empty(n * n_kv_heads, n_lines, keys.shape[2]).baddbmm_(
         lines.flatten(0, 1),
         keys.flatten(0, 1).mT,
         beta=0,
         alpha=size**-0.5 if scaling is None else scaling,
     )
-    products.unflatten(0, (n, n_kv_heads))[..., n_common:].add_(mask[..., n_common:])
+    apart = slice(block.n_common, None)
+    products.unflatten(0, (n, n_kv_heads))[..., apart].add_(block.mask[..., apart])
     # In place: what was just written is still in the cache, and a line is read before it is.
     torch.softmax(products, -1, out=products)
     torch.bmm(products, values.flatten(0, 1), out=found.flatten(0, 1))

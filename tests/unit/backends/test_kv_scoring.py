@@ -288,7 +288,7 @@ def test_memory_that_was_never_written_is_not_read(
 def test_plain_products_are_torchs_attention(scaling: float | None) -> None:
     import torch
 
-    from medstress.backends.kv_attention import _attend_block
+    from medstress.backends.kv_attention import Block, _attend_block
 
     drawn = torch.Generator().manual_seed(0)
     lines = torch.randn(2, 3, 12, 8, generator=drawn)
@@ -304,7 +304,7 @@ def test_plain_products_are_torchs_attention(scaling: float | None) -> None:
         lines, keys, values, attn_mask=mask, scale=scaling
     )
     found = torch.full((2, 3, 12, 5), float("nan"))
-    _attend_block(lines, keys, values, mask, 3, scaling, found)
+    _attend_block(Block(mask=mask, n_common=3), lines, keys, values, scaling, found)
     assert torch.isfinite(found).all()
     assert torch.allclose(found[:, :, :-2], expected[:, :, :-2], rtol=0, atol=1e-5)
 

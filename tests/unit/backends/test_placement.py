@@ -102,12 +102,17 @@ def test_the_plan_of_a_row_follows_each_layer_to_its_device(
     packing = pack([part], KvStore(0), cell_overhead=1e6, nodes_per_block=8, model=model)
     elsewhere = packing.on(torch.device("meta"), 1)
     (cell,) = elsewhere.cells
-    tensors = (elsewhere.asked, elsewhere.answered, cell.seen, *cell.masks)
+    tensors = (
+        elsewhere.asked,
+        elsewhere.answered,
+        cell.seen,
+        *(block.mask for block in cell.blocks),
+    )
     assert {str(one.device) for one in tensors} == {"meta"}
     # Two nodes ask; of each a line for every head that shares keys.
     here = packing.on(torch.device("cpu"), 3)
-    (mask,) = here.cells[0].masks
-    assert (mask.device, mask.shape[2]) == (torch.device("cpu"), 6)
+    (block,) = here.cells[0].blocks
+    assert (block.mask.device, block.mask.shape[2]) == (torch.device("cpu"), 6)
     assert packing.on(torch.device("cpu"), 3) is here
 
 
