@@ -99,7 +99,7 @@ def _baselines(lines: Sequence[Line]) -> Iterator[Target]:
         yield Target(
             what=f"wall time per that of a bare loop, {_data(line)}",
             asked="≤ 1.15",
-            measured=f"{line['ours_per_bare']:.3f}",
+            measured=f"{line['ours_per_bare']:.3f} (whole runs {_span(line)})",
             met=line["ours_per_bare"] <= 1.15,
         )
     for line in lines:
@@ -112,13 +112,20 @@ def _baselines(lines: Sequence[Line]) -> Iterator[Target]:
             )
 
 
+def _span(line: Line) -> str:
+    """From the least to the largest ratio of a whole run."""
+    ratios = line["ours_per_bare_of_each_run"]
+    return f"{min(ratios):.3f} to {max(ratios):.3f}"
+
+
 def _sampling(lines: Sequence[Line]) -> Iterator[Target]:
     line = lines[-1]
     size = f"{line['items']:,} x {line['names']:,} x {line['exponents']} x {line['draws']}"
     measured = tuple(line[key] for key in ("items", "names", "exponents", "draws"))
     whole = measured == (10_000, 9_848, 13, 8)
     spent, memory = line["seconds"], line["largest_resident_mb"]
-    times = line["times_faster_than_the_loop"]
+    once = line["times_faster_than_the_loop"]
+    each = line.get("times_faster_with_distances_each_time", once)
     seconds = f"{spent} s"
     yield Target(
         what=f"proposals for {size}", asked="< 60 s", measured=seconds, met=spent < 60 and whole
@@ -132,8 +139,8 @@ def _sampling(lines: Sequence[Line]) -> Iterator[Target]:
     yield Target(
         what="times faster than a loop over pairs",
         asked="≥ 500",
-        measured=f"{times:,}",
-        met=times >= 500,
+        measured=f"{each:,} ({once:,} where it takes distances once a pair)",
+        met=each >= 500 and whole,
     )
 
 

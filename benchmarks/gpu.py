@@ -83,12 +83,17 @@ def random_model(shape: dict[str, Any], device: str, dtype: torch.dtype) -> Load
     )
 
 
+PEAKS = {"H200": 989.0, "H100": 989.0, "A100": 312.0, "L40S": 362.0, "L4": 121.0, "A10": 125.0}
+"""Dense bfloat16 TFLOPS of some devices, by NVIDIA's data sheets, the longer of two names first."""
+
+
 def item_calls(seed: int, given: argparse.Namespace, n_words: int) -> list[Score]:
     """The clean prompt of an item and its candidates: instruction, question, options, changed name.
 
     A quarter of the question, on average, comes after the name.
     """
-    rng, common = random.Random(seed), random.Random(-1)
+    # Texts as seeds: of integers the sign is not looked at.
+    rng, common = random.Random(f"item {seed}"), random.Random("instruction")
 
     def words(n: int, source: random.Random = rng) -> list[str]:
         return [f"w{source.randrange(n_words)}" for _ in range(n)]
@@ -219,12 +224,19 @@ def main() -> int:
     parser.add_argument("--instruction", type=int, default=60, help="tokens all prompts begin with")
     parser.add_argument("--question", type=int, default=200, help="tokens of question and options")
     parser.add_argument("--batch", type=int, default=64, help="prompts of a batch")
-    parser.add_argument("--peak-tflops", type=float, help="of the device, for the utilisation")
+    parser.add_argument(
+        "--peak-tflops",
+        type=float,
+        help="of the device in bfloat16, for the utilisation; known for " + ", ".join(PEAKS),
+    )
     parser.add_argument("--tiny", action="store_true", help="a tiny model on the CPU")
     given = parser.parse_args()
     if not given.tiny and not torch.cuda.is_available():
         print("no CUDA device is visible to torch; --tiny runs a smoke test", file=sys.stderr)
         return 2
+    if not given.tiny and given.peak_tflops is None:
+        device = torch.cuda.get_device_name()
+        given.peak_tflops = next((peak for name, peak in PEAKS.items() if name in device), None)
     print(json.dumps(measure(given, "cpu" if given.tiny else "cuda")), flush=True)
     return 0
 
