@@ -35,9 +35,9 @@ collector, which went through all live queries again and again, 5 % to setting f
 binding nulls and 2 % to asking objects for their protocols; with more items under way than were
 kept, each key's distances were computed twice, 7 % together, also for draws that look at none; and
 3 % to putting trials into their place in a queue. Norms, gates and rotations, written as a new
-tensor an operation, took 15 % of a forward; a mask of all keys was copied for each product of
+tensor an operation, took an eighth of a forward; a mask of all keys was copied for each product of
 attention, and its rows began anywhere in a line of the cache (both together a fifth of attention's
-time); of each prompt all was tokenised, 4 % of a batch of MedQA; what was kept of a batch was
+time); of each prompt all was tokenised, 2.5 % of a batch of MedQA; what was kept of a batch was
 copied a sequence and a tensor at a time. Memory grew with the items by the vectors of their keys
 and spans (8 KB each, in float64) and was largest while these were made, all at once;
 with names by 512 arrays of distances, whatever their length.
@@ -46,7 +46,7 @@ with names by 512 arrays of distances, whatever their length.
 as well; attention is 13 % (MedMCQA) to 22 % (MedQA), for a candidate looks at the 200 tokens before
 it and a bare loop's rows of 32 or 64 tokens at nothing else (4 % with 32). Its products, of 64
 numbers each, run at half to two thirds of the speed of the large ones. Norms, gates and rotations
-pass over memory half as often as transformers' own, which a bare loop keeps. Heads that share keys
+pass over memory less often than transformers' own, which a bare loop keeps. Heads that share keys
 are lines of one plain product, for torch's own attention cuts few queries into small pieces. Kept
 and new keys are rows of one tensor, which is made once, and gathered for each stack of like trees;
 trees are stacked at the least expected cost, and only keys that some node may not see are masked;
@@ -233,7 +233,7 @@ PROSE = {
     "nothing; the ratio of each run stands beside it. *As published* asks one prompt at a time for "
     "up to 128 tokens and takes distances in a Python loop; *full* forces all 128. Both are timed "
     "once on a few prompts of the run and taken for all; both pay for the distances of each item's "
-    "key to 12,178 names, which our run, with its eight names, does without.",
+    "key to 12,178 names, which our run, with its eight names a type, does without.",
     "sampling": "Distances of every key to every name, once an item, and draws for every item and "
     "exponent with the function that attacks call. The loop in plain Python, timed on a few pairs "
     "and extrapolated, takes distances once a pair too, or, beside it, anew for each exponent, as "

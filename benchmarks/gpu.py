@@ -83,8 +83,13 @@ def random_model(shape: dict[str, Any], device: str, dtype: torch.dtype) -> Load
     )
 
 
-PEAKS = {"H200": 989.0, "H100": 989.0, "A100": 312.0, "L40S": 362.0, "L4": 121.0, "A10": 125.0}
-"""Dense bfloat16 TFLOPS of some devices, by NVIDIA's data sheets, the longer of two names first."""
+PEAKS = {
+    "NVIDIA H200": 989.0,
+    "NVIDIA H100 80GB HBM3": 989.0,
+    "NVIDIA A100-SXM4-80GB": 312.0,
+    "NVIDIA A100-SXM4-40GB": 312.0,
+}
+"""Dense bfloat16 TFLOPS by NVIDIA's data sheets; cards of like names are slower."""
 
 
 def item_calls(seed: int, given: argparse.Namespace, n_words: int) -> list[Score]:
@@ -235,8 +240,7 @@ def main() -> int:
         print("no CUDA device is visible to torch; --tiny runs a smoke test", file=sys.stderr)
         return 2
     if not given.tiny and given.peak_tflops is None:
-        device = torch.cuda.get_device_name()
-        given.peak_tflops = next((peak for name, peak in PEAKS.items() if name in device), None)
+        given.peak_tflops = PEAKS.get(torch.cuda.get_device_name())
     print(json.dumps(measure(given, "cpu" if given.tiny else "cuda")), flush=True)
     return 0
 

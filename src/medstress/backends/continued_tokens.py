@@ -5,7 +5,7 @@ alone. What is written behind a text therefore changes the tokens of its last wo
 words are encoded again with each continuation, and all before them is kept. So it is with the
 candidates of an item: their common beginning is encoded once a batch. Where a small model answers
 by one of four letters, encoding took an eighth of the time of a batch; since continuations are
-encoded by their last words, 3 to 5 % of it; with common beginnings, half of that.
+encoded by their last words, a fortieth; with common beginnings, half of that (MedQA).
 """
 
 from __future__ import annotations

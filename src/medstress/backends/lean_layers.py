@@ -1,9 +1,9 @@
 """Layers of a transformers model with fewer passes over memory, for inference on a CPU.
 
-Beside its matrix products a decoder spends a sixth of its time on norms, rotations and gates, which
-transformers writes as a new tensor an operation. Here each is written with as few as torch allows.
-What a layer is, is found out by its parts, and whether that was right by comparing numbers: a layer
-whose own forward gives others stays as it is.
+Beside its matrix products a small decoder spends an eighth of its time on norms, rotations and
+gates, which transformers writes as a new tensor an operation. Here each is written with as few as
+torch allows. What a layer is, is found out by its parts, and whether that was right by comparing
+numbers: a layer whose own forward gives others stays as it is.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def _lean_rotation(own: Callable[..., Any]) -> Callable[..., Any]:
     import torch
 
     def rotated(*given: Any, **named: Any) -> Any:
-        sizes = {one.shape[-1] for one in given if one is not None and hasattr(one, "shape")}
+        sizes = {one.shape[-1] for one in given if hasattr(one, "shape")}
         if not _in_use.get() or named or len(given) != 4 or len(sizes) != 1:
             return own(*given, **named)
         *states, cos, sin = given

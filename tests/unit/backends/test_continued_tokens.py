@@ -17,6 +17,7 @@ from transformers import PreTrainedTokenizerFast
 
 from medstress.backends.continued_tokens import (
     Continued,
+    Encode,
     _alike,
     reads_by_words,
     tokens_of_each,
@@ -128,7 +129,8 @@ def test_texts_that_begin_alike_have_the_tokens_of_whole_ones(
         assert [tokens for (tokens,) in found] == reader.tokens(texts, chat=chat)
 
 
-def test_what_texts_begin_with_is_encoded_once() -> None:
+def _watched() -> tuple[PromptTokenizer, list[str], Encode]:
+    """A tokenizer, what it was asked for so far, and how to ask it."""
     asked: list[str] = []
     reader = PromptTokenizer(TOKENIZERS["first"], "first", open_end=True)
 
@@ -136,6 +138,11 @@ def test_what_texts_begin_with_is_encoded_once() -> None:
         asked.extend(texts)
         return reader.tokens(texts, chat=not special)
 
+    return reader, asked, encode
+
+
+def test_what_texts_begin_with_is_encoded_once() -> None:
+    reader, asked, encode = _watched()
     vignette = 3 * "A woman of 45 years takes aspirin daily; what is next? "
     texts = [vignette + f"A. heparin B. {name} Answer:" for name in ("aspirin", "warfarin", "zinc")]
     given = [Continued(text, (), True) for text in [*texts, "Nothing alike."]]
@@ -160,13 +167,7 @@ def test_added_tokens_of_several_words_are_not_read_by_words() -> None:
 
 
 def test_a_text_is_encoded_once() -> None:
-    asked: list[str] = []
-    reader = PromptTokenizer(TOKENIZERS["first"], "first", open_end=True)
-
-    def encode(texts: Sequence[str], special: bool) -> list[tuple[int, ...]]:
-        asked.extend(texts)
-        return reader.tokens(texts, chat=not special)
-
+    _, asked, encode = _watched()
     options = (" A", " B")
     texts = [Continued(f"{_CORPUS[n]} Which one is it?\nAnswer:", options, False) for n in (0, 1)]
     tokens_of_each(texts, encode, by_words=True)
