@@ -50,9 +50,7 @@ class Stopping(RunStore):
         if self.stopped_before is None or self.error is not Crash:
             super().close()
             return
-        if self._db.in_transaction:
-            self._db.execute("ROLLBACK")
-        self._db.close()
+        self._db.abandon()
         self._lock.release()
 
 

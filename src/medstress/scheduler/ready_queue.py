@@ -76,7 +76,10 @@ class Scheduler:
             with rare_collections():
                 self._loop(plan)
                 self._write(everything=True)
-        except (KeyboardInterrupt, Exception):
+        except (KeyboardInterrupt, Exception) as error:
+            if not isinstance(error, StoreError):
+                self._write(everything=True)
+            # Else it has undone its last writes, and what follows from them may not be there.
             self._drain()
             raise
         finally:
@@ -310,8 +313,7 @@ class Scheduler:
             self._deliver(lane, entry, reply)
 
     def _drain(self) -> None:
-        """Store what is still in flight and consumed, so that nothing paid for is lost."""
-        self._write(everything=True)
+        """Store what is still in flight, so that nothing paid for is lost."""
         for lane in self._lanes.values():
             for future, batch in list(lane.in_flight.items()):
                 del lane.in_flight[future]

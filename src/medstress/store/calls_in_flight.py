@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 import orjson
+
+from medstress.store.database import Database, commit
 
 
 class CallsInFlight:
     """The table `dispatched`, and what of it this process has not had answered."""
 
-    def __init__(
-        self, db: sqlite3.Connection, find: Callable[[Sequence[bytes]], dict[bytes, int]]
-    ) -> None:
+    def __init__(self, db: Database, find: Callable[[Sequence[bytes]], dict[bytes, int]]) -> None:
         """Take over a journal: what is left in it was in flight when the last process died.
 
         Args:
@@ -23,25 +24,29 @@ class CallsInFlight:
         self._db = db
         self._batch_of: dict[bytes, int] = {}
         self._open: dict[int, dict[bytes, int]] = {}
+        self._last = 0
+        stored = db.ask(lambda db: db.execute("SELECT calls FROM dispatched").fetchall())
         left = [
-            (bytes.fromhex(key), trial)
-            for (calls,) in db.execute("SELECT calls FROM dispatched ORDER BY id")
-            for key, trial in orjson.loads(calls)
+            (bytes.fromhex(key), trial) for (calls,) in stored for key, trial in orjson.loads(calls)
         ]
         known = find([key for key, _ in left])
         lost = sorted(call for call in left if call[0] not in known)
-        db.execute("BEGIN")
-        db.executemany("INSERT INTO interrupted VALUES (?, ?)", lost)
-        db.execute("DELETE FROM dispatched")
-        db.execute("COMMIT")
+
+        def settle(db: sqlite3.Connection) -> None:
+            db.executemany("INSERT INTO interrupted VALUES (?, ?)", lost)
+            db.execute("DELETE FROM dispatched")
+            commit(db)
+
+        db.ask(settle)
 
     def add(self, calls: Iterable[tuple[bytes, int]]) -> None:
         """Write down a batch of calls (key, trial)."""
         batch = {key: trial for key, trial in calls if key not in self._batch_of}
         if not batch:
             return
-        row = self._db.execute("INSERT INTO dispatched (calls) VALUES (?)", (_told(batch),))
-        number = int(row.lastrowid or 0)
+        self._last = number = self._last + 1
+        row = (number, _told(batch))
+        self._db.tell(lambda db: db.execute("INSERT INTO dispatched VALUES (?, ?)", row))
         self._open[number] = batch
         self._batch_of.update(dict.fromkeys(batch, number))
 
@@ -53,14 +58,21 @@ class CallsInFlight:
             if number is not None:
                 del self._open[number][key]
                 touched.add(number)
+        updated, deleted = [], []
         for number in touched:
-            left = self._open[number]
-            if left:
-                told = (_told(left), number)
-                self._db.execute("UPDATE dispatched SET calls = ? WHERE id = ?", told)
+            if left := self._open[number]:
+                updated.append((_told(left), number))
             else:
                 del self._open[number]
-                self._db.execute("DELETE FROM dispatched WHERE id = ?", (number,))
+                deleted.append((number,))
+        self._db.tell(partial(_strike_out, updated=updated, deleted=deleted))
+
+
+def _strike_out(
+    db: sqlite3.Connection, updated: list[tuple[str, int]], deleted: list[tuple[int]]
+) -> None:
+    db.executemany("UPDATE dispatched SET calls = ? WHERE id = ?", updated)
+    db.executemany("DELETE FROM dispatched WHERE id = ?", deleted)
 
 
 def _told(calls: dict[bytes, int]) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from filelock import FileLock, Timeout
 
@@ -19,34 +19,15 @@ from medstress.items import Item
 from medstress.store import reviews
 from medstress.store.calls_in_flight import CallsInFlight
 from medstress.store.codec import decode_answer, encode_answer, encode_item
+from medstress.store.database import Database, commit, insert_rows, translated
 from medstress.store.formats import bring_up_to_date, make_views
 from medstress.store.key_index import NEWEST, KeyIndex
 from medstress.store.spending import Spending, read_spending
 
 FILE = "run.sqlite"
-_DERIVED = (
-    "INSERT OR IGNORE INTO exchanges (trial, seq, role, purpose, query, call, answer, edits) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-)
-_OTHERS = "INSERT OR IGNORE INTO exchanges VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_DERIVED = "exchanges (trial, seq, role, purpose, query, call, answer, edits)"
 
-
-@contextmanager
-def _translated(folder: Path) -> Iterator[None]:
-    """Turn SQLite's and the system's errors into one sentence."""
-    try:
-        yield
-    except (sqlite3.Error, OSError) as error:
-        text = str(error)
-        if "readonly" in text or isinstance(error, PermissionError):
-            hint = "the folder or its files are read-only; choose another with --out"
-        elif "full" in text or getattr(error, "errno", None) == 28:
-            hint = "the disk is full; free some space and run the same command again to resume"
-        elif "disk I/O" in text:
-            hint = "the disk failed or is full; run the same command again to resume"
-        else:
-            hint = "what was committed before is safe; run the same command again to resume"
-        raise StoreError(f"cannot write the run in {folder}: {text}; {hint}") from error
+R = TypeVar("R")
 
 
 def lock_folder(folder: Path) -> FileLock:
@@ -55,7 +36,7 @@ def lock_folder(folder: Path) -> FileLock:
     Raises:
         StoreError: another process works in it, or it cannot be written.
     """
-    with _translated(folder):
+    with translated(folder):
         folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(folder / "run.lock")
         try:
@@ -73,7 +54,8 @@ class RunStore:
 
     SQLite in WAL mode with synchronous=NORMAL: a killed process loses nothing that was
     committed; a power cut may lose the last commits, never the file. Answers are appended; where
-    each is, is known in memory (`KeyIndex`).
+    each is, is known in memory (`KeyIndex`). What is written is told to the `Database` and not
+    waited for; an error in it comes with the next commit, or with the next question.
     """
 
     def __init__(self, folder: Path, *, lock: FileLock | None = None, fresh: bool = False) -> None:
@@ -87,33 +69,32 @@ class RunStore:
         self.folder = folder
         self._lock = lock or lock_folder(folder)
         try:
-            with _translated(folder):
-                if fresh:
+            if fresh:
+                with translated(folder):
                     for path in folder.glob(f"{FILE}*"):
                         path.unlink()
-                self._db = sqlite3.connect(folder / FILE, isolation_level=None)
-                try:
-                    self._prepare()
-                except BaseException:
-                    self._db.close()
-                    raise
+            self._db = Database(folder / FILE, self._prepare)
+            try:
+                self._read_keys()
+                self._in_flight = CallsInFlight(self._db, self._find)
+            except BaseException:
+                self._db.abandon()
+                raise
         except BaseException:
             self._lock.release()
             raise
 
-    def _prepare(self) -> None:
-        self._db.execute("PRAGMA journal_mode = WAL")
-        self._db.execute("PRAGMA synchronous = NORMAL")
-        bring_up_to_date(self._db, self.folder)
-        make_views(self._db, self.folder)
+    def _prepare(self, db: sqlite3.Connection) -> None:
+        bring_up_to_date(db, self.folder)
+        make_views(db, self.folder)
+
+    def _read_keys(self) -> None:
         self._rows, self._last_answer = KeyIndex(self._keys_of), 0
         self._fresh: dict[bytes, int] = {}
-        stored = self._db.execute("SELECT key, id FROM answers")
-        while pairs := stored.fetchmany(NEWEST):
+        part = "SELECT key, id FROM answers WHERE id > ? ORDER BY id LIMIT ?"
+        while pairs := self._fetch(part, self._last_answer, NEWEST):
             self._rows.add(pairs)
             self._last_answer = pairs[-1][1]
-        self._in_flight = CallsInFlight(self._db, self._find)
-        self._db.execute("BEGIN")
 
     def __enter__(self) -> RunStore:
         return self
@@ -129,132 +110,138 @@ class RunStore:
     def close(self) -> None:
         """Commit what is open and release the folder."""
         try:
-            with _translated(self.folder):
-                if self._db.in_transaction:
-                    self._db.execute("COMMIT")
-        finally:
             self._db.close()
+        finally:
             self._lock.release()
 
     def commit(self) -> None:
         """Make everything written so far survive the process."""
-        with _translated(self.folder):
-            # A failed write has rolled back and left no transaction to commit.
-            if self._db.in_transaction:
-                self._db.execute("COMMIT")
-                self._rows.add(self._fresh.items())
-            self._fresh.clear()
-            self._db.execute("BEGIN")
+        self._ask(commit)
+        self._rows.add(self._fresh.items())
+        self._fresh.clear()
+
+    def _ask(self, work: Callable[[sqlite3.Connection], R]) -> R:
+        try:
+            return self._db.ask(work)
+        except StoreError:
+            self._fresh.clear()  # they are rolled back
+            raise
+
+    def _fetch(self, query: str, *values: Any) -> list[Any]:
+        return self._ask(lambda db: db.execute(query, values).fetchall())
 
     # -- manifest, items, arms ---------------------------------------------------------------
     def manifest(self) -> dict[str, Any]:
         """What the run is, as stored; empty for a new folder."""
-        return {key: json.loads(value) for key, value in self._db.execute("SELECT * FROM manifest")}
+        return {key: json.loads(value) for key, value in self._fetch("SELECT * FROM manifest")}
 
     def write_manifest(self, values: dict[str, Any]) -> None:
         """Store or replace manifest entries."""
         rows = [(key, json.dumps(value, ensure_ascii=False)) for key, value in values.items()]
-        with _translated(self.folder):
-            self._db.executemany("INSERT OR REPLACE INTO manifest VALUES (?, ?)", rows)
+        self._db.tell(
+            lambda db: db.executemany("INSERT OR REPLACE INTO manifest VALUES (?, ?)", rows)
+        )
 
     def item_id(self, dataset: str, item: Item) -> int:
         """The row of an item, written on first sight."""
-        row = self._db.execute(
-            "SELECT id FROM items WHERE dataset = ? AND item_id = ?", (dataset, item.id)
-        ).fetchone()
-        if row is not None:
-            return int(row[0])
-        with _translated(self.folder):
-            cursor = self._db.execute(
-                "INSERT INTO items (dataset, item_id, hash, body) VALUES (?, ?, ?, ?)",
-                (dataset, item.id, item.hash, encode_item(item)),
-            )
-        return int(cursor.lastrowid or 0)
+        row, _ = self._row_of(
+            "SELECT id FROM items WHERE dataset = ? AND item_id = ?",
+            (dataset, item.id),
+            "items (dataset, item_id, hash, body)",
+            lambda: (dataset, item.id, item.hash, encode_item(item)),
+        )
+        return row
 
     def arm_id(
         self, dataset: str, group: str, victim: str, attack: str, spec: Any, seed: int | None
     ) -> int:
         """The row of one (data set, group, victim, attack, seed)."""
-        row = self._db.execute(
+        row, _ = self._row_of(
             "SELECT id FROM arms WHERE dataset = ? AND grp = ? AND victim = ? AND attack = ? "
             "AND seed IS ?",
             (dataset, group, victim, attack, seed),
-        ).fetchone()
-        if row is not None:
-            return int(row[0])
-        with _translated(self.folder):
-            cursor = self._db.execute(
-                "INSERT INTO arms (dataset, grp, victim, attack, spec, seed) "
-                "VALUES (?, ?, ?, ?, ?, ?)",
-                (dataset, group, victim, attack, canonical_json(spec), seed),
-            )
-        return int(cursor.lastrowid or 0)
+            "arms (dataset, grp, victim, attack, spec, seed)",
+            lambda: (dataset, group, victim, attack, canonical_json(spec), seed),
+        )
+        return row
 
     # -- trials ------------------------------------------------------------------------------
     def begin_trial(self, trial_id: str, arm: int, item: int, repeat: int) -> tuple[int, bool]:
         """Register a trial; returns its row and whether it is finished already."""
-        row = self._db.execute(
-            "SELECT id, verdict FROM trials WHERE trial_id = ?", (trial_id,)
-        ).fetchone()
-        if row is not None:
-            return int(row[0]), row[1] is not None
-        with _translated(self.folder):
-            cursor = self._db.execute(
-                "INSERT INTO trials (trial_id, arm, item, repeat) VALUES (?, ?, ?, ?)",
-                (trial_id, arm, item, repeat),
-            )
-        return int(cursor.lastrowid or 0), False
+        return self._row_of(
+            "SELECT id, verdict IS NOT NULL FROM trials WHERE trial_id = ?",
+            (trial_id,),
+            "trials (trial_id, arm, item, repeat)",
+            lambda: (trial_id, arm, item, repeat),
+        )
+
+    def _row_of(
+        self,
+        query: str,
+        values: tuple[Any, ...],
+        into: str,
+        made: Callable[[], tuple[Any, ...]],
+    ) -> tuple[int, bool]:
+        """The row that a query finds, else one that is made; whether the last column is true."""
+
+        def look(db: sqlite3.Connection) -> tuple[int, bool]:
+            found = db.execute(query, values).fetchone()
+            if found is not None:
+                return int(found[0]), bool(found[-1])
+            row = made()
+            insert = f"INSERT INTO {into} VALUES ({', '.join('?' * len(row))})"
+            return int(db.execute(insert, row).lastrowid or 0), False
+
+        return self._ask(look)
 
     def finish_trial(self, trial: int, verdict: str, result: dict[str, Any]) -> None:
         """Write a trial's verdict and result."""
-        with _translated(self.folder):
-            self._db.execute(
-                "UPDATE trials SET verdict = ?, result = ? WHERE id = ?",
-                (verdict, json.dumps(result, ensure_ascii=False, separators=(",", ":")), trial),
-            )
+        told = json.dumps(result, ensure_ascii=False, separators=(",", ":"))
+        query = "UPDATE trials SET verdict = ?, result = ? WHERE id = ?"
+        self._db.tell(lambda db: db.execute(query, (verdict, told, trial)))
 
     def forget_failed(self) -> int:
         """Forget failed trials so that they run again; answers they got are kept."""
-        with _translated(self.folder):
-            self._db.execute(
+
+        def forget(db: sqlite3.Connection) -> int:
+            db.execute(
                 "DELETE FROM exchanges WHERE trial IN "
                 "(SELECT id FROM trials WHERE verdict IN ('failed', 'unanswered'))"
             )
-            cursor = self._db.execute(
+            cursor = db.execute(
                 "UPDATE trials SET verdict = NULL, result = NULL "
                 "WHERE verdict IN ('failed', 'unanswered')"
             )
-        return cursor.rowcount
+            return cursor.rowcount
+
+        return self._ask(forget)
 
     def write_similarities(self, embedder: str, values: Iterable[tuple[int, float]]) -> None:
         """Keep the prompt similarity of trials (row, cosine) with the embedder's hash."""
-        with _translated(self.folder):
-            self._db.executemany(
-                "UPDATE trials SET result = "
-                "json_set(result, '$.prompt_similarity', json_array(?, ?)) WHERE id = ?",
-                [(embedder, value, trial) for trial, value in values],
-            )
+        rows = [(embedder, value, trial) for trial, value in values]
+        query = (
+            "UPDATE trials SET result = "
+            "json_set(result, '$.prompt_similarity', json_array(?, ?)) WHERE id = ?"
+        )
+        self._db.tell(lambda db: db.executemany(query, rows))
 
     def write_distances(self, values: Iterable[tuple[int, Sequence[float]]]) -> None:
         """Keep the distances at the ends of the classes of trials that asked every name."""
-        with _translated(self.folder):
-            self._db.executemany(
-                "UPDATE trials SET result = json_set(result, '$.distances', json(?)) WHERE id = ?",
-                [(json.dumps(list(ends)), trial) for trial, ends in values],
-            )
+        rows = [(json.dumps(list(ends)), trial) for trial, ends in values]
+        query = "UPDATE trials SET result = json_set(result, '$.distances', json(?)) WHERE id = ?"
+        self._db.tell(lambda db: db.executemany(query, rows))
 
     def write_reviews(self, found: Iterable[reviews.Review]) -> None:
         """Keep what experts said of successes."""
-        with _translated(self.folder):
-            reviews.write(self._db, found)
+        self._db.tell(partial(reviews.write, reviews=list(found)))
 
     # -- calls -------------------------------------------------------------------------------
     def journal(self, trial: int) -> dict[int, tuple[bytes, str | None]]:
         """What a trial consumed before it was interrupted: seq -> (key, error)."""
-        rows = self._db.execute(
+        rows = self._fetch(
             "SELECT e.seq, COALESCE(a.key, e.key), e.error FROM exchanges e "
             "LEFT JOIN answers a ON a.id = e.answer WHERE e.trial = ?",
-            (trial,),
+            trial,
         )
         return {seq: (key, error) for seq, key, error in rows}
 
@@ -263,29 +250,26 @@ class RunStore:
         rows = list(self._find(keys).values())
         if not rows:
             return {}
-        found = self._db.execute(
+        found = self._fetch(
             "SELECT key, body, tokens_in, tokens_out FROM answers "
             f"WHERE id IN ({','.join('?' * len(rows))})",
-            rows,
+            *rows,
         )
         return {key: decode_answer(body, t_in, t_out) for key, body, t_in, t_out in found}
 
     def spent(self) -> tuple[int, int]:
         """Computed calls and their tokens so far."""
-        n, tokens = self._db.execute(
-            "SELECT COUNT(*), TOTAL(tokens_in + tokens_out) FROM answers WHERE trial != ?",
-            (FROM_CACHE,),
-        ).fetchone()
+        query = "SELECT COUNT(*), TOTAL(tokens_in + tokens_out) FROM answers WHERE trial != ?"
+        ((n, tokens),) = self._fetch(query, FROM_CACHE)
         return int(n), int(tokens)
 
     def spending(self) -> list[Spending]:
         """Computed calls and tokens so far, by victim and role."""
-        return read_spending(self._db)
+        return self._ask(read_spending)
 
     def dispatching(self, calls: Iterable[tuple[bytes, int]]) -> None:
         """Journal calls (key, trial) that are about to be handed to a back end, and commit."""
-        with _translated(self.folder):
-            self._in_flight.add(calls)
+        self._in_flight.add(calls)
         self.commit()
 
     def answered(self, answers: Iterable[tuple[bytes, int, Answer | None, float]]) -> None:
@@ -304,17 +288,12 @@ class RunStore:
                 known[key] = row = self._last_answer
                 body = encode_answer(answer)
                 rows.append((row, key, trial, body, seconds, answer.tokens_in, answer.tokens_out))
-        with _translated(self.folder):
-            if not self._db.in_transaction:
-                self._db.execute("BEGIN")
-            self._db.executemany("INSERT INTO answers VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
-            self._fresh.update((row[1], row[0]) for row in rows)
-            self._in_flight.remove(keys)
+        self._fresh.update((row[1], row[0]) for row in rows)
+        self._db.tell(lambda db: insert_rows(db, "answers", rows))
+        self._in_flight.remove(keys)
 
     def _find(self, keys: Sequence[bytes]) -> dict[bytes, int]:
         """The rows of the answers to those keys that have one."""
-        if not self._db.in_transaction:
-            self._fresh.clear()  # a failed write has rolled them back
         found = self._rows.find(keys)
         found.update((key, self._fresh[key]) for key in keys if key in self._fresh)
         return found
@@ -322,7 +301,7 @@ class RunStore:
     def _keys_of(self, rows: Sequence[int]) -> dict[int, bytes]:
         """The keys of the answers in some rows."""
         chosen = "SELECT id, key FROM answers WHERE id IN (SELECT value FROM json_each(?))"
-        return dict(self._db.execute(chosen, (json.dumps(rows),)))
+        return dict(self._fetch(chosen, json.dumps(rows)))
 
     def consumed(self, rows: Iterable[tuple[Any, ...]]) -> None:
         """Store exchanges: (trial, seq, role, purpose, query, call, key, edits, request, error)."""
@@ -337,7 +316,10 @@ class RunStore:
                 kept = key if answer is None else None
                 place = (trial, seq, role, purpose, query, call)
                 others.append((*place, answer, kept, edits, request, error))
-        with _translated(self.folder):
-            # Half the time of one statement for all: nulls are slow to bind.
-            self._db.executemany(_DERIVED, derived)
-            self._db.executemany(_OTHERS, others)
+
+        def write(db: sqlite3.Connection) -> None:
+            # Apart from the others: nulls are slow to bind.
+            insert_rows(db, _DERIVED, derived, or_else="OR IGNORE")
+            insert_rows(db, "exchanges", others, or_else="OR IGNORE")
+
+        self._db.tell(write)

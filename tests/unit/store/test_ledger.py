@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections import Counter
+from contextlib import closing
 from itertools import permutations
 
 import pytest
@@ -12,8 +14,9 @@ from hypothesis import strategies as st
 from medstress.calls import Chosen
 from medstress.errors import StoreError
 from medstress.items import Question
+from medstress.store.database import insert_rows
 from medstress.store.reader import RunReader
-from medstress.store.run_store import RunStore
+from medstress.store.run_store import FILE, RunStore
 
 ARM = ("cases", "drugs", "careful", "random", 0)
 
@@ -222,9 +225,9 @@ def test_a_second_store_on_the_folder_is_refused(writer):
 
 
 def test_a_run_of_another_format_is_refused_by_writer_and_reader(writer):
-    writer.store._db.execute("COMMIT")
-    writer.store._db.execute("PRAGMA user_version = 7")
     writer.close()
+    with closing(sqlite3.connect(writer.folder / FILE)) as db:
+        db.execute("PRAGMA user_version = 7")
     with pytest.raises(StoreError, match="holds a run of format 7, this medstress reads up to 2"):
         RunStore(writer.folder)
     with pytest.raises(StoreError, match="holds a run of format 7, this medstress reads up to 2"):
@@ -251,8 +254,61 @@ def test_answers_that_were_rolled_back_are_not_known(writer):
     writer.trial("one")
     writer.answer("a")
     writer.store.answered([(b"b", 1, Chosen(answer="B"), 0.5)])
-    writer.store._db.execute("ROLLBACK")  # what SQLite does where the disk is full
+    fail(writer.store)
+    with pytest.raises(StoreError, match="database or disk is full"):
+        writer.store.commit()
     assert set(writer.store.lookup([b"a", b"b"])) == {b"a"}
     writer.store.answered([(b"b", 1, Chosen(answer="C"), 0.5)])
     writer.store.commit()
     assert writer.store.lookup([b"b"])[b"b"].answer == "C"
+
+
+def test_after_a_write_that_failed_none_that_follows_from_it_is_done(writer):
+    writer.trial("one")
+    writer.answer("a")
+    writer.dispatch("b")
+    fail(writer.store)  # instead of the exchanges
+    writer.store.finish_trial(1, "held", {"n_asked": 1})
+    with pytest.raises(StoreError, match="the disk is full; free some space and run the same"):
+        writer.store.commit()
+    writer.open_again()
+    assert writer.store.begin_trial("one", writer.arm, writer.item, 0) == (1, False)
+    assert set(writer.store.lookup([b"a"])) == {b"a"}
+    assert others(writer)["interrupted"] == 1
+
+
+def test_a_write_that_failed_is_told_when_the_store_is_closed(writer):
+    fail(writer.store)
+    with pytest.raises(StoreError, match="disk is full"):
+        writer.close()
+    with RunStore(writer.folder):  # the folder is released all the same
+        pass
+    writer.closed = True
+
+
+def test_a_value_that_cannot_be_stored_is_an_error_of_the_store(writer):
+    writer.trial("one")
+    writer.finish(1, n_asked=1)
+    with pytest.raises(StoreError, match=r"cannot write the run in .*surrogates not allowed"):
+        writer.store.begin_trial("two \ud800", writer.arm, writer.item, 0)
+    assert writer.store.begin_trial("one", writer.arm, writer.item, 0) == (1, True)
+
+
+@pytest.mark.parametrize("n", [0, 1, 63, 64, 65, 200])
+def test_rows_are_inserted_whatever_their_number(tmp_path, n):
+    with closing(sqlite3.connect(tmp_path / "file")) as db:
+        db.execute("CREATE TABLE pairs (one INTEGER PRIMARY KEY, two TEXT)")
+        db.execute("INSERT INTO pairs VALUES (0, 'first')")
+        rows = [(i, str(i)) for i in range(n)]
+        insert_rows(db, "pairs (one, two)", rows, or_else="OR IGNORE")
+        found = db.execute("SELECT * FROM pairs ORDER BY one").fetchall()
+    assert found == [(0, "first"), *rows[1:]]
+
+
+def fail(store: RunStore) -> None:
+    """Let what is told now fail as where the disk is full."""
+
+    def full(_):
+        raise sqlite3.OperationalError("database or disk is full")
+
+    store._db.tell(full)

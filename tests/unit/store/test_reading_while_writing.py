@@ -86,5 +86,5 @@ def test_a_reader_leaves_calls_in_flight_alone(writer):
     writer.trial("one")
     writer.dispatch("a")
     writer.read(RunReader.other_counts)
-    assert writer.store._db.execute("SELECT COUNT(*) FROM dispatched").fetchone() == (1,)
-    assert writer.store._db.execute("SELECT COUNT(*) FROM interrupted").fetchone() == (0,)
+    assert writer.store._fetch("SELECT COUNT(*) FROM dispatched") == [(1,)]
+    assert writer.store._fetch("SELECT COUNT(*) FROM interrupted") == [(0,)]
