@@ -45,7 +45,10 @@ from medstress.calls import Call, Reply, Score
 from medstress.compute_thread import in_compute_thread
 
 NEW_TOKENS = 128
-SHAPES = ((1, 512), (2, 256), (4, 128), (8, 64), (16, 64), (32, 32), (64, 32), (64, 64))
+SHAPES = (
+    *((1, 512), (2, 256), (4, 128), (8, 64), (16, 64), (32, 32)),
+    *((64, 32), (64, 64), (128, 32), (128, 64), (256, 16), (256, 32)),
+)
 VECTOR_SIZE = 384
 
 

@@ -228,9 +228,9 @@ PROSE = {
     "forbidden.",
     "baselines": "Every item is asked eight names. *Ours* is the run from its first trial to its "
     "last row, the model loaded and checked before. *Bare* only forwards as many random tokens, in "
-    "the best of eight batch shapes, in turns with the run. The run is repeated, and of each batch "
-    "of both the fastest time counts, for one that waited for a core of a shared machine tells "
-    "nothing; the ratio of each run stands beside it. *As published* asks one prompt at a time for "
+    "the best of twelve batch shapes, in turns with the run. The run is repeated, and of each "
+    "batch of both the fastest time counts, for one that waited for a core of a shared machine "
+    "tells nothing; the ratio of each run stands beside it. *As published* asks one prompt at a time for "
     "up to 128 tokens and takes distances in a Python loop; *full* forces all 128. Both are timed "
     "once on a few prompts of the run and taken for all; both pay for the distances of each item's "
     "key to 12,178 names, which our run, with its eight names a type, does without.",

@@ -138,7 +138,8 @@ def pack(
     starts = np.cumsum([0, *(len(part.row.tokens) for part in parts)])
     cells: list[Cell] = []
     asked: list[Rows] = []
-    for chosen in stacks(parts, cell_overhead / config.hidden_size):
+    n_threads = torch.get_num_threads() if model.device.type == "cpu" else 1
+    for chosen in stacks(parts, cell_overhead / config.hidden_size, heads / n_threads):
         of_cell = [parts[place] for place in chosen]
         nodes = [np.arange(starts[place], starts[place + 1]) for place in chosen]
         queries, keys, hidden = _stacked(of_cell, nodes, store.n_rows)
@@ -156,13 +157,8 @@ def pack(
                     n_common=int(apart.argmax()) if apart.any() else apart.size,
                 )
             )
-        cells.append(
-            Cell(
-                n=len(chosen),
-                seen=torch.from_numpy(_by_head(keys, heads)),
-                blocks=tuple(blocks),
-            )
-        )
+        seen = torch.from_numpy(_by_head(keys, heads))
+        cells.append(Cell(n=len(chosen), seen=seen, blocks=tuple(blocks)))
     rows = np.concatenate(asked)
     places = Places(
         cells=tuple(cells),
@@ -172,12 +168,16 @@ def pack(
     return Packing(places, store, heads)
 
 
-def stacks(parts: Sequence[Part], cell_overhead: float) -> list[list[int]]:
+def stacks(
+    parts: Sequence[Part], cell_overhead: float, heads_per_thread: float = 1.0
+) -> list[list[int]]:
     """Group parts of similar size, at the least expected cost.
 
     Args:
         parts: any.
         cell_overhead: what one more group costs, in products of a node and a key.
+        heads_per_thread: of a part; a head is the work of one thread, and three take two threads
+            as long as four.
 
     Returns:
         The places of the parts of each group.
@@ -188,7 +188,8 @@ def stacks(parts: Sequence[Part], cell_overhead: float) -> list[list[int]]:
 
     def cost(starts: Ints, stop: int) -> Floats:
         longest = np.maximum.accumulate(n_past[:stop][::-1])[::-1][starts]
-        products = (stop - starts) * n_new[starts] * (longest + n_new[starts])
+        rounds = np.ceil((stop - starts) * heads_per_thread) / heads_per_thread
+        products = rounds * n_new[starts] * (longest + n_new[starts])
         return np.asarray(cell_overhead + products, dtype=np.float64)
 
     return [order[start:stop] for start, stop in cheapest_cut(len(order), cost)]

@@ -33,8 +33,15 @@ DEFAULT_SHARE = 0.2
 """Of the free memory of a CUDA device."""
 _MANY = 16
 """Targets of a first batch from which on one of them is read alone first."""
-_TREE_OVERHEAD = 0.5
+_FULL_ATTENTION = 2.8
+"""Nodes that a tree has, per number of the hidden state, where attention costs as much as all the
+rest: the linear layers take about 12 h^2 multiplications a token and layer, attention 2 h for each
+node that it sees, but these take twice as long on a CPU, softmax and mask included."""
+_TREE_OVERHEAD = 0.2
 """What one more tree costs, in tokens: trees are stacked, not padded."""
+_GATHERED = 6
+"""Products of a node and a key that take as long as a key and its value to be gathered, which each
+tree does for itself."""
 _MIN_NEW = 16
 _MIN_NEW_SHARE = 0.5
 """A sequence is kept if more of its tokens than both were new: a clean prompt, not a candidate."""
@@ -61,7 +68,7 @@ class Plan:
 # ones, of which more is padding or masked.
 _PLANS = {
     "cpu": Plan(
-        max_nodes=2048, max_tokens=4096, cell_overhead=2e6, nodes_per_block=64, batch_rows=8192
+        max_nodes=2048, max_tokens=4096, cell_overhead=7e5, nodes_per_block=64, batch_rows=8192
     ),
     "cuda": Plan(
         max_nodes=4096, max_tokens=16384, cell_overhead=1e8, nodes_per_block=4096, batch_rows=0
@@ -91,8 +98,8 @@ class KvScorer:
         self._lean = LeanLayers(loaded.model)
         self._device = loaded.device
         self._plan = _PLANS["cuda" if loaded.device.type == "cuda" else "cpu"]
-        # Linear layers cost about 12 h^2 multiplications a token and layer, attention 2 h n.
-        self._full_attention = 6.0 * loaded.model.config.get_text_config().hidden_size
+        hidden_size = loaded.model.config.get_text_config().hidden_size
+        self._full_attention = _FULL_ATTENTION * hidden_size
         self.store = KvStore(
             _default_bytes(loaded.device) if kv_bytes is None else kv_bytes,
             kv_entries,
@@ -179,7 +186,7 @@ class KvScorer:
                 rest,
                 full_attention=self._full_attention,
                 max_nodes=self._plan.max_nodes,
-                row_overhead=_TREE_OVERHEAD,
+                row_overhead=_TREE_OVERHEAD + _GATHERED * past / self._full_attention,
             ):
                 groups.append([members[place] for place in places])
                 sizes.append(len(build_row([rest[place] for place in places]).tokens))

@@ -28,7 +28,7 @@ from medstress.calls import Call, Failure, Generate, Generated, Reply, Score
 from medstress.compute_thread import in_compute_thread
 from medstress.errors import PermanentBackendError
 
-_BATCH_SIZE = 64
+_BATCH_SIZE = 128
 
 
 class TransformersBackend:
