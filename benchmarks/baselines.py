@@ -34,6 +34,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from bounds import at_least
 from consumed import answered_questions, arguments, consumed_calls, run_dataset
 from scipy.stats import bootstrap
 
@@ -252,11 +253,13 @@ def main() -> None:
     parser = arguments(__doc__, n_items=60)
     parser.add_argument(
         "--slow-queries",
-        type=int,
+        type=at_least(0),
         default=6,
         help="queries of the slow baselines; 0 leaves them out",
     )
-    parser.add_argument("--repeats", type=int, default=1, help="runs, of which the fastest counts")
+    parser.add_argument(
+        "--repeats", type=at_least(1), default=1, help="runs, of which the fastest counts"
+    )
     given = parser.parse_args()
     loaded = in_compute_thread(load_model)(BackendOptions(model=given.model, dtype=given.dtype))
     forward_seconds(loaded, SHAPES[0], 1024)

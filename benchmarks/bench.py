@@ -34,6 +34,7 @@ from pathlib import Path
 from typing import Any
 
 from bench_page import render
+from bounds import above_zero
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "bench.json"
@@ -96,6 +97,7 @@ PARTS = (
     ),
     Part(name="gpu", missing=no_gpu),
 )
+NAMES = tuple(part.name for part in PARTS)
 
 
 def run_part(part: Part, given: argparse.Namespace, seconds: float | None) -> dict[str, Any]:
@@ -224,12 +226,45 @@ def stands(known: Mapping[str, Any] | None, part: Part, data: Path) -> bool:
     return elsewhere and part.missing(data) is not None
 
 
-def added(before: Mapping[str, Any], files: Sequence[str]) -> dict[str, Any]:
+def measured_elsewhere(told: str) -> tuple[str, list[dict[str, Any]]]:
+    """Read `PART=FILE` for argparse: the part, and the lines that it printed elsewhere."""
+    name, _, file = told.partition("=")
+    if name not in NAMES or not file:
+        raise argparse.ArgumentTypeError(
+            f"expected PART=FILE.jsonl with one of {', '.join(NAMES)}, not {told!r}"
+        )
+    try:
+        lines = whole_lines(Path(file).read_text("utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise argparse.ArgumentTypeError(f"{file} cannot be read: {error}") from error
+    if not lines:
+        raise argparse.ArgumentTypeError(
+            f"{file} has no line of JSON; is it what {name}.py prints?"
+        )
+    return name, lines
+
+
+def arguments_by_part(told: str) -> dict[str, str]:
+    """Read `{"PART": "..."}` for argparse."""
+    try:
+        found = json.loads(told)
+    except json.JSONDecodeError:
+        found = None
+    is_one = isinstance(found, dict) and all(isinstance(text, str) for text in found.values())
+    if not is_one or not set(found) <= set(NAMES):
+        raise argparse.ArgumentTypeError(
+            f'expected JSON as {{"sampling": "--items 10"}} with some of {", ".join(NAMES)}, '
+            f"not {told!r}"
+        )
+    return dict(found)
+
+
+def added(
+    before: Mapping[str, Any], found: Sequence[tuple[str, list[dict[str, Any]]]]
+) -> dict[str, Any]:
     """Put lines that were measured elsewhere into a result."""
     parts = dict(before.get("parts", {}))
-    for one in files:
-        name, _, file = one.partition("=")
-        lines = whole_lines(Path(file).read_text("utf-8"))
+    for name, lines in found:
         parts[name] = {
             "command": f"python benchmarks/{name}.py",
             "date": now()["date"],
@@ -248,15 +283,20 @@ def write(result: Mapping[str, Any]) -> None:
 
 def parse() -> argparse.Namespace:
     """What to run."""
-    names = [part.name for part in PARTS]
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=20, help="of all parts together")
+    parser.add_argument("--minutes", type=above_zero, default=20, help="of all parts together")
     parser.add_argument("--full", action="store_true", help="full sizes, no limit of time")
-    parser.add_argument("--only", nargs="+", choices=names, metavar="PART", default=names)
-    parser.add_argument("--add", nargs="+", metavar="PART=FILE.jsonl", default=[])
+    parser.add_argument("--only", nargs="+", choices=NAMES, metavar="PART", default=NAMES)
+    parser.add_argument(
+        "--add", nargs="+", type=measured_elsewhere, metavar="PART=FILE.jsonl", default=[]
+    )
     parser.add_argument("--page-only", action="store_true", help="write the page anew")
     parser.add_argument(
-        "--arguments", type=json.loads, default={}, metavar='{"PART": "..."}', help="in their place"
+        "--arguments",
+        type=arguments_by_part,
+        default={},
+        metavar='{"PART": "..."}',
+        help="in their place",
     )
     data = os.environ.get("MEDSTRESS_DATA", ROOT.parent / "shared" / "data")
     parser.add_argument("--data", type=Path, default=data, help="folder with qa/ and vocab/")

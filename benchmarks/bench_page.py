@@ -230,10 +230,10 @@ PROSE = {
     "last row, the model loaded and checked before. *Bare* only forwards as many random tokens, in "
     "the best of twelve batch shapes, in turns with the run. The run is repeated, and of each "
     "batch of both the fastest time counts, for one that waited for a core of a shared machine "
-    "tells nothing; the ratio of each run stands beside it. *As published* asks one prompt at a time for "
-    "up to 128 tokens and takes distances in a Python loop; *full* forces all 128. Both are timed "
-    "once on a few prompts of the run and taken for all; both pay for the distances of each item's "
-    "key to 12,178 names, which our run, with its eight names a type, does without.",
+    "tells nothing; the ratio of each run stands beside it. *As published* asks one prompt at a "
+    "time for up to 128 tokens and takes distances in a Python loop; *full* forces all 128. Both "
+    "are timed once on a few prompts of the run and taken for all; both pay for the distances of "
+    "each item's key to 12,178 names, which our run, with its eight names a type, does without.",
     "sampling": "Distances of every key to every name, once an item, and draws for every item and "
     "exponent with the function that attacks call. The loop in plain Python, timed on a few pairs "
     "and extrapolated, takes distances once a pair too, or, beside it, anew for each exponent, as "
@@ -322,7 +322,7 @@ def _growth_section(parts: Mapping[str, Any]) -> str:
             f"{line['smallest']:,} to {line['largest']:,}",
             f"{line['seconds_fit']['slope'] * 1000:.3g}",
             line["seconds_fit"]["r_squared"],
-            line["per_unit_ratio"],
+            line["per_foretold"],
             f"{line['memory_fit']['slope'] * 1024:.3g}",
             line["memory_ratio"],
         ]
@@ -333,15 +333,16 @@ def _growth_section(parts: Mapping[str, Any]) -> str:
         "from, to",
         "ms a unit",
         "R² of the line",
-        "time per unit, ratio",
+        "time / foretold",
         "KB a unit",
         "memory, ratio",
     ]
     return (
-        "## Growth\n\nRuns with an instant victim; one number grows, the others stay. Ratios are "
-        "of the largest to the smallest point: 1 is linear in time and flat in memory, less is "
-        "better. A budget or a victim more makes more queries; a name more is one more vector to "
-        "keep.\n\n![CPU time and peak memory against items, budget, names and victims]"
+        "## Growth\n\nRuns with an instant victim; one number grows, the others stay. Time at the "
+        "largest point is held against what the line through the smallest and the middle one "
+        "foretells, memory against that at the smallest: 1 is linear in time and flat in memory, "
+        "less is better. A budget or a victim more makes more queries; a name more is one more "
+        "vector to keep.\n\n![CPU time and peak memory against items, budget, names and victims]"
         f"(images/growth.svg)\n\n{table(heads, rows)}\n{_source(parts['growth'])}"
     )
 

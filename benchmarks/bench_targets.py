@@ -187,12 +187,13 @@ def _start(lines: Sequence[Line]) -> Iterator[Target]:
 
 def _growth(lines: Sequence[Line]) -> Iterator[Target]:
     for line in lines:
-        if "per_unit_ratio" not in line:
+        if "per_foretold" not in line:
             continue
         span = f"{line['axis']}, {line['largest']:,} against {line['smallest']:,}"
-        time, memory = line["per_unit_ratio"], line["memory_ratio"]
+        known = f"{line['smallest']:,} and {line['middle']:,}"
+        time, memory = line["per_foretold"], line["memory_ratio"]
         yield Target(
-            what=f"CPU time per unit: {span}",
+            what=f"CPU time per that on a line: {line['axis']}, {line['largest']:,} from {known}",
             asked=f"≤ {FLAT} (linear)",
             measured=f"{time:.2f}",
             met=time <= FLAT,

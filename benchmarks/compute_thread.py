@@ -19,6 +19,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from bounds import at_least
+
 N_TOKENS = 512
 N_FORWARDS = 8
 
@@ -55,7 +57,7 @@ def main() -> None:
     """Print one JSON line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", default="smollm2")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=at_least(1), default=3)
     parser.add_argument("--way", choices=("one", "two"), help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.way:

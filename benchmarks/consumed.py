@@ -14,6 +14,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from bounds import at_least
+
 from medstress.backends.prompt_tokens import PromptTokenizer, targets_of
 from medstress.backends.token_tree import Target, shared_length
 from medstress.backends.transformers import TransformersBackend
@@ -46,10 +48,14 @@ def arguments(description: str | None, n_items: int) -> argparse.ArgumentParser:
     data = Path(os.environ.get("MEDSTRESS_DATA", beside))
     parser.add_argument("--data", type=Path, default=data, help="folder with qa/ and vocab/")
     parser.add_argument("--datasets", nargs="+", choices=DATASETS, default=list(DATASETS))
-    parser.add_argument("--items", type=int, default=n_items, help="questions of each data set")
-    parser.add_argument("--budget", type=int, default=8)
+    parser.add_argument(
+        "--items", type=at_least(1), default=n_items, help="questions of each data set"
+    )
+    parser.add_argument("--budget", type=at_least(1), default=8)
     parser.add_argument("--model", default="smollm2")
-    parser.add_argument("--batch-size", type=int, help="calls of a batch; default: the back end's")
+    parser.add_argument(
+        "--batch-size", type=at_least(1), help="calls of a batch; default: the back end's"
+    )
     parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16"))
     parser.add_argument("--answer-by", default="letter", choices=("letter", "text"))
     parser.add_argument(

@@ -15,6 +15,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from bounds import at_least
+
 from medstress.entities.embeddings import Embedder
 from medstress.entities.perturbations import VectorPerturbationSet
 from medstress.entities.synonyms import load_synonyms
@@ -55,7 +57,9 @@ def row_milliseconds(names: VectorPerturbationSet, anchors: list[str]) -> float:
 def main() -> None:
     """Print the times."""
     parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
-    parser.add_argument("--names", type=int, default=10_000, help="how many (default 10,000)")
+    parser.add_argument(
+        "--names", type=at_least(1), default=10_000, help="how many (default 10,000)"
+    )
     parser.add_argument("--embedding", default="minilm", help="as in [[entities]]")
     options = parser.parse_args()
     vocabulary = shipped_names(options.names)

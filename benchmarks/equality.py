@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bounds import at_least
 from consumed import arguments, consumed_calls, run_dataset
 
 from medstress.backends.loaded_model import LoadedModel, load_model
@@ -174,7 +175,7 @@ def parse() -> Namespace:
     parser.add_argument(
         "--prompts",
         nargs="+",
-        type=int,
+        type=at_least(1),
         default=[1400, 600],
         help="distinct prompts, all data sets together, for each way of answering: options as "
         "texts are four times the tokens",
@@ -182,7 +183,7 @@ def parse() -> Namespace:
     parser.add_argument(
         "--rounded-prompts",
         nargs="+",
-        type=int,
+        type=at_least(1),
         default=[24],
         help="the same where rounding moves answers",
     )

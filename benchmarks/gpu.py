@@ -23,6 +23,7 @@ from typing import Any
 
 import torch
 import transformers
+from bounds import above_zero, at_least
 from consumed import n_trie_nodes
 
 from medstress.backends.loaded_model import LoadedModel
@@ -224,14 +225,18 @@ def results(
 def main() -> int:
     """Print one JSON line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--items", type=int, default=64)
-    parser.add_argument("--candidates", type=int, default=8)
-    parser.add_argument("--instruction", type=int, default=60, help="tokens all prompts begin with")
-    parser.add_argument("--question", type=int, default=200, help="tokens of question and options")
-    parser.add_argument("--batch", type=int, default=64, help="prompts of a batch")
+    parser.add_argument("--items", type=at_least(1), default=64)
+    parser.add_argument("--candidates", type=at_least(1), default=8)
+    parser.add_argument(
+        "--instruction", type=at_least(0), default=60, help="tokens all prompts begin with"
+    )
+    parser.add_argument(
+        "--question", type=at_least(2), default=200, help="tokens of question and options"
+    )
+    parser.add_argument("--batch", type=at_least(1), default=64, help="prompts of a batch")
     parser.add_argument(
         "--peak-tflops",
-        type=float,
+        type=above_zero,
         help="of the device in bfloat16, for the utilisation; known for " + ", ".join(PEAKS),
     )
     parser.add_argument("--tiny", action="store_true", help="a tiny model on the CPU")

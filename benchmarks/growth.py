@@ -8,8 +8,8 @@ empty cache: vectors are made anew. All but one of the four numbers stay as they
     python benchmarks/growth.py --repeats 3            # the fastest of three at each point
 
 Prints one JSON line a point, writes all of it with the fits into benchmarks/results/growth.json
-and draws docs/images/growth.svg. Where growth is linear, time per unit at the largest point is at
-most that at the smallest: the ratio is near 1, and below it by what a run costs anyway.
+and draws docs/images/growth.svg. Where growth is linear, time at the largest point is what the line
+through the smallest and the middle one foretells; what a run costs anyway is in both.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from resource import RUSAGE_SELF, getrusage
 from typing import Any
 
 import numpy as np
+from bounds import at_least
 from overhead import experiment, write_inputs
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -35,10 +36,10 @@ IMAGE = ROOT / "docs" / "images" / "growth.svg"
 
 USUAL = {"items": 500, "budget": 16, "vocabulary": 2000, "victims": 1}
 POINTS = {
-    "items": (500, 1000, 2000, 4000),
-    "budget": (8, 16, 32, 64),
-    "vocabulary": (1000, 2000, 4000, 8000, 16_000),
-    "victims": (1, 2, 4),
+    "items": (500, 1000, 2000, 4000, 8000),
+    "budget": (8, 16, 32, 64, 128, 256),
+    "vocabulary": (1000, 4000, 16_000, 64_000),
+    "victims": (1, 2, 4, 8),
 }
 _INK, _FAINT, _TIME, _MEMORY = "#1c2226", "#d3d8db", "#0072b2", "#c84c00"
 """As on the report's page, light."""
@@ -120,18 +121,21 @@ def fit(xs: Sequence[float], ys: Sequence[float]) -> dict[str, float]:
 
 
 def growth(points: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """How one axis grows: a line, and the largest point beside the smallest."""
+    """How one axis grows: a line, and the largest point beside what the others foretell."""
     ordered = sorted(points, key=lambda point: point["x"])
-    first, last = ordered[0], ordered[-1]
+    first, middle, last = ordered[0], ordered[len(ordered) // 2], ordered[-1]
     xs = [point["x"] for point in ordered]
-    times = last["process_seconds"] / first["process_seconds"]
+    seconds = [point["process_seconds"] for point in ordered]
+    known = fit(*zip(*((p["x"], p["process_seconds"]) for p in (first, middle)), strict=True))
+    foretold = known["intercept"] + known["slope"] * last["x"]
     return {
         "axis": first["axis"],
         "smallest": first["x"],
+        "middle": middle["x"],
         "largest": last["x"],
-        "seconds_fit": fit(xs, [point["process_seconds"] for point in ordered]),
+        "seconds_fit": fit(xs, seconds),
         "memory_fit": fit(xs, [point["largest_resident_mb"] for point in ordered]),
-        "per_unit_ratio": round(times * first["x"] / last["x"], 3),
+        "per_foretold": round(last["process_seconds"] / foretold, 3),
         "memory_ratio": round(last["largest_resident_mb"] / first["largest_resident_mb"], 3),
     }
 
@@ -195,8 +199,8 @@ def parse() -> argparse.Namespace:
     """Which points, and where the results go."""
     parser = argparse.ArgumentParser(description=__doc__)
     for axis, points in POINTS.items():
-        parser.add_argument(f"--{axis}", nargs="*", type=int, default=list(points))
-    parser.add_argument("--repeats", type=int, default=1)
+        parser.add_argument(f"--{axis}", nargs="*", type=at_least(1), default=list(points))
+    parser.add_argument("--repeats", type=at_least(1), default=1)
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--image", type=Path, default=IMAGE)
     parser.add_argument("--here", type=json.loads, help=argparse.SUPPRESS)
@@ -215,7 +219,7 @@ def main() -> None:
         for x in getattr(given, axis):
             mine.append(measure(axis, x, given.repeats))
             print(json.dumps(mine[-1]), flush=True)
-        if len(mine) > 1:
+        if len(mine) > 2:
             fits.append(growth(mine))
             print(json.dumps(fits[-1]), flush=True)
         points += mine

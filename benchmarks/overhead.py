@@ -25,6 +25,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from bounds import at_least
+
 BUDGET = 50
 N_NAMES = 2000
 BATCH_SIZE = 512
@@ -129,8 +131,10 @@ def largest_resident() -> int:
 def main() -> None:
     """Print one JSON line a number of queries, each run in a process of its own."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--queries", nargs="+", type=int, default=[20_000, 100_000])
-    parser.add_argument("--repeats", type=int, default=1, help="runs, of which the fastest counts")
+    parser.add_argument("--queries", nargs="+", type=at_least(1), default=[20_000, 100_000])
+    parser.add_argument(
+        "--repeats", type=at_least(1), default=1, help="runs, of which the fastest counts"
+    )
     parser.add_argument("--here", action="store_true", help="in this process, for profilers")
     given = parser.parse_args()
     if given.here:

@@ -21,6 +21,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from bounds import at_least
 from overhead import BUDGET, experiment, write_inputs
 
 
@@ -81,8 +82,8 @@ def _drain(terminal: int, drawn: list[int]) -> None:
 def main() -> None:
     """Print one JSON line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--queries", type=int, default=40_000)
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--queries", type=at_least(1), default=40_000)
+    parser.add_argument("--repeats", type=at_least(1), default=3)
     given = parser.parse_args()
     seconds: dict[bool, list[float]] = {False: [], True: []}
     drawn = dict.fromkeys(seconds, 0)

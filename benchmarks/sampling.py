@@ -22,6 +22,7 @@ import time
 from collections.abc import Sequence
 
 import numpy as np
+from bounds import at_least
 
 from medstress.attacks.samplers import draw
 from medstress.seeding import rng_for
@@ -74,10 +75,12 @@ def loop_seconds(
 def main() -> None:
     """Print one JSON line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--items", type=int, default=10_000)
-    parser.add_argument("--names", type=int, default=9_848)
-    parser.add_argument("--draws", type=int, default=8)
+    parser.add_argument("--items", type=at_least(1), default=10_000)
+    parser.add_argument("--names", type=at_least(1), default=9_848)
+    parser.add_argument("--draws", type=at_least(1), default=8)
     given = parser.parse_args()
+    if given.names < given.draws:
+        parser.error(f"{given.draws} different names cannot be drawn from {given.names}")
     rng = np.random.default_rng(0)
     names = rng.normal(size=(given.names, SIZE))
     names /= np.linalg.norm(names, axis=1, keepdims=True)

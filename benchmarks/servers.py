@@ -18,6 +18,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from bounds import above_zero, at_least
+
 from medstress.backends.openai_http import open_backend
 from medstress.backends.options import BackendOptions
 from medstress.calls import Score, Scored
@@ -117,10 +119,12 @@ def whole(url: str, n_items: int, threads: int) -> float:
 def main() -> None:
     """Print the rates."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=0.05, help="what an answer takes")
-    parser.add_argument("--in-flight", type=int, nargs="+", default=[16, 256])
-    parser.add_argument("--n", type=int, default=2000, help="prompts of each measurement")
-    parser.add_argument("--repeats", type=int, default=3, help="measurements; the best counts")
+    parser.add_argument("--seconds", type=above_zero, default=0.05, help="what an answer takes")
+    parser.add_argument("--in-flight", type=at_least(1), nargs="+", default=[16, 256])
+    parser.add_argument("--n", type=at_least(1), default=2000, help="prompts of each measurement")
+    parser.add_argument(
+        "--repeats", type=at_least(1), default=3, help="measurements; the best counts"
+    )
     given = parser.parse_args()
     context = multiprocessing.get_context("spawn")
     ready = context.Queue()

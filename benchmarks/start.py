@@ -19,6 +19,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from bounds import at_least
+
 
 def seconds(*arguments: str) -> float:
     """Wall time of Python with these arguments."""
@@ -40,7 +42,7 @@ def demo_seconds() -> float:
 def main() -> None:
     """Print one JSON line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--repeats", type=at_least(1), default=7)
     parser.add_argument("--no-demo", action="store_true", help="the two quick ones only")
     given = parser.parse_args()
     ways = {

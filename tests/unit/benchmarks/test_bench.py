@@ -64,7 +64,7 @@ def points(seconds: list[float], axis: str = "items") -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    "name", ["growth", "equality", "progress", "bench", "bench_page", "consumed"]
+    "name", ["growth", "equality", "progress", "bench", "bench_page", "bounds", "consumed"]
 )
 def test_examples_in_the_scripts_hold(script: Script, name: str) -> None:
     found = doctest.testmod(script(name))
@@ -72,11 +72,13 @@ def test_examples_in_the_scripts_hold(script: Script, name: str) -> None:
     assert found.failed == 0
 
 
-def test_linear_time_has_the_ratio_one_and_a_fixed_cost_makes_it_smaller(script: Script) -> None:
+def test_linear_time_has_the_ratio_one_whatever_a_run_costs_anyway(script: Script) -> None:
     growth = script("growth").growth
-    assert growth(points([1.0, 2.0, 4.0]))["per_unit_ratio"] == 1.0
-    assert growth(points([2.0, 3.0, 5.0]))["per_unit_ratio"] == 0.625
-    assert growth(points([1.0, 4.0, 16.0]))["per_unit_ratio"] == 4.0
+    assert growth(points([1.0, 2.0, 4.0]))["per_foretold"] == 1.0
+    assert growth(points([2.0, 3.0, 5.0]))["per_foretold"] == 1.0
+    assert growth(points([1.0, 4.0, 16.0]))["per_foretold"] == 1.6
+    assert growth(points([11.0, 14.0, 26.0]))["per_foretold"] == 1.3
+    assert growth(points([1.0, 2.0, 3.0]))["per_foretold"] == 0.75
 
 
 def test_points_may_come_in_any_order(script: Script) -> None:
@@ -368,9 +370,47 @@ def test_what_was_measured_elsewhere_is_put_in_and_stays(script: Script, tmp_pat
     bench = script("bench")
     file = tmp_path / "gpu.jsonl"
     file.write_text(json.dumps({"device": "X"}) + "\n")
-    after = bench.added(result(start=part()), [f"gpu={file}"])
+    after = bench.added(result(start=part()), [bench.measured_elsewhere(f"gpu={file}")])
     assert after["parts"]["gpu"]["lines"] == [{"device": "X"}]
     assert set(bench.elsewhere_of(after)["parts"]) == {"gpu"}
     no_gpu = bench.Part(name="gpu", missing=lambda data: "none here")
     assert bench.stands(after["parts"]["gpu"], no_gpu, tmp_path)
     assert not bench.stands(after["parts"]["gpu"], bench.Part(name="gpu"), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "told"),
+    [
+        ("start", ["--repeats", "0"], "expected a whole number, at least 1, not '0'"),
+        ("sampling", ["--items", "none"], "expected a whole number, at least 1, not 'none'"),
+        ("sampling", ["--names", "5"], "8 different names cannot be drawn from 5"),
+        ("gpu", ["--tiny", "--question", "1"], "expected a whole number, at least 2, not '1'"),
+        ("gpu", ["--tiny", "--peak-tflops", "0"], "expected a number above 0, not '0'"),
+        ("bench", ["--minutes", "nan"], "expected a number above 0, not 'nan'"),
+        ("bench", ["--add", "gpu"], "expected PART=FILE.jsonl with one of start, overhead"),
+        ("bench", ["--add", "nonsense=file"], "with one of start, overhead"),
+        ("bench", ["--add", "gpu=missing.jsonl"], "missing.jsonl cannot be read: "),
+        ("bench", ["--arguments", "[]"], 'expected JSON as {"sampling": "--items 10"}'),
+        ("bench", ["--arguments", '{"gpus": ""}'], "with some of start, overhead"),
+    ],
+)
+def test_what_a_benchmark_cannot_do_is_refused_in_one_sentence(
+    name: str,
+    arguments: list[str],
+    told: str,
+    script: Script,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("sys.argv", [f"{name}.py", *arguments])
+    with pytest.raises(SystemExit) as stopped:
+        script(name).main()
+    assert stopped.value.code == 2
+    assert told in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_file_without_results_is_not_put_in(script: Script, tmp_path: Path) -> None:
+    file = tmp_path / "gpu.jsonl"
+    file.write_text("Traceback\n")
+    with pytest.raises(argparse.ArgumentTypeError, match="no line of JSON"):
+        script("bench").measured_elsewhere(f"gpu={file}")

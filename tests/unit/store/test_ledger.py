@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from medstress.calls import Chosen
 from medstress.errors import StoreError
 from medstress.items import Question
-from medstress.store.database import insert_rows
 from medstress.store.reader import RunReader
 from medstress.store.run_store import FILE, RunStore
 
@@ -292,17 +291,6 @@ def test_a_value_that_cannot_be_stored_is_an_error_of_the_store(writer):
     with pytest.raises(StoreError, match=r"cannot write the run in .*surrogates not allowed"):
         writer.store.begin_trial("two \ud800", writer.arm, writer.item, 0)
     assert writer.store.begin_trial("one", writer.arm, writer.item, 0) == (1, True)
-
-
-@pytest.mark.parametrize("n", [0, 1, 63, 64, 65, 200])
-def test_rows_are_inserted_whatever_their_number(tmp_path, n):
-    with closing(sqlite3.connect(tmp_path / "file")) as db:
-        db.execute("CREATE TABLE pairs (one INTEGER PRIMARY KEY, two TEXT)")
-        db.execute("INSERT INTO pairs VALUES (0, 'first')")
-        rows = [(i, str(i)) for i in range(n)]
-        insert_rows(db, "pairs (one, two)", rows, or_else="OR IGNORE")
-        found = db.execute("SELECT * FROM pairs ORDER BY one").fetchall()
-    assert found == [(0, "first"), *rows[1:]]
 
 
 def fail(store: RunStore) -> None:

@@ -1,0 +1,103 @@
+"""One thread that writes: what is told is done in order, as a whole or not at all."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+
+import pytest
+
+from medstress.errors import StoreError
+from medstress.store.database import Database, commit, insert_rows
+
+Opened = Callable[[], Database]
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Opened]:
+    made: list[Database] = []
+
+    def open_file() -> Database:
+        create = "CREATE TABLE IF NOT EXISTS numbers (number INTEGER PRIMARY KEY)"
+        made.append(Database(tmp_path / "file", lambda db: db.execute(create)))
+        return made[-1]
+
+    yield open_file
+    for one in made:
+        with suppress(RuntimeError):  # closed by the test
+            one.abandon()
+
+
+def add(number: int) -> Callable[[sqlite3.Connection], object]:
+    return lambda db: db.execute("INSERT INTO numbers VALUES (?)", (number,))
+
+
+def numbers(db: sqlite3.Connection) -> list[int]:
+    return [number for (number,) in db.execute("SELECT number FROM numbers ORDER BY number")]
+
+
+def test_who_tells_goes_on_and_who_asks_waits(opened: Opened) -> None:
+    db, gate, threads = opened(), threading.Event(), []
+    db.tell(lambda _: gate.wait(60))
+    db.tell(add(1))
+    db.tell(lambda _: threads.append(threading.current_thread()))
+    assert not threads
+    gate.set()
+    assert db.ask(numbers) == [1]
+    assert threads[0] is not threading.current_thread()
+
+
+def test_only_what_was_committed_is_there_afterwards(opened: Opened) -> None:
+    db = opened()
+    db.tell(add(1))
+    db.ask(commit)
+    db.tell(add(2))
+    db.abandon()
+    again = opened()
+    assert again.ask(numbers) == [1]
+    again.tell(add(3))
+    again.close()
+    assert opened().ask(numbers) == [1, 3]
+
+
+def test_a_write_that_failed_undoes_what_was_told_since_the_last_commit(opened: Opened) -> None:
+    db = opened()
+    db.tell(add(1))
+    db.ask(commit)
+    for number in (2, 1, 3):  # the second one is there already
+        db.tell(add(number))
+    with pytest.raises(StoreError, match=r"cannot write the run in .*UNIQUE.*run the same command"):
+        db.ask(numbers)
+    assert db.ask(numbers) == [1]
+    db.tell(add(4))
+    db.ask(commit)
+    assert db.ask(numbers) == [1, 4]
+
+
+def test_a_question_that_failed_undoes_the_same(opened: Opened) -> None:
+    db = opened()
+    db.tell(add(2))
+    with pytest.raises(StoreError, match="no such table"):
+        db.ask(lambda db: db.execute("SELECT * FROM absent"))
+    assert db.ask(numbers) == []
+
+
+def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no database" * 100)
+    with pytest.raises(StoreError, match="file is not a database"):
+        Database(tmp_path / "file", lambda db: None)
+    assert not [one for one in threading.enumerate() if one.name.startswith("medstress-store")]
+
+
+@pytest.mark.parametrize("n", [0, 1, 63, 64, 65, 200])
+def test_rows_are_inserted_whatever_their_number(tmp_path: Path, n: int) -> None:
+    with closing(sqlite3.connect(tmp_path / "file")) as db:
+        db.execute("CREATE TABLE pairs (one INTEGER PRIMARY KEY, two TEXT)")
+        db.execute("INSERT INTO pairs VALUES (0, 'first')")
+        rows = [(i, str(i)) for i in range(n)]
+        insert_rows(db, "pairs (one, two)", rows, or_else="OR IGNORE")
+        found = db.execute("SELECT * FROM pairs ORDER BY one").fetchall()
+    assert found == [(0, "first"), *rows[1:]]
