@@ -278,9 +278,9 @@ def test_a_consumed_query_takes_less_than_400_bytes_however_long_the_vignette(
     reader.close()
     with RunStore(bench.root / "fixed") as store:
         store.write_manifest(manifest)
-        for dataset, item in items.values():
+        for i, (dataset, item) in enumerate(items.values()):
             assert isinstance(item, Question)
-            store.item_id(dataset, item)
+            store.begin_trials([(str(i), 1, dataset, item, 0)])
     fixed = (bench.root / "fixed" / "run.sqlite").stat().st_size
     assert fixed > 40 * 2000
     queries = workbench.ledger(bench.summary())

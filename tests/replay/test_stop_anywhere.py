@@ -23,8 +23,7 @@ from medstress.store.run_store import RunStore
 WRITES = (
     "write_manifest",
     "arm_id",
-    "item_id",
-    "begin_trial",
+    "begin_trials",
     "consumed",
     "finish_trial",
     "dispatching",

@@ -60,9 +60,11 @@ NAME = "entity_substitution"
 MAX_BUDGET = 1000
 UNBOUNDED = 1_000_000_000
 """Budget of `exhaustive`: more than any vocabulary holds."""
-ANNOUNCED = 128
-"""How many queries `exhaustive` makes before they are asked, so that a large vocabulary takes no
-more memory than a small one; the others announce all that their budget allows."""
+ANNOUNCED = 32
+"""How many queries are made before they are asked, so that a large budget takes no more memory than
+a small one: more than back ends compute early of what an answer may make needless."""
+ALL_NEEDED = 128
+"""The same for `exhaustive`, which needs them all: a batch of one item."""
 _SAMPLERS = ("random", "pdws", "nearest", "farthest", "exhaustive")
 
 
@@ -270,9 +272,9 @@ class EntitySubstitution:
         copy_case = case_copy(self.choices)
         base, original = Candidate(item=item), span_text(item, span)
         queries = (
-            Predict(base.edit(span, copy_case(names.names[i], original))) for i in drawn.tolist()
+            Predict(base.edit(span, copy_case(names.names[i], original))) for i in map(int, drawn)
         )
-        announced = ANNOUNCED if self.sampler == "exhaustive" else left
+        announced = ALL_NEEDED if self.sampler == "exhaustive" else ANNOUNCED
         return (yield from ask_in_turn(queries, announced))
 
     def _spans(self, item: Question, resources: Resources) -> Sequence[Mention]:

@@ -11,17 +11,21 @@ Exchange = tuple[int, int, str, str, int | None, int, bytes, str | None, str | N
 """(trial, seq, role, purpose, query, call, key, edits, request, error)"""
 
 
+Planned = tuple[str, int, str, Any, int]
+"""(trial_id, row of the arm, dataset, item, repeat)"""
+
+Begun = tuple[int, bool, dict[int, tuple[bytes, str | None]]]
+"""(row of the trial, whether it is finished, what it consumed before: seq -> (key, error))"""
+
+
 class Ledger(Protocol):
     """Where calls are journalled and answers kept; see `medstress.store`."""
 
-    def begin_trial(self, trial_id: str, arm: int, item: int, repeat: int) -> tuple[int, bool]:
-        """Register a trial; returns its row and whether it is finished."""
+    def begin_trials(self, planned: Sequence[Planned]) -> Sequence[Begun]:
+        """Register trials, in the order of the plan."""
 
     def finish_trial(self, trial: int, verdict: str, result: dict[str, Any]) -> None:
         """Write how a trial ended."""
-
-    def journal(self, trial: int) -> dict[int, tuple[bytes, str | None]]:
-        """What the trial consumed before: seq -> (key, error)."""
 
     def lookup(self, keys: Sequence[bytes]) -> dict[bytes, Answer]:
         """Stored answers."""
@@ -37,9 +41,6 @@ class Ledger(Protocol):
 
     def commit(self) -> None:
         """Make everything so far survive the process."""
-
-    def item_id(self, dataset: str, item: Any) -> int:
-        """The row of an item."""
 
     def arm_id(
         self, dataset: str, group: str, victim: str, attack: str, spec: Any, seed: int | None

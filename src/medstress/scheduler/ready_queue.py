@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 
 from medstress.calls import Backend, Failure, Reply, Request
 from medstress.errors import BackendError, MedstressError, StoreError, UsageError
@@ -103,20 +104,23 @@ class Scheduler:
                 return
 
     def _admit(self, plan: Iterator[Trial | Inquiry | Study]) -> None:
-        while len(self._live) < self._window() and not self.progress.stopped:
-            trial = next(plan, None)
-            if trial is None:
+        while (room := self._window() - len(self._live)) > 0 and not self.progress.stopped:
+            trials = list(islice(plan, room))
+            begun = self._ledger.begin_trials(
+                [
+                    (trial_id(one), self._arm(one), one.dataset, one.item, one.repeat)
+                    for one in trials
+                ]
+            )
+            for trial, (row, is_finished, journal) in zip(trials, begun, strict=True):
+                if is_finished:
+                    self.progress.n_skipped += 1
+                else:
+                    self._live[row] = live = Live(trial, row, journal)
+                    self._advance(live)
+            if len(trials) < room:
                 self._all_admitted = True
                 break
-            item = self._ledger.item_id(trial.dataset, trial.item)
-            row, finished = self._ledger.begin_trial(
-                trial_id(trial), self._arm(trial), item, trial.repeat
-            )
-            if finished:
-                self.progress.n_skipped += 1
-                continue
-            self._live[row] = live = Live(trial, row, self._ledger.journal(row))
-            self._advance(live)
         self._write()
 
     def _window(self) -> int:

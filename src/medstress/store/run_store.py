@@ -14,11 +14,10 @@ from filelock import FileLock, Timeout
 
 from medstress.calls import FROM_CACHE, Answer
 from medstress.errors import StoreError
-from medstress.hashing import canonical_json
-from medstress.items import Item
 from medstress.store import reviews
+from medstress.store.beginnings import Begun, Planned, arm_row, begin
 from medstress.store.calls_in_flight import CallsInFlight
-from medstress.store.codec import decode_answer, encode_answer, encode_item
+from medstress.store.codec import decode_answer, encode_answer
 from medstress.store.database import Database, commit, insert_rows, translated
 from medstress.store.formats import bring_up_to_date, make_views
 from medstress.store.key_index import NEWEST, KeyIndex
@@ -130,7 +129,7 @@ class RunStore:
     def _fetch(self, query: str, *values: Any) -> list[Any]:
         return self._ask(lambda db: db.execute(query, values).fetchall())
 
-    # -- manifest, items, arms ---------------------------------------------------------------
+    # -- manifest and arms -------------------------------------------------------------------
     def manifest(self) -> dict[str, Any]:
         """What the run is, as stored; empty for a new folder."""
         return {key: json.loads(value) for key, value in self._fetch("SELECT * FROM manifest")}
@@ -142,57 +141,16 @@ class RunStore:
             lambda db: db.executemany("INSERT OR REPLACE INTO manifest VALUES (?, ?)", rows)
         )
 
-    def item_id(self, dataset: str, item: Item) -> int:
-        """The row of an item, written on first sight."""
-        row, _ = self._row_of(
-            "SELECT id FROM items WHERE dataset = ? AND item_id = ?",
-            (dataset, item.id),
-            "items (dataset, item_id, hash, body)",
-            lambda: (dataset, item.id, item.hash, encode_item(item)),
-        )
-        return row
-
     def arm_id(
         self, dataset: str, group: str, victim: str, attack: str, spec: Any, seed: int | None
     ) -> int:
         """The row of one (data set, group, victim, attack, seed)."""
-        row, _ = self._row_of(
-            "SELECT id FROM arms WHERE dataset = ? AND grp = ? AND victim = ? AND attack = ? "
-            "AND seed IS ?",
-            (dataset, group, victim, attack, seed),
-            "arms (dataset, grp, victim, attack, spec, seed)",
-            lambda: (dataset, group, victim, attack, canonical_json(spec), seed),
-        )
-        return row
+        return self._ask(lambda db: arm_row(db, dataset, group, victim, attack, spec, seed))
 
     # -- trials ------------------------------------------------------------------------------
-    def begin_trial(self, trial_id: str, arm: int, item: int, repeat: int) -> tuple[int, bool]:
-        """Register a trial; returns its row and whether it is finished already."""
-        return self._row_of(
-            "SELECT id, verdict IS NOT NULL FROM trials WHERE trial_id = ?",
-            (trial_id,),
-            "trials (trial_id, arm, item, repeat)",
-            lambda: (trial_id, arm, item, repeat),
-        )
-
-    def _row_of(
-        self,
-        query: str,
-        values: tuple[Any, ...],
-        into: str,
-        made: Callable[[], tuple[Any, ...]],
-    ) -> tuple[int, bool]:
-        """The row that a query finds, else one that is made; whether the last column is true."""
-
-        def look(db: sqlite3.Connection) -> tuple[int, bool]:
-            found = db.execute(query, values).fetchone()
-            if found is not None:
-                return int(found[0]), bool(found[-1])
-            row = made()
-            insert = f"INSERT INTO {into} VALUES ({', '.join('?' * len(row))})"
-            return int(db.execute(insert, row).lastrowid or 0), False
-
-        return self._ask(look)
+    def begin_trials(self, planned: Sequence[Planned]) -> list[Begun]:
+        """Register trials and their items, in the order of the plan."""
+        return self._ask(lambda db: [begin(db, one) for one in planned])
 
     def finish_trial(self, trial: int, verdict: str, result: dict[str, Any]) -> None:
         """Write a trial's verdict and result."""
@@ -236,15 +194,6 @@ class RunStore:
         self._db.tell(partial(reviews.write, reviews=list(found)))
 
     # -- calls -------------------------------------------------------------------------------
-    def journal(self, trial: int) -> dict[int, tuple[bytes, str | None]]:
-        """What a trial consumed before it was interrupted: seq -> (key, error)."""
-        rows = self._fetch(
-            "SELECT e.seq, COALESCE(a.key, e.key), e.error FROM exchanges e "
-            "LEFT JOIN answers a ON a.id = e.answer WHERE e.trial = ?",
-            trial,
-        )
-        return {seq: (key, error) for seq, key, error in rows}
-
     def lookup(self, keys: Sequence[bytes]) -> dict[bytes, Answer]:
         """Stored answers of those keys that have one."""
         rows = list(self._find(keys).values())

@@ -6,6 +6,7 @@ import pytest
 
 from medstress.calls import Chosen
 from medstress.items import Question
+from medstress.store.beginnings import Begun
 from medstress.store.reader import RunReader
 from medstress.store.run_store import RunStore
 
@@ -17,7 +18,6 @@ class Writer:
         self.folder = folder
         self.closed = False
         self.store = RunStore(folder)
-        self.item = self.store.item_id("cases", question("q0"))
         self.arm = self.store.arm_id("cases", "drugs", "careful", "random", {"budget": 3}, 0)
 
     def close(self) -> None:
@@ -30,9 +30,13 @@ class Writer:
         self.store = RunStore(self.folder)
 
     def trial(self, name: str) -> int:
-        row, finished = self.store.begin_trial(name, self.arm, self.item, 0)
-        assert not finished
-        return row
+        begun = self.begin(name)
+        assert not begun.is_finished
+        return begun.row
+
+    def begin(self, name: str) -> Begun:
+        (begun,) = self.store.begin_trials([(name, self.arm, "cases", question("q0"), 0)])
+        return begun
 
     def dispatch(self, *keys: str, trial: int = 1) -> None:
         self.store.dispatching([(key.encode(), trial) for key in keys])

@@ -8,6 +8,7 @@ from contextlib import closing
 import pytest
 
 from medstress.errors import StoreError
+from medstress.items import Question
 from medstress.store.reader import RunReader
 from medstress.store.run_store import FILE, RunStore
 
@@ -87,8 +88,9 @@ def test_a_run_of_format_1_reads_the_same_and_stays_as_it_is(old):
 def test_a_run_of_format_1_is_brought_up_to_date_when_it_goes_on(old):
     folder, expected = old
     with RunStore(folder) as store:
-        assert store.journal(2) == {0: (b"a", None), 1: (b"d", None)}
-        assert store.journal(1)[2] == (b"x", "no connection")
+        item = Question(id="q0", stem="Why?", options=("this", "that"), key="A")
+        (two,) = store.begin_trials([("two", 1, "cases", item, 0)])
+        assert two == (2, False, {0: (b"a", None), 1: (b"d", None)})
         assert set(store.lookup([b"a", b"e", b"x"])) == {b"a", b"e"}
         assert store.spent()[0] == 5
         store.answered([(b"e", 2, None, 0.0)])

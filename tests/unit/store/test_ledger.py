@@ -86,10 +86,11 @@ def test_asked_is_paid_plus_cached_plus_failed_for_any_exchanges(tmp_path_factor
     shuffled = data.draw(st.permutations(rows))
     folder = tmp_path_factory.mktemp("run")
     with RunStore(folder) as store:
-        item = store.item_id("d", Question(id="q", stem="s", options=("x", "y"), key="A"))
+        item = Question(id="q", stem="s", options=("x", "y"), key="A")
         arm = store.arm_id("d", "g", "v", "a", {}, None)
-        for trial, _ in enumerate(queries, 1):
-            assert store.begin_trial(str(trial), arm, item, 0) == (trial, False)
+        planned = [(str(trial), arm, "d", item, 0) for trial, _ in enumerate(queries, 1)]
+        begun = store.begin_trials(planned)
+        assert begun == [(trial, False, {}) for trial, _ in enumerate(queries, 1)]
         store.consumed(shuffled)
         for trial, asked in enumerate(queries, 1):
             store.finish_trial(trial, "held", {"n_asked": len(asked)})
@@ -202,10 +203,9 @@ def test_forgetting_failed_trials_keeps_their_answers_and_drops_what_they_consum
     assert writer.store.forget_failed() == 1
     writer.store.commit()
     assert counts(writer) == {"two": (1, 0, 0)}
-    assert writer.store.journal(1) == {}
     assert set(writer.store.lookup([b"a", b"b", b"x"])) == {b"a", b"b"}
-    assert writer.store.begin_trial("one", writer.arm, writer.item, 0) == (1, False)
-    assert writer.store.begin_trial("two", writer.arm, writer.item, 0) == (2, True)
+    assert writer.begin("one") == (1, False, {})
+    assert writer.begin("two") == (2, True, {})
 
 
 def test_trials_come_in_the_order_of_the_plan(writer):
@@ -271,7 +271,7 @@ def test_after_a_write_that_failed_none_that_follows_from_it_is_done(writer):
     with pytest.raises(StoreError, match="the disk is full; free some space and run the same"):
         writer.store.commit()
     writer.open_again()
-    assert writer.store.begin_trial("one", writer.arm, writer.item, 0) == (1, False)
+    assert writer.begin("one") == (1, False, {})
     assert set(writer.store.lookup([b"a"])) == {b"a"}
     assert others(writer)["interrupted"] == 1
 
@@ -289,8 +289,8 @@ def test_a_value_that_cannot_be_stored_is_an_error_of_the_store(writer):
     writer.trial("one")
     writer.finish(1, n_asked=1)
     with pytest.raises(StoreError, match=r"cannot write the run in .*surrogates not allowed"):
-        writer.store.begin_trial("two \ud800", writer.arm, writer.item, 0)
-    assert writer.store.begin_trial("one", writer.arm, writer.item, 0) == (1, True)
+        writer.begin("two \ud800")
+    assert writer.begin("one") == (1, True, {})
 
 
 def fail(store: RunStore) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 from medstress.calls import Chosen
+from medstress.items import Question
 from medstress.store.reader import RunReader
 from medstress.store.run_store import RunStore
 
@@ -62,9 +63,10 @@ def test_readers_beside_a_busy_writer_never_fail_nor_make_it_wait(tmp_path):
     thread.start()
     try:
         arm = store.arm_id("d", "g", "v", "a", {}, 0)
+        item = Question(id="q", stem="Why?", options=("this", "that"), key="A")
         for n in range(1, 201):
             key = str(n).encode()
-            row, _ = store.begin_trial(str(n), arm, 1, 0)
+            ((row, *_),) = store.begin_trials([(str(n), arm, "d", item, 0)])
             store.dispatching([(key, row)])
             store.answered([(key, row, Chosen(answer="A"), 0.0)])
             store.commit()

@@ -1,0 +1,89 @@
+"""The rows of arms, items and trials, written on first sight."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+from medstress.hashing import canonical_json
+from medstress.items import Item
+from medstress.store.codec import encode_item
+
+Planned: TypeAlias = tuple[str, int, str, Item, int]
+"""A trial that is about to begin: (trial_id, row of its arm, dataset, item, repeat)."""
+
+
+class Begun(NamedTuple):
+    """What is known of a trial that begins, or begins again."""
+
+    row: int
+    """Its own."""
+    is_finished: bool
+    """Whether it has a verdict."""
+    journal: dict[int, tuple[bytes, str | None]]
+    """What it consumed before it was interrupted: seq -> (key, error); empty for a finished one."""
+
+
+def arm_row(
+    db: sqlite3.Connection,
+    dataset: str,
+    group: str,
+    victim: str,
+    attack: str,
+    spec: Any,
+    seed: int | None,
+) -> int:
+    """The row of one (data set, group, victim, attack, seed)."""
+    known = db.execute(
+        "SELECT id FROM arms WHERE dataset = ? AND grp = ? AND victim = ? AND attack = ? "
+        "AND seed IS ?",
+        (dataset, group, victim, attack, seed),
+    ).fetchone()
+    return _row(
+        known,
+        lambda: db.execute(
+            "INSERT INTO arms (dataset, grp, victim, attack, spec, seed) VALUES (?, ?, ?, ?, ?, ?)",
+            (dataset, group, victim, attack, canonical_json(spec), seed),
+        ),
+    )
+
+
+def begin(db: sqlite3.Connection, planned: Planned) -> Begun:
+    """Register a trial and its item."""
+    trial_id, arm, dataset, item, repeat = planned
+    known = db.execute("SELECT id, verdict FROM trials WHERE trial_id = ?", (trial_id,)).fetchone()
+    if known is not None:
+        row, verdict = known
+        return Begun(row, verdict is not None, {} if verdict is not None else _journal(db, row))
+    cursor = db.execute(
+        "INSERT INTO trials (trial_id, arm, item, repeat) VALUES (?, ?, ?, ?)",
+        (trial_id, arm, _item_row(db, dataset, item), repeat),
+    )
+    return Begun(int(cursor.lastrowid or 0), False, {})
+
+
+def _item_row(db: sqlite3.Connection, dataset: str, item: Item) -> int:
+    known = db.execute(
+        "SELECT id FROM items WHERE dataset = ? AND item_id = ?", (dataset, item.id)
+    ).fetchone()
+    return _row(
+        known,
+        lambda: db.execute(
+            "INSERT INTO items (dataset, item_id, hash, body) VALUES (?, ?, ?, ?)",
+            (dataset, item.id, item.hash, encode_item(item)),
+        ),
+    )
+
+
+def _row(known: tuple[int] | None, insert: Callable[[], sqlite3.Cursor]) -> int:
+    return int(insert().lastrowid or 0) if known is None else int(known[0])
+
+
+def _journal(db: sqlite3.Connection, trial: int) -> dict[int, tuple[bytes, str | None]]:
+    rows = db.execute(
+        "SELECT e.seq, COALESCE(a.key, e.key), e.error FROM exchanges e "
+        "LEFT JOIN answers a ON a.id = e.answer WHERE e.trial = ?",
+        (trial,),
+    )
+    return {seq: (key, error) for seq, key, error in rows}
