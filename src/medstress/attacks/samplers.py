@@ -35,7 +35,10 @@ def log_weights(distances: Floats, n: float) -> Floats:
     >>> np.exp(log_weights(np.array([0.1, 0.2, 0.4]), 1.0) - np.log(0.7)).round(4).tolist()
     [0.1429, 0.2857, 0.5714]
     """
-    weights: Floats = n * np.log(np.maximum(distances, SMALLEST_DISTANCE))
+    # In place, here and below: arrays of a vocabulary are made by the hundred thousand.
+    weights: Floats = np.maximum(distances, SMALLEST_DISTANCE)
+    np.log(weights, out=weights)
+    weights *= n
     return weights
 
 
@@ -44,9 +47,10 @@ def gumbel_noise(rng: Generator, n_names: int) -> Floats:
 
     Half the time of `Generator.gumbel`, which takes two logarithms a draw.
     """
-    draws = np.maximum(rng.standard_exponential(n_names), np.finfo(np.float64).tiny)
-    noise: Floats = -np.log(draws)
-    return noise
+    draws: Floats = rng.standard_exponential(n_names)
+    np.maximum(draws, np.finfo(np.float64).tiny, out=draws)
+    np.log(draws, out=draws)
+    return np.negative(draws, out=draws)
 
 
 def gumbel_top_k(weights: Floats, noise: Floats, k: int) -> Indices:
@@ -91,13 +95,13 @@ def _random(
     distances: Floats, allowed: Indices, rng: Generator, k: int, _: float | None
 ) -> Indices:
     noise = gumbel_noise(rng, distances.shape[0])
-    return gumbel_top_k(np.zeros(allowed.shape[0]), noise[allowed], k)
+    return gumbel_top_k(np.zeros(allowed.shape[0]), _of(allowed, noise), k)
 
 
 def _pdws(distances: Floats, allowed: Indices, rng: Generator, k: int, n: float | None) -> Indices:
     assert n is not None
     noise = gumbel_noise(rng, distances.shape[0])
-    return gumbel_top_k(log_weights(distances[allowed], n), noise[allowed], k)
+    return gumbel_top_k(log_weights(_of(allowed, distances), n), _of(allowed, noise), k)
 
 
 def _nearest(
@@ -136,8 +140,13 @@ SUMMARIES = {
 }
 
 
+def _of(allowed: Indices, values: Floats) -> Floats:
+    """The values of the names that may be drawn, mostly of all of them."""
+    return values if allowed.shape == values.shape else values[allowed]
+
+
 def _largest(values: Floats, k: int) -> Indices:
     if k >= values.shape[0]:
         return np.argsort(-values, kind="stable")
-    top = np.argpartition(-values, k)[:k]
+    top = np.argpartition(values, -k)[-k:]
     return top[np.argsort(-values[top], kind="stable")]
