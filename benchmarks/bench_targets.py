@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 Line = Mapping[str, Any]
@@ -113,9 +114,9 @@ def _baselines(lines: Sequence[Line]) -> Iterator[Target]:
 
 
 def _span(line: Line) -> str:
-    """From the least to the largest ratio of a whole run."""
+    """The ratios of whole runs: their median, the least and the largest."""
     ratios = line["ours_per_bare_of_each_run"]
-    return f"{min(ratios):.3f} to {max(ratios):.3f}"
+    return f"{median(ratios):.3f}, {min(ratios):.3f} to {max(ratios):.3f}"
 
 
 def _sampling(lines: Sequence[Line]) -> Iterator[Target]:
@@ -187,13 +188,14 @@ def _start(lines: Sequence[Line]) -> Iterator[Target]:
 
 def _growth(lines: Sequence[Line]) -> Iterator[Target]:
     for line in lines:
-        if "per_foretold" not in line:
+        if "marginal_ratio" not in line:
             continue
         span = f"{line['axis']}, {line['largest']:,} against {line['smallest']:,}"
-        known = f"{line['smallest']:,} and {line['middle']:,}"
-        time, memory = line["per_foretold"], line["memory_ratio"]
+        last = f"{line['last_but_one']:,} to {line['largest']:,}"
+        time, memory = line["marginal_ratio"], line["memory_ratio"]
         yield Target(
-            what=f"CPU time per that on a line: {line['axis']}, {line['largest']:,} from {known}",
+            what=f"CPU time a unit: {line['axis']}, {last} per {line['smallest']:,} to "
+            f"{line['last_but_one']:,}",
             asked=f"≤ {FLAT} (linear)",
             measured=f"{time:.2f}",
             met=time <= FLAT,

@@ -187,9 +187,13 @@ def parse() -> Namespace:
         default=[24],
         help="the same where rounding moves answers",
     )
-    parser.add_argument("--dtypes", nargs="+", default=["float32", "bfloat16"])
+    formats = ["float32", "bfloat16"]
+    parser.add_argument("--dtypes", nargs="+", choices=formats, default=formats)
     parser.set_defaults(answer_by=None)
     given = parser.parse_args()
+    least = min(given.prompts + given.rounded_prompts)
+    if least < len(given.datasets):
+        parser.error(f"{least} prompts are fewer than the {len(given.datasets)} data sets")
     given.ways = [given.answer_by] if given.answer_by else ["letter", "text"]
     return given
 

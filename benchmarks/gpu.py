@@ -233,7 +233,7 @@ def main() -> int:
     parser.add_argument(
         "--question", type=at_least(2), default=200, help="tokens of question and options"
     )
-    parser.add_argument("--batch", type=at_least(1), default=64, help="prompts of a batch")
+    parser.add_argument("--batch", type=at_least(1), default=128, help="prompts of a batch")
     parser.add_argument(
         "--peak-tflops",
         type=above_zero,

@@ -8,8 +8,8 @@ empty cache: vectors are made anew. All but one of the four numbers stay as they
     python benchmarks/growth.py --repeats 3            # the fastest of three at each point
 
 Prints one JSON line a point, writes all of it with the fits into benchmarks/results/growth.json
-and draws docs/images/growth.svg. Where growth is linear, time at the largest point is what the line
-through the smallest and the middle one foretells; what a run costs anyway is in both.
+and draws docs/images/growth.svg. Where growth is linear, the last units cost as much as those
+before them.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ POINTS = {
     "vocabulary": (1000, 4000, 16_000, 64_000),
     "victims": (1, 2, 4, 8),
 }
+LEAST_POINTS = 3
 _INK, _FAINT, _TIME, _MEMORY = "#1c2226", "#d3d8db", "#0072b2", "#c84c00"
 """As on the report's page, light."""
 
@@ -121,22 +122,29 @@ def fit(xs: Sequence[float], ys: Sequence[float]) -> dict[str, float]:
 
 
 def growth(points: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """How one axis grows: a line, and the largest point beside what the others foretell."""
+    """How one axis grows: a line, and what the last units cost beside those before.
+
+    Args:
+        points: three or more, at different places.
+
+    Returns:
+        Among others `marginal_ratio`: seconds a unit between the last two points, per those from
+        the first to the last but one. What a run costs anyway is in neither.
+    """
     ordered = sorted(points, key=lambda point: point["x"])
-    first, middle, last = ordered[0], ordered[len(ordered) // 2], ordered[-1]
     xs = [point["x"] for point in ordered]
     seconds = [point["process_seconds"] for point in ordered]
-    known = fit(*zip(*((p["x"], p["process_seconds"]) for p in (first, middle)), strict=True))
-    foretold = known["intercept"] + known["slope"] * last["x"]
+    memory = [point["largest_resident_mb"] for point in ordered]
+    before = (seconds[-2] - seconds[0]) / (xs[-2] - xs[0])
     return {
-        "axis": first["axis"],
-        "smallest": first["x"],
-        "middle": middle["x"],
-        "largest": last["x"],
+        "axis": ordered[0]["axis"],
+        "smallest": xs[0],
+        "last_but_one": xs[-2],
+        "largest": xs[-1],
         "seconds_fit": fit(xs, seconds),
-        "memory_fit": fit(xs, [point["largest_resident_mb"] for point in ordered]),
-        "per_foretold": round(last["process_seconds"] / foretold, 3),
-        "memory_ratio": round(last["largest_resident_mb"] / first["largest_resident_mb"], 3),
+        "memory_fit": fit(xs, memory),
+        "marginal_ratio": round((seconds[-1] - seconds[-2]) / (xs[-1] - xs[-2]) / before, 3),
+        "memory_ratio": round(memory[-1] / memory[0], 3),
     }
 
 
@@ -204,7 +212,14 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--image", type=Path, default=IMAGE)
     parser.add_argument("--here", type=json.loads, help=argparse.SUPPRESS)
-    return parser.parse_args()
+    given = parser.parse_args()
+    chosen = {axis: getattr(given, axis) for axis in POINTS}
+    for axis, points in chosen.items():
+        if points and (len(points) < LEAST_POINTS or len(set(points)) < len(points)):
+            parser.error(f"--{axis}: expected {LEAST_POINTS} or more different numbers, or none")
+    if not any(chosen.values()):
+        parser.error(f"nothing is to be measured; name points of {' or '.join(POINTS)}")
+    return given
 
 
 def main() -> None:

@@ -69,11 +69,11 @@ class TransformersBackend:
                 kv_entries=max(MAX_ENTRIES, batch_size),
             )
         )
-        # Without kept prefixes, candidates are worth computing while their prefix is at hand.
 
     @property
     def ahead(self) -> int:
         """Calls worth computing early: few where a shared prefix is kept anyway."""
+        # Without kept prefixes, candidates are worth computing while their prefix is at hand.
         return 2 if self._scores.keeps else 8
 
     @property
