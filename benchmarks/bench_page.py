@@ -345,7 +345,8 @@ def _growth_section(parts: Mapping[str, Any]) -> str:
         "unit between the last two points is held against that from the first to the last but one, "
         "memory at the largest point against that at the smallest: 1 is linear in time and flat in "
         "memory, less is better. A budget or a victim more makes more queries; a name more is one "
-        "more vector to keep.\n\n![CPU time and peak memory against items, budget, names and victims]"
+        "more vector to keep.\n\n"
+        "![CPU time and peak memory against items, budget, names and victims]"
         f"(images/growth.svg)\n\n{table(heads, rows)}\n{_source(parts['growth'])}"
     )
 

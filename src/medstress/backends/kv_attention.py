@@ -335,15 +335,15 @@ def _attend(
     ]
     rows = zip(asked.split(sizes), found.split(sizes), strict=True)
     for cell in places.cells:
+        n_rows = cell.n * n_kv_heads
         cell_keys, cell_values = (
-            one.index_select(0, cell.seen).unflatten(0, (cell.n, n_kv_heads, -1))
-            for one in (keys, values)
+            one.index_select(0, cell.seen).view(n_rows, -1, one.shape[-1]) for one in (keys, values)
         )
         for block in cell.blocks:
             # Heads that share keys are lines of one product: fewer and larger ones.
-            n_lines, n_seen = block.mask.shape[2:]
-            lines, answers = (one.view(cell.n, n_kv_heads, n_lines, -1) for one in next(rows))
-            seen = (cell_keys[:, :, :n_seen], cell_values[:, :, :n_seen])
+            lines, answers = (one.view(n_rows, block.mask.shape[2], -1) for one in next(rows))
+            n_seen = block.mask.shape[3]
+            seen = (cell_keys[:, :n_seen], cell_values[:, :n_seen])
             _attend_block(block, lines, *seen, scaling, answers)
     return found.index_select(0, places.answered).view(1, n_nodes, n_heads, -1), None
 
@@ -355,33 +355,34 @@ def _attend_block(
 
     Args:
         block: of `n` parts, with a line of its mask for each head that shares keys.
-        lines: queries by node and head, `(n, n_kv_heads, n_lines, head_size)`.
-        keys: `(n, n_kv_heads, n_seen, head_size)`.
+        lines: queries by node and head, `(n * n_kv_heads, n_lines, head_size)`.
+        keys: `(n * n_kv_heads, n_seen, head_size)`.
         values: the same of `value_size`.
         scaling: of the products; None for 1 / sqrt(head_size).
-        found: where to write, `(n, n_kv_heads, n_lines, value_size)`.
+        found: where to write, `(n * n_kv_heads, n_lines, value_size)`.
     """
     import torch
 
+    by_part = (len(block.mask), -1)
     if not _plain_products_are_faster(lines):
-        found.copy_(
+        given = (one.unflatten(0, by_part) for one in (lines, keys, values))
+        found.unflatten(0, by_part).copy_(
             torch.nn.functional.scaled_dot_product_attention(
-                lines, keys, values, attn_mask=block.mask, scale=scaling
+                *given, attn_mask=block.mask, scale=scaling
             )
         )
         return
-    n, n_kv_heads, n_lines, size = lines.shape
-    products = lines.new_empty(n * n_kv_heads, n_lines, keys.shape[2]).baddbmm_(
-        lines.flatten(0, 1),
-        keys.flatten(0, 1).mT,
+    products = lines.new_empty(*lines.shape[:2], keys.shape[1]).baddbmm_(
+        lines,
+        keys.mT,
         beta=0,
-        alpha=size**-0.5 if scaling is None else scaling,
+        alpha=lines.shape[2] ** -0.5 if scaling is None else scaling,
     )
     apart = slice(block.n_common, None)
-    products.unflatten(0, (n, n_kv_heads))[..., apart].add_(block.mask[..., apart])
+    products.unflatten(0, by_part)[..., apart].add_(block.mask[..., apart])
     # In place: what was just written is still in the cache, and a line is read before it is.
     torch.softmax(products, -1, out=products)
-    torch.bmm(products, values.flatten(0, 1), out=found.flatten(0, 1))
+    torch.bmm(products, values, out=found)
 
 
 def _plain_products_are_faster(lines: Any) -> bool:

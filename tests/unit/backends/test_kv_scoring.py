@@ -304,7 +304,8 @@ def test_plain_products_are_torchs_attention(scaling: float | None) -> None:
         lines, keys, values, attn_mask=mask, scale=scaling
     )
     found = torch.full((2, 3, 12, 5), float("nan"))
-    _attend_block(Block(mask=mask, n_common=3), lines, keys, values, scaling, found)
+    flat = (one.flatten(0, 1) for one in (lines, keys, values))
+    _attend_block(Block(mask=mask, n_common=3), *flat, scaling, found.flatten(0, 1))
     assert torch.isfinite(found).all()
     assert torch.allclose(found[:, :, :-2], expected[:, :, :-2], rtol=0, atol=1e-5)
 
