@@ -231,7 +231,7 @@ PROSE = {
     "forbidden.",
     "baselines": "Every item is asked eight names. *Ours* is the run from its first trial to its "
     "last row, the model loaded and checked before. *Bare* only forwards as many random tokens, in "
-    "the best of twelve batch shapes, in turns with the run. The run is repeated, and of each "
+    "the best of ten batch shapes, in turns with the run. The run is repeated, and of each "
     "batch of both the fastest time counts, for one that waited for a core of a shared machine "
     "tells nothing; the ratio of each run stands beside it. *As published* asks one prompt at a "
     "time for up to 128 tokens and takes distances in a Python loop; *full* forces all 128. Both "
@@ -371,8 +371,9 @@ def _gpu_section(parts: Mapping[str, Any]) -> str:
     return (
         f"{title}A randomly initialised model of {line['parameters'] / 1e9:.1f} billion parameters "
         f"in {line['dtype']} on {line['device']}: {line['queries']:,} prompts of {line['items']} "
-        "items. *Transformers* are its own padded batches, sorted by length. Work is counted in "
-        "tokens that have to be read, so sharing is credited with distinct ones only.\n\n"
+        f"items. *Sharing* went by the path `{line['sharing_path']}`; *transformers* are its own "
+        "padded batches, sorted by length. Work is counted in tokens that have to be read, so "
+        "sharing is credited with distinct ones only.\n\n"
         f"{table(heads, rows)}\nSharing is {line['sharing_times_transformers']} times as fast as "
         f"transformers' batches and {line['sharing_times_plain']} times as our own without "
         f"sharing.\n\n{_source(parts['gpu'])}"

@@ -4,8 +4,9 @@ The weights are random, since speed does not depend on them, and nothing is fetc
 synthetic item has a clean prompt and 8 candidates that depart from it at the changed name; all
 are answered by letter. Three ways: *sharing* (`TransformersBackend`), *plain* (the same without
 sharing), and *transformers* (its own padded batches, prompts sorted by length, scores of the
-last position). Utilisation is model FLOPs of prefill (2 x parameters x tokens / seconds) per peak
-of the device; tokens are those that are needed, without padding, so that waste shows:
+last position). Utilisation is model FLOPs of prefill (2 x parameters x tokens / seconds, the head's
+for one token a prompt) per peak of the device; tokens are those that are needed, without padding,
+so that waste shows:
 
     python benchmarks/gpu.py --peak-tflops 989          # bfloat16, dense, of an H100 or H200
     python benchmarks/gpu.py --tiny                     # smoke test: a tiny model on the CPU
@@ -204,12 +205,16 @@ def results(
 
     Sharing is credited with what it had to read only: what it saved is no work.
     """
-    # Reading a token's embedding is a look-up, no product.
+    # Reading a token's embedding is a look-up, no product; the head is for one place a prompt.
     embedding = loaded.model.get_input_embeddings().weight.numel()
-    parameters = sum(p.numel() for p in loaded.model.parameters()) - embedding
+    head = loaded.model.get_output_embeddings().weight.numel()
+    parameters = sum(p.numel() for p in loaded.model.parameters()) - embedding - head
     n_all = sum(map(len, prompts))
     useful = {"sharing": read, "plain": n_all, "transformers": n_all}
-    flops = {name: 2 * parameters * useful[name] / seconds[name] for name in seconds}
+    flops = {
+        name: 2 * (parameters * useful[name] + head * len(prompts)) / spent
+        for name, spent in seconds.items()
+    }
     found: dict[str, Any] = {}
     for name, spent in seconds.items():
         found[f"{name}_seconds"] = round(spent, 3)

@@ -36,9 +36,9 @@ IMAGE = ROOT / "docs" / "images" / "growth.svg"
 
 USUAL = {"items": 500, "budget": 16, "vocabulary": 2000, "victims": 1}
 POINTS = {
-    "items": (500, 1000, 2000, 4000, 8000),
-    "budget": (8, 16, 32, 64, 128, 256),
-    "vocabulary": (1000, 4000, 16_000, 64_000),
+    "items": (500, 2000, 4000, 8000),
+    "budget": (8, 64, 128, 256),
+    "vocabulary": (1000, 8000, 16_000, 32_000),
     "victims": (1, 2, 4, 8),
 }
 LEAST_POINTS = 3

@@ -7,7 +7,7 @@ Identical pending calls are computed once, and nothing stored is computed again.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import replace
 from functools import partial
@@ -78,10 +78,7 @@ class Scheduler:
                 self._loop(plan)
                 self._write(everything=True)
         except (KeyboardInterrupt, Exception) as error:
-            if not isinstance(error, StoreError):
-                self._write(everything=True)
-            # Else it has undone its last writes, and what follows from them may not be there.
-            self._drain()
+            self._end_early(error)
             raise
         finally:
             for lane in self._lanes.values():
@@ -316,23 +313,45 @@ class Scheduler:
                 self.progress.usd += self._limits.usd_of(lane.backend, reply)
             self._deliver(lane, entry, reply)
 
+    def _end_early(self, error: BaseException) -> None:
+        """Store what was consumed and what is in flight, so that nothing paid for is lost.
+
+        Raises:
+            StoreError: not all of it could be stored.
+        """
+        try:
+            # A write that failed has undone others: what follows from these must not be stored.
+            if not isinstance(error, StoreError):
+                self._ledger.commit()
+                self._write(everything=True)
+                self._ledger.commit()
+        finally:
+            self._drain()
+
     def _drain(self) -> None:
-        """Store what is still in flight, so that nothing paid for is lost."""
+        """Store the answers that are in flight, a batch at a time."""
+        failure: StoreError | None = None
         for lane in self._lanes.values():
             for future, batch in list(lane.in_flight.items()):
-                del lane.in_flight[future]
                 try:
-                    replies = future.result()
+                    self._store(batch, future.result())
+                except StoreError as error:
+                    failure = error  # what is in the other batches may yet find room
                 except MedstressError:
-                    continue  # its calls stay journalled and are reported as interrupted
-                if len(replies) != len(batch.entries):
-                    continue  # nobody can say which answer belongs to which call
-                share = batch.seconds / max(len(batch.entries), 1)
-                self._ledger.answered(
-                    (entry.key, entry.trial, reply, share)
-                    for entry, reply in zip(batch.entries, replies, strict=True)
-                    if not isinstance(reply, Failure)
-                )
+                    pass  # its calls stay journalled and are reported as interrupted
+                del lane.in_flight[future]
+        if failure is not None:
+            raise failure
+
+    def _store(self, batch: Batch, replies: Sequence[Reply]) -> None:
+        if len(replies) != len(batch.entries):
+            return  # nobody can say which answer belongs to which call
+        share = batch.seconds / max(len(batch.entries), 1)
+        self._ledger.answered(
+            (entry.key, entry.trial, reply, share)
+            for entry, reply in zip(batch.entries, replies, strict=True)
+            if not isinstance(reply, Failure)
+        )
         self._ledger.commit()
 
     def _n_in_flight(self) -> int:

@@ -25,7 +25,9 @@ def translated(folder: Path) -> Iterator[None]:
     sentence."""
     try:
         yield
-    except (sqlite3.Error, OSError, OverflowError, TypeError, ValueError) as error:
+    except StoreError:
+        raise
+    except Exception as error:
         text = str(error)
         if "readonly" in text or isinstance(error, PermissionError):
             hint = "the folder or its files are read-only; choose another with --out"
@@ -41,8 +43,8 @@ def translated(folder: Path) -> Iterator[None]:
 class Database:
     """One file, read and written by one thread, in the order in which it is told to.
 
-    A transaction is open at all times. Whatever fails rolls it back: what was told since the last
-    commit is undone as a whole, and the next to wait is told why.
+    All that is done until `commit` is one transaction. Whatever fails rolls it back: what was told
+    since the last commit is undone as a whole, and the next to wait is told why.
     """
 
     def __init__(self, file: Path, prepare: Callable[[sqlite3.Connection], None]) -> None:
@@ -58,6 +60,7 @@ class Database:
         self._folder = file.parent
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="medstress-store")
         self._failure: Exception | None = None
+        self._is_open = True
         try:
             with translated(self._folder):
                 self._db = self._thread.submit(_opened, file, prepare).result()
@@ -70,6 +73,7 @@ class Database:
 
         Raises:
             StoreError: it failed, or something told before did, and it was not done.
+            KeyboardInterrupt: it was done; where it failed, that is told instead.
         """
 
         def run() -> R:
@@ -79,7 +83,14 @@ class Database:
             return self._do(work)
 
         with translated(self._folder):
-            return self._thread.submit(run).result()
+            future = self._thread.submit(run)
+            try:
+                return future.result()
+            except KeyboardInterrupt as interrupt:
+                # Nobody would learn otherwise that writes were undone.
+                if (failure := future.exception()) is not None:
+                    raise failure from interrupt
+                raise
 
     def tell(self, work: Callable[[sqlite3.Connection], object]) -> None:
         """Do something after all that was told before, and do not wait.
@@ -103,24 +114,28 @@ class Database:
             StoreError: the commit failed, or something told before it.
         """
         try:
-            self.ask(commit)
+            if self._is_open:
+                self.ask(commit)
         finally:
             self.abandon()
 
     def abandon(self) -> None:
         """Release the file and undo what was told since the last commit."""
-        self._thread.submit(self._db.close)
-        self._thread.shutdown()
+        if self._is_open:
+            self._is_open = False
+            self._thread.submit(self._db.close)
+            self._thread.shutdown()
 
     def _do(self, work: Callable[[sqlite3.Connection], R]) -> R:
         """Called in the thread."""
         try:
+            if not self._db.in_transaction:
+                self._db.execute("BEGIN")
             return work(self._db)
         except BaseException:
             # SQLite has rolled back some failures by itself.
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
-            self._db.execute("BEGIN")
             raise
 
 
@@ -152,7 +167,6 @@ def _opened(file: Path, prepare: Callable[[sqlite3.Connection], None]) -> sqlite
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")
         prepare(db)
-        db.execute("BEGIN")
     except BaseException:
         db.close()
         raise
@@ -162,4 +176,3 @@ def _opened(file: Path, prepare: Callable[[sqlite3.Connection], None]) -> sqlite
 def commit(db: sqlite3.Connection) -> None:
     """Make all that was done survive the process; asked of a `Database`."""
     db.execute("COMMIT")
-    db.execute("BEGIN")

@@ -89,11 +89,13 @@ class RunStore:
 
     def _read_keys(self) -> None:
         self._rows, self._last_answer = KeyIndex(self._keys_of), 0
-        self._fresh: dict[bytes, int] = {}
+        # Answers that are not committed, and the last of those that the database was told.
+        self._fresh: dict[bytes, tuple[Any, ...]] = {}
+        self._last_told = 0
         part = "SELECT key, id FROM answers WHERE id > ? ORDER BY id LIMIT ?"
         while pairs := self._fetch(part, self._last_answer, NEWEST):
             self._rows.add(pairs)
-            self._last_answer = pairs[-1][1]
+            self._last_told = self._last_answer = pairs[-1][1]
 
     def __enter__(self) -> RunStore:
         return self
@@ -109,14 +111,16 @@ class RunStore:
     def close(self) -> None:
         """Commit what is open and release the folder."""
         try:
+            self._tell_answers()
             self._db.close()
         finally:
             self._lock.release()
 
     def commit(self) -> None:
         """Make everything written so far survive the process."""
+        self._tell_answers()
         self._ask(commit)
-        self._rows.add(self._fresh.items())
+        self._rows.add([(key, row[0]) for key, row in self._fresh.items()])
         self._fresh.clear()
 
     def _ask(self, work: Callable[[sqlite3.Connection], R]) -> R:
@@ -154,7 +158,8 @@ class RunStore:
 
     def finish_trial(self, trial: int, verdict: str, result: dict[str, Any]) -> None:
         """Write a trial's verdict and result."""
-        told = json.dumps(result, ensure_ascii=False, separators=(",", ":"))
+        with translated(self.folder):
+            told = json.dumps(result, ensure_ascii=False, separators=(",", ":"))
         query = "UPDATE trials SET verdict = ?, result = ? WHERE id = ?"
         self._db.tell(lambda db: db.execute(query, (verdict, told, trial)))
 
@@ -230,21 +235,28 @@ class RunStore:
         given = list(answers)
         keys = [key for key, *_ in given]
         known = self._find(keys)
-        rows = []
+        rows = dict[bytes, tuple[Any, ...]]()
         for key, trial, answer, seconds in given:
-            if answer is not None and key not in known:
+            if answer is not None and key not in known and key not in rows:
                 self._last_answer += 1
-                known[key] = row = self._last_answer
-                body = encode_answer(answer)
-                rows.append((row, key, trial, body, seconds, answer.tokens_in, answer.tokens_out))
-        self._fresh.update((row[1], row[0]) for row in rows)
-        self._db.tell(lambda db: insert_rows(db, "answers", rows))
+                tokens = (answer.tokens_in, answer.tokens_out)
+                place = (self._last_answer, key, trial)
+                rows[key] = (*place, encode_answer(answer), seconds, *tokens)
+        # Known at once or not at all, wherever an interrupt comes; `commit` tells what is not told.
+        self._fresh.update(rows)
+        self._tell_answers()
         self._in_flight.remove(keys)
+
+    def _tell_answers(self) -> None:
+        rows = [row for row in self._fresh.values() if row[0] > self._last_told]
+        if rows:
+            self._db.tell(lambda db: insert_rows(db, "answers", rows, or_else="OR IGNORE"))
+            self._last_told = rows[-1][0]
 
     def _find(self, keys: Sequence[bytes]) -> dict[bytes, int]:
         """The rows of the answers to those keys that have one."""
         found = self._rows.find(keys)
-        found.update((key, self._fresh[key]) for key in keys if key in self._fresh)
+        found.update((key, self._fresh[key][0]) for key in keys if key in self._fresh)
         return found
 
     def _keys_of(self, rows: Sequence[int]) -> dict[int, bytes]:

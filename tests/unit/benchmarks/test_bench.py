@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import doctest
+import importlib.util
 import json
+import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -305,6 +307,7 @@ def test_a_gpu_measured_elsewhere_is_named(script: Script) -> None:
         "dtype": "bfloat16",
         "items": 64,
         "queries": 576,
+        "sharing_path": "tree",
         "sharing_queries_per_second": 400.0,
         "sharing_tflops": 300,
         "sharing_times_plain": 3.5,
@@ -416,3 +419,14 @@ def test_a_file_without_results_is_not_put_in(script: Script, tmp_path: Path) ->
     file.write_text("Traceback\n")
     with pytest.raises(argparse.ArgumentTypeError, match="no line of JSON"):
         script("bench").measured_elsewhere(f"gpu={file}")
+
+
+def test_the_victim_of_the_overhead_is_found_without_the_other_scripts() -> None:
+    file = Path(__file__).resolve().parents[3] / "benchmarks" / "overhead.py"
+    assert str(file.parent) not in sys.path
+    spec = importlib.util.spec_from_file_location("victim", file)
+    assert spec is not None
+    assert spec.loader is not None
+    victim = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(victim)
+    assert victim.always_a(["one", "two"]) == [{"answer": "A"}] * 2

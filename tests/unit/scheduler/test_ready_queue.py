@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -13,7 +14,7 @@ import pytest
 
 from medstress.attacks import EntitySubstitution
 from medstress.calls import Call, Choose, Chosen, Failure, Generate, Generated, Reply, Request
-from medstress.errors import BackendError, PermanentBackendError, UsageError
+from medstress.errors import BackendError, PermanentBackendError, StoreError, UsageError
 from medstress.outcomes import Outcome, Prediction
 from medstress.queries import Ask, Consult
 from medstress.scheduler import ready_queue
@@ -380,6 +381,32 @@ def test_an_interrupt_stores_what_is_in_flight(tmp_path: Path, trial_of: Make) -
     assert counts(tmp_path) == {"baseline": 6, "computed": 30}
 
 
+@pytest.mark.parametrize("at", range(1, 7))
+def test_an_interrupt_after_a_write_that_failed_says_so_and_stores_what_is_in_flight(
+    at: int, tmp_path: Path, trial_of: Make
+) -> None:
+    first, second = victim_that(never), victim_that(never)
+    calls = []
+
+    def full(_: sqlite3.Connection) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    def interrupt(_: Progress) -> None:
+        calls.append(1)
+        if len(calls) == at:
+            store._db.tell(full)
+            raise KeyboardInterrupt
+
+    with RunStore(tmp_path) as store, pytest.raises(StoreError, match="the disk is full"):
+        Scheduler(store, on_progress=interrupt).run(
+            [trial_of(NEAREST, item, first) for item in ITEMS]
+        )
+    _, trials = drive(tmp_path, [trial_of(NEAREST, item, second) for item in ITEMS])
+    assert not set(first.asked) & set(second.asked)
+    assert [trial["verdict"] for trial in trials] == ["held"] * 6
+    assert counts(tmp_path) == {"baseline": 6, "computed": 30}
+
+
 SHAPES = [
     {"batch_size": 1, "ahead": 0, "workers": 1},
     {"batch_size": 3, "ahead": 2, "workers": 1},
@@ -568,7 +595,6 @@ def test_a_defect_of_the_task_on_the_clean_item_fails_at_baseline(
 def test_a_trial_that_asks_something_else_than_before_is_refused(
     tmp_path: Path, by_hand: Make, trial_of: Make
 ) -> None:
-    from medstress.errors import StoreError
 
     first = [trial_of(by_hand(("x",), ("y",), ("z",)), ITEMS[0], victim_that(never, batch_size=1))]
     other = [trial_of(by_hand(("w",), ("y",), ("z",)), ITEMS[0], victim_that(never))]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
+from _thread import interrupt_main
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -27,8 +29,7 @@ def opened(tmp_path: Path) -> Iterator[Opened]:
 
     yield open_file
     for one in made:
-        with suppress(RuntimeError):  # closed by the test
-            one.abandon()
+        one.abandon()
 
 
 def add(number: int) -> Callable[[sqlite3.Connection], object]:
@@ -83,6 +84,46 @@ def test_a_question_that_failed_undoes_the_same(opened: Opened) -> None:
     with pytest.raises(StoreError, match="no such table"):
         db.ask(lambda db: db.execute("SELECT * FROM absent"))
     assert db.ask(numbers) == []
+
+
+def test_an_interrupt_comes_after_what_was_asked_and_never_hides_a_failure(opened: Opened) -> None:
+    db = opened()
+
+    def interrupted(db: sqlite3.Connection) -> None:
+        interrupt_main()
+        time.sleep(0.2)  # the other thread is told meanwhile
+        db.execute("INSERT INTO numbers VALUES (1)")
+
+    with pytest.raises(KeyboardInterrupt):
+        db.ask(interrupted)
+    assert db.ask(numbers) == [1]
+    with pytest.raises(StoreError, match="UNIQUE") as failure:
+        db.ask(interrupted)
+    assert isinstance(failure.value.__cause__.__cause__, KeyboardInterrupt)  # type: ignore[union-attr]
+    assert db.ask(numbers) == []
+
+
+@pytest.mark.parametrize("error", [MemoryError, KeyError, OverflowError])
+def test_whatever_fails_is_an_error_of_the_store(opened: Opened, error: type[Exception]) -> None:
+    db = opened()
+    db.tell(add(1))
+
+    def fail(_: sqlite3.Connection) -> None:
+        raise error("so it is")
+
+    db.tell(fail)
+    with pytest.raises(StoreError, match="so it is"):
+        db.ask(commit)
+    assert db.ask(numbers) == []
+
+
+def test_closing_twice_is_closing_once(opened: Opened) -> None:
+    db = opened()
+    db.tell(add(1))
+    db.close()
+    db.close()
+    db.abandon()
+    assert opened().ask(numbers) == [1]
 
 
 def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
