@@ -38,8 +38,11 @@ class KnownAnswers:
         missing = [key for key in keys if key not in found]
         if self._shared is not None and missing:
             taken = self._shared.lookup(missing)
-            # Copied, so that the run can be read and resumed without the cache.
-            self._ledger.answered((key, FROM_CACHE, taken[key], 0.0) for key in taken)
+            if taken:
+                # Copied, so that the run can be read and resumed without the cache; committed, as
+                # computed ones are, before an attack is stepped on them.
+                self._ledger.answered((key, FROM_CACHE, taken[key], 0.0) for key in taken)
+                self._ledger.commit()
             found |= taken
         return found
 

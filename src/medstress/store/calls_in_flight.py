@@ -65,7 +65,8 @@ class CallsInFlight:
             else:
                 del self._open[number]
                 deleted.append((number,))
-        self._db.tell(partial(_strike_out, updated=updated, deleted=deleted))
+        if touched:
+            self._db.tell(partial(_strike_out, updated=updated, deleted=deleted))
 
 
 def _strike_out(

@@ -6,6 +6,7 @@ import json
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -248,7 +249,8 @@ class RunStore:
         self._in_flight.remove(keys)
 
     def _tell_answers(self) -> None:
-        rows = [row for row in self._fresh.values() if row[0] > self._last_told]
+        newest_first = reversed(self._fresh.values())
+        rows = list(takewhile(lambda row: row[0] > self._last_told, newest_first))[::-1]
         if rows:
             self._db.tell(lambda db: insert_rows(db, "answers", rows, or_else="OR IGNORE"))
             self._last_told = rows[-1][0]
