@@ -2,8 +2,9 @@
 
 Beside its matrix products a small decoder spends an eighth of its time on norms, rotations and
 gates, which transformers writes as a new tensor an operation. Here each is written with as few as
-torch allows. What a layer is, is found out by its parts, and whether that was right by comparing
-numbers: a layer whose own forward gives others stays as it is.
+torch allows, and products of few rows take packed weights. What a layer is, is found out by its
+parts, and whether that was right by comparing numbers: a layer whose own forward gives others
+stays as it is.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
+
+from medstress.backends.packed_weights import packed_forwards
 
 _ROTATION = "apply_rotary_pos_emb"
 """What modules of transformers call the function that turns queries and keys."""
@@ -42,6 +45,7 @@ class LeanLayers:
             return
         same: dict[Any, bool] = {}
         with torch.inference_mode():
+            self._forwards += packed_forwards(model)
             for module in model.modules():
                 lean = _lean_norm(module) or _lean_gate(module)
                 if lean is None:
