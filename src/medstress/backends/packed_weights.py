@@ -34,7 +34,12 @@ def packed_forwards(model: Any) -> list[tuple[Any, Callable[[Any], Any]]]:
 
     if not torch.backends.mkl.is_available() or not hasattr(torch.ops.mkl, "_mkl_linear"):
         return []
-    layers = [one for one in model.modules() if type(one) is torch.nn.Linear]
+    # Weights that accelerate keeps elsewhere until they are needed are on the device `meta`.
+    layers = [
+        one
+        for one in model.modules()
+        if type(one) is torch.nn.Linear and one.weight.device.type == "cpu"
+    ]
     if sum(one.weight.nbytes for one in layers) > MOST_BYTES:
         return []
     found, compared = [], set()
