@@ -205,10 +205,10 @@ def test_every_part_has_a_title_and_every_table_a_part(script: Script) -> None:
 
 
 def test_a_missed_target_is_said_on_the_page(script: Script) -> None:
-    line = {"queries": 40, "shown_per_quiet": 1.031, "repeats": 3}
+    line = {"queries": 40, "display_share": 0.031, "repeats": 3}
     page = script("bench_page").render(result(progress=part(line)))
     assert "0 of 1 are met." in page
-    assert "| CPU time with the display per that with --quiet | < 1.02 | 1.031 | **no** |" in page
+    assert "progress display per that of the rest of a run | < 2 % | 3.1 % | **no** |" in page
 
 
 def test_the_page_names_machine_command_date_and_what_was_left_out(script: Script) -> None:
