@@ -58,21 +58,21 @@ a token of so many takes 5 to 10 % less than one of 1,024. So 128 calls are hand
 64, candidates took 7 % longer. Parts are stacked so that no thread is left without a head of keys,
 of which this model has three, and trees are cut at what a product and a gathered key cost here (8 %
 of attention's time on MedQA). For products of up to 512 rows the linear layers keep their weights
-packed for MKL as well: a prompt of 68 tokens alone takes a seventh less, one of 40 a third; larger
-products gained nothing. What is left above the bare loop: attention, flip checks, which are asked
-alone (1.8 times a bare loop's time for 68 tokens, 1.3 for 346; 2 to 4 % of a run), planning a
-forward (2 %), the vocabulary layer for a place of each prompt (1 %), and the first touch of memory.
-Bars were drawn ten times a second, 1 to 2 ms each time; four times now. Beside an instant victim no
-step takes more than 6 %, and the time is spent in the Python interpreter: stepping attack and
-victim takes 52 %, of which rendering the prompt is an eighth; queueing calls and hashing their keys
-15 %, receiving answers 10 %, composing batches 8 %, beginning trials of 50 queries 6 %; SQLite,
-which has a thread of its own, 6 %, in statements of 64 rows. That a name is the key itself is seen
-by bisection, without distances, which are computed when a draw looks at them; what varies a key is
-decided for the few names that share a word with it. Vectors are written as they are made and read
-from the file as they are needed; of distances, codes and allowed names at most 10 MB are kept. What
-still grows: the items themselves (1.4 KB), 8 bytes an answer to find it again and as much while
-these are merged, and an index of the names' words (0.3 KB a name). These are sizes of what is kept;
-what whole processes grow by is in the table of growth.
+packed for MKL as well: a prompt of 40 tokens alone takes a third less, one of 68 a seventh, one of
+346 a tenth; larger products gained nothing. What is left above the bare loop: attention, flip
+checks, which are asked alone (1.8 times a bare loop's time for 68 tokens, 1.3 for 346; 2 to 4 % of
+a run), planning a forward (2 %), the vocabulary layer for a place of each prompt (1 %), and the
+first touch of memory. Bars were drawn ten times a second, 1 to 2 ms each time; four times now.
+Beside an instant victim no step takes more than 6 %, and the time is spent in the Python
+interpreter: stepping attack and victim takes 52 %, of which rendering the prompt is an eighth;
+queueing calls and hashing their keys 15 %, receiving answers 10 %, composing batches 8 %, beginning
+trials of 50 queries 6 %; SQLite, which has a thread of its own, 6 %, in statements of 64 rows. That
+a name is the key itself is seen by bisection, without distances, which are computed when a draw
+looks at them; what varies a key is decided for the few names that share a word with it. Vectors are
+written as they are made and read from the file as they are needed; of distances, codes and allowed
+names at most 10 MB are kept. What still grows: the items themselves (1.4 KB), 8 bytes an answer to
+find it again and as much while these are merged, and an index of the names' words (0.3 KB a name).
+These are sizes of what is kept; what whole processes grow by is in the table of growth.
 """
 
 TITLES = {
@@ -249,8 +249,10 @@ PROSE = {
     "what each of them reached stands beside it.",
     "progress": "A run on a pseudo-terminal with its bars drawn. *Display* is the CPU time of what "
     "draws, counted in the run itself; *rest* is all other CPU time of the process, start "
-    "included; the largest share of the runs counts. Beside it the same run with `--quiet`, in "
-    "turns, the medians: on a shared machine two runs differ by more than a display costs.",
+    "included; the largest share of the runs counts. What the threads lose by waiting for one "
+    "another is not in it, about a fifth as much again. Beside it the same run with `--quiet`, in "
+    "turns: medians, and the ratio of each pair, for on a shared machine two runs differ by more "
+    "than a display costs. There is no log beside the ledger.",
     "start": "Wall time, in processes of their own.",
 }
 
@@ -331,6 +333,7 @@ def _growth_section(parts: Mapping[str, Any]) -> str:
             f"{line['seconds_fit']['slope'] * 1000:.3g}",
             line["seconds_fit"]["r_squared"],
             line["marginal_ratio"],
+            line.get("runs"),
             f"{line['memory_fit']['slope'] * 1024:.3g}",
             line["memory_ratio"],
         ]
@@ -342,6 +345,7 @@ def _growth_section(parts: Mapping[str, Any]) -> str:
         "ms a unit",
         "R² of the line",
         "last units / those before",
+        "runs a point",
         "KB a unit",
         "memory, ratio",
     ]

@@ -5,7 +5,7 @@ in a process of its own, whose CPU time (all threads) and largest resident size 
 empty cache: vectors are made anew. All but one of the four numbers stay as they are:
 
     python benchmarks/growth.py
-    python benchmarks/growth.py --repeats 3        # the fastest of at least three at each point
+    python benchmarks/growth.py --repeats 3            # the fastest of three at each point
 
 Prints one JSON line a point, writes all of it with the fits into benchmarks/results/growth.json
 and draws docs/images/growth.svg. Where growth is linear, the last units cost as much as those
@@ -42,8 +42,6 @@ POINTS = {
     "victims": (1, 2, 4, 8),
 }
 LEAST_POINTS = 3
-LEAST_SECONDS = 7
-"""CPU time that a point takes; short runs are repeated, since one alone may be a slow one."""
 _INK, _FAINT, _TIME, _MEMORY = "#1c2226", "#d3d8db", "#0072b2", "#c84c00"
 """As on the report's page, light."""
 
@@ -84,15 +82,17 @@ def made_run(items: int, budget: int, vocabulary: int, victims: int) -> dict[str
     }
 
 
-def measure(axis: str, x: int, repeats: int) -> dict[str, Any]:
-    """One point: the fastest of some runs, each in a process of its own."""
-    numbers = {**USUAL, axis: x}
-    command = [sys.executable, __file__, "--here", json.dumps(numbers)]
-    runs: list[dict[str, Any]] = []
-    while len(runs) < repeats or sum(run["process_seconds"] for run in runs) < LEAST_SECONDS:
-        runs.append(measured_apart(command))
-    fastest = min(runs, key=lambda found: float(found["process_seconds"]))
-    return {"axis": axis, "x": x, "runs": len(runs), **fastest}
+def measured(axis: str, xs: Sequence[int], repeats: int) -> list[dict[str, Any]]:
+    """The points of an axis, in turns: time of the fastest of some runs, memory of the largest."""
+    commands = [[sys.executable, __file__, "--here", json.dumps({**USUAL, axis: x})] for x in xs]
+    rounds = [[measured_apart(command) for command in commands] for _ in range(repeats)]
+    found = []
+    for x, runs in zip(xs, zip(*rounds, strict=True), strict=True):
+        fastest = min(runs, key=lambda run: float(run["process_seconds"]))
+        largest = max(run["largest_resident_mb"] for run in runs)
+        point = {"axis": axis, "x": x, "runs": repeats, **fastest}
+        found.append({**point, "largest_resident_mb": largest})
+    return found
 
 
 def measured_apart(command: Sequence[str]) -> dict[str, Any]:
@@ -143,6 +143,7 @@ def growth(points: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     before = (seconds[-2] - seconds[0]) / (xs[-2] - xs[0])
     return {
         "axis": ordered[0]["axis"],
+        "runs": ordered[0].get("runs", 1),
         "smallest": xs[0],
         "last_but_one": xs[-2],
         "largest": xs[-1],
@@ -235,10 +236,9 @@ def main() -> None:
         return
     points, fits = [], []
     for axis in POINTS:
-        mine = []
-        for x in getattr(given, axis):
-            mine.append(measure(axis, x, given.repeats))
-            print(json.dumps(mine[-1]), flush=True)
+        mine = measured(axis, getattr(given, axis), given.repeats)
+        for point in mine:
+            print(json.dumps(point), flush=True)
         if len(mine) > 2:
             fits.append(growth(mine))
             print(json.dumps(fits[-1]), flush=True)

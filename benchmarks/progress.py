@@ -3,7 +3,8 @@
 Runs `medstress run` with an instant victim (see overhead.py) as a user would, on a pseudo-terminal
 of its own, so that the bars are really drawn. CPU time is of the process, that of the display of
 what draws: the thread that refreshes the bars, and what is called when answers come. Beside it the
-same run with `--quiet`, in turns; on a shared machine two runs differ by more than a display costs:
+same run with `--quiet`, in turns; on a shared machine two runs differ by more than a display costs.
+A log beside the ledger, which every run writes, there is not:
 
     python benchmarks/progress.py --queries 40000 --repeats 3
 """
@@ -82,6 +83,9 @@ def run_counted(arguments: Sequence[str]) -> None:
         setattr(progress.Progress, name, counted(getattr(progress.Progress, name)))
     if code := medstress_cli(arguments):
         sys.exit(code)
+    for thread in threading.enumerate():
+        if isinstance(thread, live._RefreshThread):
+            thread.join()  # rich does not wait for it
     # Python's own time of the process is that of all its threads.
     print(json.dumps({"display": sum(spent), "process": time.process_time()}))
 
@@ -152,7 +156,7 @@ def main() -> None:
         "process_seconds_shown": round(median(shown), 3),
         "process_seconds_quiet": round(median(silent), 3),
         "display_share": round(max(shares), 4),
-        "shown_per_quiet": round(median(a / b for a, b in zip(shown, silent, strict=True)), 4),
+        "shown_per_quiet": [round(a / b, 3) for a, b in zip(shown, silent, strict=True)],
         "bytes_drawn": drawn[False],
         "bytes_drawn_quiet": drawn[True],
         "repeats": given.repeats,

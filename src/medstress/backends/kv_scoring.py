@@ -120,6 +120,7 @@ class KvScorer:
             The natural log probability of each scored token of each target; None for a target
             that does not fit into memory.
         """
+        self._lean.pack()
         if len(targets) > _MANY and not afresh and not len(self.store):
             # One alone first, so that the instruction all prompts begin with is read once.
             return [*self._log_probs(targets[:1], afresh), *self._log_probs(targets[1:], afresh)]
@@ -131,13 +132,18 @@ class KvScorer:
         groups, sizes = self._groups(targets, afresh)
         for chosen in _even_bins(sizes, self._plan.max_tokens):
             bundle = [[targets[index] for index in groups[number]] for number in chosen]
-            found = in_halves(bundle, run, self.store.clear)
+            found = in_halves(bundle, run, self._forget)
             for number, group, values in zip(chosen, bundle, found, strict=True):
                 # None: not even this tree alone fits, so its targets are tried in smaller ones.
-                last = values or in_halves(group, lambda group: run([group])[0], self.store.clear)
+                last = values or in_halves(group, lambda group: run([group])[0], self._forget)
                 for index, value in zip(groups[number], last, strict=True):
                     results[index] = value
         return results
+
+    def _forget(self) -> bool:
+        """Drop what only saves time; says whether there was anything."""
+        # Not `or`: both have to go.
+        return self._lean.unpack() | self.store.clear()
 
     def agrees(self, targets: Sequence[Target], expected: Sequence[Sequence[float]]) -> bool:
         """Check against known log probabilities: some architectures cannot be packed.

@@ -40,12 +40,13 @@ class LeanLayers:
         import torch
 
         self._forwards: list[tuple[Any, Callable[..., Any]]] = []
+        self._model = model
+        self._packed: list[tuple[Any, Callable[..., Any]]] | None = None
         self._rotations: list[tuple[Any, Callable[..., Any], Callable[..., Any]]] = []
         if model.device.type != "cpu" or model.dtype != torch.float32:
             return
         same: dict[Any, bool] = {}
         with torch.inference_mode():
-            self._forwards += packed_forwards(model)
             for module in model.modules():
                 lean = _lean_norm(module) or _lean_gate(module)
                 if lean is None:
@@ -68,14 +69,31 @@ class LeanLayers:
         return len(self._forwards) + len(self._rotations)
 
     def clear(self) -> None:
-        """Replace nothing any more."""
+        """Replace these layers no more; packed weights stay, which were compared by themselves."""
         self._forwards.clear()
         self._rotations.clear()
+
+    def pack(self) -> None:
+        """Let products of few rows take packed weights from now on; they are made once."""
+        import torch
+
+        if self._packed is None:
+            with torch.inference_mode():
+                self._packed = packed_forwards(self._model)
+
+    def unpack(self) -> bool:
+        """Give back the memory of packed weights, for good; says whether there were any."""
+        filled, self._packed = bool(self._packed), []
+        return filled
 
     @contextmanager
     def used(self) -> Iterator[None]:
         """Let the model use the lean layers, where nobody else has replaced a forward."""
-        replaced = [(one, lean) for one, lean in self._forwards if "forward" not in vars(one)]
+        replaced = [
+            (one, lean)
+            for one, lean in (*self._forwards, *(self._packed or ()))
+            if "forward" not in vars(one)
+        ]
         token = _in_use.set(True)
         try:
             for module, lean in replaced:

@@ -1,56 +1,77 @@
 """Weights of linear layers in the order in which a product of matrices reads them.
 
 A product with many rows brings the weights into that order itself, which takes no time to speak
-of beside the product; with the rows of one short prompt it takes a third of all, and of a few
-tokens more than half. So the weights are kept in that order as well, for products of few rows.
+of beside the product; with the rows of one short prompt it takes a good part of all. So the
+weights are kept in that order as well, for products of few rows. They are copies, for inference:
+what is changed in a layer afterwards they do not know.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
+
+log = logging.getLogger(__name__)
 
 MOST_BYTES = 2_000_000_000
 """Main memory for packed weights, which are as large as the plain ones; a model that needs more
 has none."""
 
 _FEW_ROWS = 512
-"""From here on packed weights were no faster (2 cores, SmolLM2-135M)."""
-
-
+"""With more of them packed weights were no faster (2 cores, SmolLM2-135M)."""
+_NARROW = 64
+"""Layers of fewer inputs or outputs are not packed: copies of these are larger."""
 _COMPARED_ROWS = (1, 7, 100)
 _TOLERANCE = 1e-5
 """Per the largest number of a product."""
 
 
 def packed_forwards(model: Any) -> list[tuple[Any, Callable[[Any], Any]]]:
-    """Pack the weights of the linear layers of a model of float32 on a CPU.
+    """Pack the weights of the linear layers of a model.
 
     Returns:
-        Layers and what to compute instead of their forward. None where the weights are too large,
-        where torch is built without MKL, or where the numbers are others.
+        Layers of float32 on a CPU, and what to compute instead of their forward. An empty list
+        where the weights are too large, where torch is built without MKL, where there is no memory
+        for copies, or where the numbers are others.
     """
     import torch
 
     if not torch.backends.mkl.is_available() or not hasattr(torch.ops.mkl, "_mkl_linear"):
         return []
-    # Weights that accelerate keeps elsewhere until they are needed are on the device `meta`.
-    layers = [
-        one
-        for one in model.modules()
-        if type(one) is torch.nn.Linear and one.weight.device.type == "cpu"
-    ]
+    layers = [one for one in model.modules() if _is_plain(one)]
     if sum(one.weight.nbytes for one in layers) > MOST_BYTES:
         return []
     found, compared = [], set()
-    for layer in layers:
-        forward = _packed(layer)
-        size = tuple(layer.weight.shape)
-        if size not in compared and not _gives_the_same(layer, forward):
-            return []
-        compared.add(size)
-        found.append((layer, forward))
+    try:
+        for layer in layers:
+            forward = _packed(layer)
+            kind = (*layer.weight.shape, layer.bias is None)
+            if kind not in compared and not _gives_the_same(layer, forward):
+                return []
+            compared.add(kind)
+            found.append((layer, forward))
+    except (RuntimeError, MemoryError) as error:
+        log.debug("weights are not packed", exc_info=error)
+        return []
     return found
+
+
+def _is_plain(layer: Any) -> bool:
+    """Whether a layer is linear and of float32 on a CPU, and nobody has replaced its forward.
+
+    Weights that accelerate keeps elsewhere until they are needed are on the device `meta`, and
+    quantised ones are tensors of their own kind.
+    """
+    import torch
+
+    return (
+        type(layer) is torch.nn.Linear
+        and "forward" not in vars(layer)
+        and type(layer.weight) is torch.nn.Parameter
+        and (layer.weight.device.type, layer.weight.dtype) == ("cpu", torch.float32)
+        and min(layer.weight.shape) >= _NARROW
+    )
 
 
 def _packed(layer: Any) -> Callable[[Any], Any]:

@@ -104,7 +104,8 @@ class TransformersBackend:
         }
         scores = {index: call for index, call in enumerate(calls) if isinstance(call, Score)}
         texts = {index: call for index, call in enumerate(calls) if isinstance(call, Generate)}
-        replies.update(zip(scores, self._scores.answer(list(scores.values())), strict=True))
+        if scores:  # else nothing is made and checked that only scores need
+            replies.update(zip(scores, self._scores.answer(list(scores.values())), strict=True))
         replies.update(zip(texts, self._generate(list(texts.values())), strict=True))
         return [replies[index] for index in range(len(calls))]
 

@@ -11,7 +11,6 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from medstress.backends import packed_weights  # noqa: E402
 from medstress.backends.lean_layers import LeanLayers  # noqa: E402
 
 _SIZES = {
@@ -24,12 +23,6 @@ _SIZES = {
     "head_dim": 8,
     "initializer_range": 0.3,
 }
-
-
-@pytest.fixture(autouse=True)
-def no_packed_weights(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Packed weights are lean layers as well; they are tested by themselves."""
-    monkeypatch.setattr(packed_weights, "MOST_BYTES", 0)
 
 
 def _model(name: str, **how: Any) -> Any:
@@ -153,15 +146,18 @@ def test_a_layer_that_only_looks_like_one_is_left_alone(monkeypatch: pytest.Monk
 
 
 @pytest.mark.skipif(not torch.backends.mkl.is_available(), reason="torch is built without MKL here")
-def test_products_of_few_rows_take_packed_weights(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packed_weights, "MOST_BYTES", 1_000_000)
-    model = _model("Llama")
+def test_products_of_few_rows_take_packed_weights() -> None:
+    large = {"vocab_size": 64, "hidden_size": 64, "intermediate_size": 96, "head_dim": 32}
+    model = _model("Llama", **large)
     expected, lean = _logits(model), LeanLayers(model)
-    # Those of attention and of the gates, and the vocabulary's, beside the eight above.
-    assert len(lean) == 8 + 2 * 7 + 1
-    asked: list[Any] = []
-    monkeypatch.setattr(torch.nn.Linear, "forward", lambda *given: asked.append(given))
+    lean.pack()
+    for layer in model.modules():
+        if type(layer) is torch.nn.Linear:
+            layer.weight.data.zero_()
     with lean.used():
         found = _logits(model)
-    assert asked == []
     assert torch.allclose(found, expected, rtol=1e-4, atol=1e-4)
+    assert (lean.unpack(), lean.unpack()) == (True, False)
+    lean.pack()
+    with lean.used():
+        assert not _logits(model).any()

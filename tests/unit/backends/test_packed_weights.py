@@ -24,7 +24,7 @@ def _layers(*sizes: tuple[int, int], bias: bool) -> Any:
 
 
 @pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("size", [(48, 32), (576, 192), (192, 1000), (7, 3)])
+@pytest.mark.parametrize("size", [(64, 96), (576, 192), (192, 1000)])
 def test_the_numbers_of_plain_weights(size: tuple[int, int], bias: bool) -> None:
     model = _layers(size, bias=bias)
     with torch.inference_mode():
@@ -40,49 +40,76 @@ def test_the_numbers_of_plain_weights(size: tuple[int, int], bias: bool) -> None
         assert torch.allclose(forward(wide), layer(wide), rtol=1e-4, atol=1e-5)
 
 
-def test_the_layers_own_forward_where_there_are_many_rows() -> None:
-    model = _layers((8, 4), bias=True)
-    asked: list[int] = []
-    own = model[0].forward
-
-    def watched(states: Any) -> Any:
-        asked.append(len(states))
-        return own(states)
-
-    model[0].forward = watched
+def test_few_rows_read_the_copy_and_many_the_layer() -> None:
+    model = _layers((64, 80), bias=True)
     with torch.inference_mode():
-        ((_, forward),) = packed_forwards(model)
-        asked.clear()
-        forward(torch.randn(512, 8))
-        forward(torch.randn(513, 8))
-    assert asked == [513]
+        ((layer, forward),) = packed_forwards(model)
+        few, many = torch.randn(512, 64), torch.randn(513, 64)
+        expected = layer(few)
+        layer.weight.zero_()
+        assert torch.allclose(forward(few), expected, rtol=1e-4, atol=1e-5)
+        assert torch.equal(forward(many), layer.bias.expand(513, 80))
 
 
 def test_none_where_they_need_too_much_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = _layers((8, 4), (4, 8), bias=False)
-    monkeypatch.setattr(packed_weights, "MOST_BYTES", 2 * 8 * 4 * 4)
+    model = _layers((64, 80), (80, 64), bias=False)
+    monkeypatch.setattr(packed_weights, "MOST_BYTES", 2 * 64 * 80 * 4)
     with torch.inference_mode():
         assert len(packed_forwards(model)) == 2
-        monkeypatch.setattr(packed_weights, "MOST_BYTES", 2 * 8 * 4 * 4 - 1)
+        monkeypatch.setattr(packed_weights, "MOST_BYTES", 2 * 64 * 80 * 4 - 1)
         assert packed_forwards(model) == []
 
 
+@pytest.mark.parametrize("error", [RuntimeError("can't allocate memory"), MemoryError()])
+def test_none_where_there_is_no_memory(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(_: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr(packed_weights, "_packed", fails)
+    assert packed_forwards(_layers((64, 80), bias=False)) == []
+
+
 def test_none_where_the_numbers_are_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = _layers((8, 4), bias=False)
+    # The second layer is of the same shape, but has a bias.
+    model = torch.nn.Sequential(torch.nn.Linear(64, 64, bias=False), torch.nn.Linear(64, 64))
     packed = packed_weights._packed
 
     def wrong(layer: Any) -> Any:
         forward = packed(layer)
-        return lambda states: forward(states) * (1.001 if states.shape[1] == 7 else 1.0)
+        off = 1.0 if layer.bias is None else 1.001
+        return lambda states: forward(states) * (off if states.shape[1] == 7 else 1.0)
 
     monkeypatch.setattr(packed_weights, "_packed", wrong)
     with torch.inference_mode():
         assert packed_forwards(model) == []
 
 
-def test_only_layers_that_are_plain_linear_ones() -> None:
-    class Other(torch.nn.Linear):  # type: ignore[misc, name-defined]
-        """May compute anything."""
+class _Other(torch.nn.Linear):  # type: ignore[misc, name-defined]
+    """May compute anything."""
 
+
+def _hooked() -> Any:
+    """A layer whose forward somebody has replaced, as accelerate does."""
+    layer = torch.nn.Linear(64, 64)
+    layer.forward = layer.forward
+    return layer
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        _Other(64, 64),
+        torch.nn.Embedding(64, 64),
+        _hooked(),
+        torch.nn.Linear(64, 64, dtype=torch.bfloat16),
+        torch.nn.Linear(64, 64, device="meta"),
+        # Copies of narrow layers are larger than these.
+        torch.nn.Linear(63, 64),
+        torch.nn.Linear(64, 8),
+    ],
+)
+def test_layers_of_another_kind_stay_as_they_are(layer: Any) -> None:
     with torch.inference_mode():
-        assert packed_forwards(torch.nn.Sequential(Other(8, 4), torch.nn.Embedding(3, 8))) == []
+        plain = torch.nn.Linear(64, 64)
+        found = packed_forwards(torch.nn.Sequential(layer, plain))
+    assert [one for one, _ in found] == [plain]

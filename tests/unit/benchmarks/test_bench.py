@@ -205,10 +205,10 @@ def test_every_part_has_a_title_and_every_table_a_part(script: Script) -> None:
 
 
 def test_a_missed_target_is_said_on_the_page(script: Script) -> None:
-    line = {"queries": 40, "display_share": 0.031, "repeats": 3}
+    line = {"queries": 40, "display_share": 0.031, "shown_per_quiet": [0.98, 1.05], "repeats": 2}
     page = script("bench_page").render(result(progress=part(line)))
     assert "0 of 1 are met." in page
-    assert "progress display per that of the rest of a run | < 2 % | 3.1 % | **no** |" in page
+    assert "the rest of a run | < 2 % | 3.1 % (shown / quiet 0.98 to 1.05) | **no** |" in page
 
 
 def test_the_page_names_machine_command_date_and_what_was_left_out(script: Script) -> None:
@@ -319,11 +319,30 @@ def test_a_gpu_measured_elsewhere_is_named(script: Script) -> None:
     assert "on another machine" in page
 
 
+def test_a_point_of_growth_has_the_fastest_time_and_the_largest_memory(
+    script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    growth, asked = script("growth"), []
+    runs = iter([(3.0, 200.0), (9.0, 250.0), (2.0, 210.0), (8.0, 240.0)])
+
+    def apart(command: list[str]) -> dict[str, float]:
+        asked.append(json.loads(command[-1])["items"])
+        seconds, memory = next(runs)
+        return {"process_seconds": seconds, "largest_resident_mb": memory}
+
+    monkeypatch.setattr(growth, "measured_apart", apart)
+    found = growth.measured("items", [10, 20], 2)
+    assert asked == [10, 20, 10, 20]
+    assert [(one["x"], one["runs"]) for one in found] == [(10, 2), (20, 2)]
+    assert [one["process_seconds"] for one in found] == [2.0, 8.0]
+    assert [one["largest_resident_mb"] for one in found] == [210.0, 250.0]
+
+
 def test_growth_is_shown_with_its_plot(script: Script) -> None:
     fitted = script("growth").growth(points([1.0, 2.0, 4.0]))
     page = script("bench_page").render(result(growth=part(*points([1, 2, 4]), fitted)))
     assert "](images/growth.svg)" in page
-    assert "| items | 100 to 400 | 10 | 1.0 | 1.0 | 6.58 | 1.02 |" in page
+    assert "| items | 100 to 400 | 10 | 1.0 | 1.0 | 1 | 6.58 | 1.02 |" in page
 
 
 def test_a_part_without_its_data_is_skipped_with_a_reason(script: Script, tmp_path: Path) -> None:
