@@ -397,3 +397,32 @@ def test_the_last_layer_computes_only_what_is_read_or_kept(
     assert n_read == {"mlp": [n, 1], "q_proj": [n, 1], "o_proj": [n, 1], "k_proj": [n, n]}
     # What was there before is there again.
     assert layers[-1].mlp.forward.__name__ == "counted"
+
+
+def test_packed_weights_and_what_is_kept_go_before_a_batch_is_halved(
+    rounds: list[list[Score]],
+    open_tiny: Callable[..., TransformersBackend],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import torch
+
+    from medstress.backends import packed_weights
+    from medstress.backends.kv_scoring import KvScorer
+
+    monkeypatch.setattr(packed_weights, "_NARROW", 1)
+    backend, plain = open_tiny("llama"), open_tiny("llama", sharing=False)
+    expected = plain.answer(rounds[1])
+    backend.answer(rounds[0])
+    forward, states = KvScorer._forward, []
+
+    def fails_once(self: KvScorer, groups: Any, *, afresh: bool) -> Any:
+        states.append((len(groups), bool(self._lean._packed), len(self.store) > 0))
+        if len(states) == 1:
+            raise MemoryError
+        return forward(self, groups, afresh=afresh)
+
+    monkeypatch.setattr(KvScorer, "_forward", fails_once)
+    assert_same(backend.answer(rounds[1]), expected)
+    n_groups = states[0][0]
+    packs = torch.backends.mkl.is_available()
+    assert states == [(n_groups, packs, True), (n_groups, False, False)]
