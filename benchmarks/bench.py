@@ -91,7 +91,7 @@ PARTS = (
     ),
     Part(
         name="equality",
-        quick="--prompts 64 --rounded-prompts 8",
+        quick="--prompts 48 --rounded-prompts 4",
         full="--prompts 1400 600 --rounded-prompts 24",
         missing=no_data,
     ),

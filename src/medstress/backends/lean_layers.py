@@ -16,13 +16,12 @@ from contextvars import ContextVar
 from typing import Any
 
 from medstress.backends.packed_weights import packed_forwards
+from medstress.backends.same_numbers import gives_the_same
 
 _ROTATION = "apply_rotary_pos_emb"
 """What modules of transformers call the function that turns queries and keys."""
 _SCALES = (1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0, 1000.0)
 """Sizes of the numbers of a comparison: some layers bound theirs, or add what only few show."""
-_TOLERANCE = 1e-5
-"""Per the largest number of a token, in float32."""
 
 _in_use: ContextVar[bool] = ContextVar("lean_layers_in_use", default=False)
 """Rotations are functions of a module, which models of other threads call as well."""
@@ -192,7 +191,7 @@ def _gives_the_same(module: Any, lean: Callable[[Any], Any]) -> bool:
     size = len(module.weight) if is_norm else module.gate_proj.in_features
     drawn = torch.Generator().manual_seed(0)
     states = torch.randn(1, len(_SCALES), size, generator=drawn) * torch.tensor(_SCALES)[:, None]
-    return _same(lambda: module(states), lambda: lean(states))
+    return gives_the_same(lambda: module(states), lambda: lean(states))
 
 
 def _turns_the_same(own: Callable[..., Any], lean: Callable[..., Any]) -> bool:
@@ -205,18 +204,6 @@ def _turns_the_same(own: Callable[..., Any], lean: Callable[..., Any]) -> bool:
     given = (queries, keys, cos, sin)
     token = _in_use.set(True)
     try:
-        return _same(lambda: torch.cat(own(*given), 1), lambda: torch.cat(lean(*given), 1))
+        return gives_the_same(lambda: torch.cat(own(*given), 1), lambda: torch.cat(lean(*given), 1))
     finally:
         _in_use.reset(token)
-
-
-def _same(own: Callable[[], Any], lean: Callable[[], Any]) -> bool:
-    """Whether both give the same numbers; what cannot be compared is not the same."""
-    try:
-        expected, found = own(), lean()
-        if (expected.shape, expected.dtype) != (found.shape, found.dtype):
-            return False
-        largest = expected.abs().amax(-1, keepdim=True)
-        return bool(((expected - found).abs() <= _TOLERANCE * largest).all())
-    except (RuntimeError, TypeError, ValueError, LookupError, AttributeError, AssertionError):
-        return False
