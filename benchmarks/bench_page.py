@@ -333,7 +333,7 @@ def _growth_section(parts: Mapping[str, Any]) -> str:
             f"{line['seconds_fit']['slope'] * 1000:.3g}",
             line["seconds_fit"]["r_squared"],
             line["marginal_ratio"],
-            line.get("runs"),
+            _shown("runs", line["runs"]),
             f"{line['memory_fit']['slope'] * 1024:.3g}",
             line["memory_ratio"],
         ]

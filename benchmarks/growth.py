@@ -5,7 +5,7 @@ in a process of its own, whose CPU time (all threads) and largest resident size 
 empty cache: vectors are made anew. All but one of the four numbers stay as they are:
 
     python benchmarks/growth.py
-    python benchmarks/growth.py --repeats 3            # the fastest of three at each point
+    python benchmarks/growth.py --repeats 5     # each point until its two fastest runs agree
 
 Prints one JSON line a point, writes all of it with the fits into benchmarks/results/growth.json
 and draws docs/images/growth.svg. Where growth is linear, the last units cost as much as those
@@ -42,6 +42,7 @@ POINTS = {
     "victims": (1, 2, 4, 8),
 }
 LEAST_POINTS = 3
+_AGREEING = 1.03
 _INK, _FAINT, _TIME, _MEMORY = "#1c2226", "#d3d8db", "#0072b2", "#c84c00"
 """As on the report's page, light."""
 
@@ -83,16 +84,30 @@ def made_run(items: int, budget: int, vocabulary: int, victims: int) -> dict[str
 
 
 def measured(axis: str, xs: Sequence[int], repeats: int) -> list[dict[str, Any]]:
-    """The points of an axis, in turns: time of the fastest of some runs, memory of the largest."""
-    commands = [[sys.executable, __file__, "--here", json.dumps({**USUAL, axis: x})] for x in xs]
-    rounds = [[measured_apart(command) for command in commands] for _ in range(repeats)]
+    """The points of an axis, in turns: time of the fastest of some runs, memory of the largest.
+
+    A point is measured until its two fastest runs agree, at most `repeats` times: a machine that
+    others share is slower now and then, for longer than a run takes, and never faster.
+    """
+    runs: dict[int, list[dict[str, Any]]] = {x: [] for x in xs}
+    for _ in range(repeats):
+        for x in xs:
+            if not agree(runs[x]):
+                given = json.dumps({**USUAL, axis: x})
+                runs[x].append(measured_apart([sys.executable, __file__, "--here", given]))
     found = []
-    for x, runs in zip(xs, zip(*rounds, strict=True), strict=True):
-        fastest = min(runs, key=lambda run: float(run["process_seconds"]))
-        largest = max(run["largest_resident_mb"] for run in runs)
-        point = {"axis": axis, "x": x, "runs": repeats, **fastest}
+    for x, mine in runs.items():
+        fastest = min(mine, key=lambda run: float(run["process_seconds"]))
+        largest = max(run["largest_resident_mb"] for run in mine)
+        point = {"axis": axis, "x": x, "runs": len(mine), **fastest}
         found.append({**point, "largest_resident_mb": largest})
     return found
+
+
+def agree(runs: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the two fastest runs took about the same."""
+    fastest = sorted(float(run["process_seconds"]) for run in runs)[:2]
+    return len(fastest) == 2 and fastest[1] <= _AGREEING * fastest[0]
 
 
 def measured_apart(command: Sequence[str]) -> dict[str, Any]:
@@ -143,7 +158,7 @@ def growth(points: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     before = (seconds[-2] - seconds[0]) / (xs[-2] - xs[0])
     return {
         "axis": ordered[0]["axis"],
-        "runs": ordered[0].get("runs", 1),
+        "runs": [point.get("runs", 1) for point in ordered],
         "smallest": xs[0],
         "last_but_one": xs[-2],
         "largest": xs[-1],

@@ -100,6 +100,8 @@ class Packing:
     """Where everything is."""
     store: KvStore
     """Has the kept keys and values, and is given the new ones."""
+    rows: Rows
+    """Where it is given these, by node."""
     n_kv_heads: int
     """Of every layer."""
     n_layers: int = 0
@@ -136,13 +138,14 @@ def pack(
     config = model.config.get_text_config()
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     starts = np.cumsum([0, *(len(part.row.tokens) for part in parts)])
+    rows = store.begin(int(starts[-1]))
     cells: list[Cell] = []
     asked: list[Rows] = []
     n_threads = torch.get_num_threads() if model.device.type == "cpu" else 1
     for chosen in stacks(parts, cell_overhead / config.hidden_size, heads / n_threads):
         of_cell = [parts[place] for place in chosen]
         nodes = [np.arange(starts[place], starts[place + 1]) for place in chosen]
-        queries, keys, hidden = _stacked(of_cell, nodes, store.n_rows)
+        queries, keys, hidden = _stacked(of_cell, nodes, rows)
         mask = torch.zeros(hidden.shape, dtype=model.dtype)
         mask.masked_fill_(torch.from_numpy(hidden), torch.finfo(model.dtype).min)
         blocks = []
@@ -159,13 +162,13 @@ def pack(
             )
         seen = torch.from_numpy(_by_head(keys, heads))
         cells.append(Cell(n=len(chosen), seen=seen, blocks=tuple(blocks)))
-    rows = np.concatenate(asked)
+    lines = np.concatenate(asked)
     places = Places(
         cells=tuple(cells),
-        asked=torch.from_numpy(rows.clip(min=0)),
-        answered=torch.from_numpy(_inverse(rows, int(starts[-1]) * heads)),
+        asked=torch.from_numpy(lines.clip(min=0)),
+        answered=torch.from_numpy(_inverse(lines, int(starts[-1]) * heads)),
     )
-    return Packing(places, store, heads)
+    return Packing(places, store, rows, heads)
 
 
 def stacks(
@@ -196,14 +199,14 @@ def stacks(
 
 
 def _stacked(
-    parts: Sequence[Part], nodes: Sequence[Rows], first: int
+    parts: Sequence[Part], nodes: Sequence[Rows], rows: Rows
 ) -> tuple[Rows, Rows, npt.NDArray[np.bool_]]:
     """Stack parts of similar size.
 
     Args:
         parts: `n_parts` of them.
-        nodes: their places in the row.
-        first: row of the store in which the first node of the batch is.
+        nodes: their places in the batch.
+        rows: of the batch's nodes in the store.
 
     Returns:
         The nodes that ask, `(n_parts, n_new)`, padded with -1; the rows of keys and values,
@@ -213,16 +216,16 @@ def _stacked(
     n_new = max(map(len, nodes))
     n_seen = _aligned(max(len(part.past) + len(part.row.tokens) for part in parts))
     asked = np.full((len(parts), n_new), -1, dtype=np.int64)
-    # Padding looks at the first row of the batch, which is always written: what lies in a kept row
-    # that is not in use may be NaN, which a weight of 0 does not hide.
-    seen = np.full((len(parts), n_seen), first, dtype=np.int64)
+    # Padding looks at the first row of the batch, which is always written: what lies in a row that
+    # is not in use may be NaN, which a weight of 0 does not hide.
+    seen = np.full((len(parts), n_seen), rows[0], dtype=np.int64)
     # What is asked for padding nobody reads, so that it may see anything.
     hidden = np.zeros((*asked.shape, n_seen), dtype=np.bool_)
     for number, (part, own) in enumerate(zip(parts, nodes, strict=True)):
         old, new = len(part.past), len(own)
         asked[number, :new] = own
         seen[number, :old] = part.past
-        seen[number, old : old + new] = first + own
+        seen[number, old : old + new] = rows[own]
         hidden[number, :new, old + new :] = True
         hidden[number, :new, old : old + new] = ~visible([part.row])[0]
     return asked, seen, hidden

@@ -17,10 +17,10 @@ import numpy as np
 
 from medstress.backends.kv_attention import Part, pack, packed_attention
 from medstress.backends.kv_logits import last_by_token, logits_at, pick_log_probs
-from medstress.backends.kv_store import MAX_ENTRIES, Kept, KvStore, Read
+from medstress.backends.kv_store import MAX_ENTRIES, Kept, KvStore, Read, Rows
 from medstress.backends.lean_layers import LeanLayers
 from medstress.backends.loaded_model import LoadedModel
-from medstress.backends.out_of_memory import in_halves, is_out_of_memory, release_memory
+from medstress.backends.out_of_memory import in_halves
 from medstress.backends.token_tree import Target, build_row, plan_rows
 
 log = logging.getLogger(__name__)
@@ -120,7 +120,6 @@ class KvScorer:
             The natural log probability of each scored token of each target; None for a target
             that does not fit into memory.
         """
-        self._lean.pack()
         if len(targets) > _MANY and not afresh and not len(self.store):
             # One alone first, so that the instruction all prompts begin with is read once.
             return [*self._log_probs(targets[:1], afresh), *self._log_probs(targets[1:], afresh)]
@@ -152,6 +151,8 @@ class KvScorer:
             targets: a few with common prefixes; the first long enough to be kept.
             expected: their log probabilities.
         """
+        # Here, for a victim that is asked for no scores is never checked, and needs no copies.
+        self._lean.pack()
         if self._agrees(targets, expected):
             return True
         if not len(self._lean):
@@ -246,22 +247,9 @@ class KvScorer:
                 logits = logits_at(self._model, inputs, needed, last=self._last)
             found = pick_log_probs(logits, needed, [((0, node), token) for node, token in wanted])
             if not afresh:
-                self._keep(_worth_keeping(groups, parts))
+                self.store.put(_worth_keeping(groups, parts, packing.rows))
         values = iter(found)
         return [[[next(values) for _ in target.scored] for target in group] for group in groups]
-
-    def _keep(self, read: Sequence[Read]) -> None:
-        """Keep what was read; where there is no room for it, nothing: the numbers are known."""
-        try:
-            self.store.put(read)
-        except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
-                raise
-        else:
-            return
-        # Outside the handler: the exception's frames hold the tensors that have to go first.
-        self.store.clear()
-        release_memory()
 
 
 def close_enough(
@@ -304,8 +292,10 @@ def _wanted(groups: Sequence[Sequence[Target]], parts: Sequence[Part]) -> list[t
     return wanted
 
 
-def _worth_keeping(groups: Sequence[Sequence[Target]], parts: Sequence[Part]) -> list[Read]:
-    """The sequences of which a substantial part is new."""
+def _worth_keeping(
+    groups: Sequence[Sequence[Target]], parts: Sequence[Part], rows: Rows
+) -> list[Read]:
+    """The sequences of which a substantial part is new; `rows` of the batch are where it is."""
     found = []
     start = 0
     for group, part in zip(groups, parts, strict=True):
@@ -315,8 +305,8 @@ def _worth_keeping(groups: Sequence[Sequence[Target]], parts: Sequence[Part]) ->
             n_new = len(set(nodes) - covered)
             if n_new > max(_MIN_NEW, _MIN_NEW_SHARE * (len(part.past) + len(nodes))):
                 covered.update(nodes)
-                places = start + np.array(nodes, dtype=np.int64)
-                found.append(Read(group[place].context, part.past, places))
+                new = rows[start + np.array(nodes, dtype=np.int64)]
+                found.append(Read(group[place].context, part.past, new))
         start += len(part.row.tokens)
     return found
 

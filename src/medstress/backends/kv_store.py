@@ -1,9 +1,9 @@
 """Keys and values of token sequences that were read, kept within a byte budget.
 
-Every kept token has a *row*, the same one in the keys and in the values of every layer. A sequence
+Every token has a *row*, the same one in the keys and in the values of every layer. A batch is
+written into rows that are not in use, and what of it is worth keeping just stays there. A sequence
 is a list of rows, and sequences with a common past share its rows, so that an instruction which
-all prompts begin with is kept once. Behind the kept rows lie those of the batch that is being
-read: attention gathers both from one tensor.
+all prompts begin with is kept once. Attention gathers what is kept and what is new from one tensor.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ MAX_ENTRIES = 64
 _FIRST_ROWS = 16_384
 """Made at once if the budget has room: more rows later mean that all kept ones are copied. On a
 CPU what was never written takes no memory."""
-_ROOM = 1.25
-"""Rows for a batch that is larger than those before, per token of it."""
 
 Rows: TypeAlias = npt.NDArray[np.int64]
 
@@ -48,8 +46,8 @@ class Read:
     """The sequence."""
     past: Rows
     """Kept rows of its beginning, `(n_past,)`."""
-    nodes: Rows
-    """Places of its other tokens in the batch, `(n_tokens - n_past,)`."""
+    new: Rows
+    """Rows of its other tokens, which the batch was written into, `(n_tokens - n_past,)`."""
 
 
 class KvStore:
@@ -59,7 +57,8 @@ class KvStore:
         max_bytes: the budget; a sequence that exceeds it alone is not kept.
         max_entries: the most sequences. Memory that is used again costs nothing; memory that is
             touched for the first time can cost a tenth of the computation it keeps.
-        batch_rows: rows for batches, made with the kept ones; for a larger batch everything moves.
+        batch_rows: rows for batches, made with those of the budget; for a larger batch everything
+            moves.
     """
 
     def __init__(
@@ -72,24 +71,30 @@ class KvStore:
         # In lexicographic order the sequence with the longest common prefix is a neighbour.
         self._order: list[tuple[int, ...]] = []
         self._layers: list[tuple[Any, Any]] = []
-        # How many sequences use each row that is there to be kept; the batch comes after these.
+        # How many sequences use each row.
         self._uses = np.zeros(0, dtype=np.int64)
+        self._batch = np.zeros(0, dtype=np.int64)
 
     def __len__(self) -> int:
         return len(self._order)
-
-    @property
-    def n_rows(self) -> int:
-        """How many rows are there to be kept; the first row of the batch that is being read."""
-        return len(self._uses)
 
     @property
     def n_bytes(self) -> int:
         """Memory of the rows that are in use."""
         return int(np.count_nonzero(self._uses)) * self._row_bytes
 
+    def begin(self, n_tokens: int) -> Rows:
+        """Choose unused rows for a batch that is about to be read, `(n_tokens,)`.
+
+        They stay unused, and the next batch is given them again, unless `put` keeps them.
+        """
+        if (missing := n_tokens - np.count_nonzero(self._uses == 0)) > 0:
+            self._grow(len(self._uses) + int(missing), n_tokens)
+        self._batch = np.flatnonzero(self._uses == 0)[:n_tokens]
+        return self._batch
+
     def write(self, layer: int, keys: Any, values: Any) -> tuple[Any, Any]:
-        """Put what a layer made of a batch behind its kept rows.
+        """Put what a layer made of a batch into the batch's rows.
 
         Args:
             layer: from 0; a batch passes all of them, in order.
@@ -97,19 +102,17 @@ class KvStore:
             values: `(n_tokens, n_heads, value_size)`.
 
         Returns:
-            Keys and values of the layer, the batch's from row `n_rows` on.
+            Keys and values of the layer, by row.
         """
+        import torch
+
         if layer == len(self._layers):
-            self._layers.append((keys[:0], values[:0]))
-        stop = self.n_rows + len(keys)
-        whole = tuple(
-            old if len(old) >= stop else self._larger(old, self.n_rows + int(_ROOM * len(new)))
-            for old, new in zip(self._layers[layer], (keys, values), strict=True)
-        )
-        self._layers[layer] = whole
-        whole[0][self.n_rows : stop] = keys
-        whole[1][self.n_rows : stop] = values
-        return whole
+            made = [one.new_empty((len(self._uses), *one.shape[1:])) for one in (keys, values)]
+            self._layers.append((made[0], made[1]))
+        rows = torch.from_numpy(self._batch).to(keys.device)
+        for whole, new in zip(self._layers[layer], (keys, values), strict=True):
+            whole.index_copy_(0, rows, new)
+        return self._layers[layer]
 
     def longest(self, tokens: tuple[int, ...]) -> tuple[Kept | None, int]:
         """Return the kept sequence with the longest common prefix, and that prefix's length."""
@@ -131,18 +134,12 @@ class KvStore:
         # All of them first: what one needs must not be forgotten to make room for another.
         for one in sequences:
             self._uses[one.past] += 1
-        # Of rows that a sequence got after another had been forgotten again the last one counts.
-        node_of_row: dict[int, int] = {}
         for one in sequences:
-            if (rows := self._new_rows(len(one.nodes))) is None:
+            if self._has_room(one.new):
+                self._uses[one.new] += 1
+                self._add(Kept(one.tokens, np.concatenate([one.past, one.new])))
+            else:
                 self._uses[one.past] -= 1
-                continue
-            self._uses[rows] += 1
-            node_of_row.update(zip(rows.tolist(), one.nodes.tolist(), strict=True))
-            self._add(Kept(one.tokens, np.concatenate([one.past, rows])))
-        if node_of_row:
-            rows, nodes = np.array(list(node_of_row.items()), dtype=np.int64).T
-            self._copy(self.n_rows + nodes, rows)
 
     def clear(self) -> bool:
         """Forget everything; says whether there was anything."""
@@ -150,7 +147,7 @@ class KvStore:
         self._kept.clear()
         self._order.clear()
         self._layers.clear()
-        self._uses = np.zeros(0, dtype=np.int64)
+        self._uses, self._batch = np.zeros((2, 0), dtype=np.int64)
         return filled
 
     @property
@@ -163,50 +160,33 @@ class KvStore:
         row_bytes = self._row_bytes
         return self.max_bytes // row_bytes if row_bytes else 0
 
-    def _new_rows(self, n: int) -> Rows | None:
-        """Find unused rows; None where so many do not fit into the budget."""
+    def _has_room(self, rows: Rows) -> bool:
+        """Whether these fit into the budget beside what is in use; what is not needed goes."""
         # No layer has written where a model computes its attention otherwise: nothing is kept.
         most = self._most_rows
-        if n > most:
-            return None
-        while np.count_nonzero(self._uses == 0) < n:
-            if self.n_rows < most:
-                wanted = max(2 * self.n_rows, self.n_rows + n, _FIRST_ROWS)
-                self._resize(min(wanted, most))
-            elif self._kept:
-                self._drop(next(iter(self._kept.values())))
-            else:
-                return None
-        return np.flatnonzero(self._uses == 0)[:n]
+        while len(rows) <= most:
+            unused = np.count_nonzero(self._uses[rows] == 0)
+            if np.count_nonzero(self._uses) + unused <= most:
+                return True
+            if not self._kept:
+                return False
+            self._drop(next(iter(self._kept.values())))
+        return False
 
-    def _resize(self, n_rows: int) -> None:
-        """Make room for more kept rows; the batch moves back."""
-        before, most = self.n_rows, self._most_rows
-        for place, pair in enumerate(self._layers):
-            moved = []
-            for old in pair:
-                n_batch = max(len(old) - before, min(self._batch_rows, most))
-                new = self._larger(old, n_rows + n_batch)
-                new[n_rows : n_rows + len(old) - before] = old[before:]
-                moved.append(new)
-            self._layers[place] = (moved[0], moved[1])
-        self._uses = np.concatenate([self._uses, np.zeros(n_rows - before, dtype=np.int64)])
-
-    def _larger(self, old: Any, n_rows: int) -> Any:
-        """A tensor of more rows with the kept ones of this one."""
-        new = old.new_empty((n_rows, *old.shape[1:]))
+    def _grow(self, n_rows: int, n_batch: int) -> None:
+        """Make more rows, with those that the next batches will need."""
+        before, most = len(self._uses), self._most_rows
+        wanted = max(2 * before, _FIRST_ROWS)
+        n_rows = max(n_rows, min(wanted, most + max(n_batch, self._batch_rows)))
         # The lowest unused rows are taken first, so that those behind were never written.
         n_kept = int(np.flatnonzero(self._uses)[-1]) + 1 if self._uses.any() else 0
-        new[:n_kept] = old[:n_kept]
-        return new
-
-    def _copy(self, sources: Rows, targets: Rows) -> None:
-        import torch
-
-        read, written = torch.from_numpy(sources), torch.from_numpy(targets)
-        for tensor in (one for pair in self._layers for one in pair):
-            rows = tensor.index_select(0, read.to(tensor.device))
-            tensor.index_copy_(0, written.to(tensor.device), rows)
+        for place, pair in enumerate(self._layers):
+            made = []
+            for old in pair:
+                made.append(new := old.new_empty((n_rows, *old.shape[1:])))
+                new[:n_kept] = old[:n_kept]
+            self._layers[place] = (made[0], made[1])
+        self._uses = np.concatenate([self._uses, np.zeros(n_rows - before, dtype=np.int64)])
 
     def _add(self, kept: Kept) -> None:
         known, length = self.longest(kept.tokens)

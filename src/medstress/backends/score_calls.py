@@ -64,6 +64,7 @@ class CausalScoreCalls:
         kv_bytes: int | None = None,
         kv_entries: int = kv_store.MAX_ENTRIES,
     ) -> None:
+        self._sharing = sharing
         self._make = partial(
             CausalScorer, loaded, sharing=sharing, kv_bytes=kv_bytes, kv_entries=kv_entries
         )
@@ -85,8 +86,8 @@ class CausalScoreCalls:
 
     @property
     def keeps(self) -> bool:
-        """Whether keys and values are kept between batches."""
-        return self._scorer.keeps
+        """Whether keys and values are kept between batches; expected, until that is checked."""
+        return self._scorer.keeps if "_scorer" in vars(self) else self._sharing
 
     def answer(self, calls: Sequence[Score]) -> list[Reply]:
         """Answer every call; all of them share one forward plan."""

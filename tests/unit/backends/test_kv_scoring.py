@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -160,18 +161,26 @@ def test_answers_stand_where_there_is_no_memory_to_keep_what_they_need(
     open_tiny: Callable[..., TransformersBackend],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    from medstress.backends import kv_scoring
     from medstress.backends.kv_store import KvStore
 
+    plan = replace(kv_scoring._PLANS["cpu"], batch_rows=0)
+    monkeypatch.setitem(kv_scoring._PLANS, "cpu", plan)
     backend, plain = open_tiny("llama"), open_tiny("llama", sharing=False)
-    assert backend.ahead == 2  # the self-check is over
+    assert backend.path == "tree"  # the self-check is over
+    grow, n_refused = KvStore._grow, 0
 
-    def full_machine(*_: Any) -> None:
-        raise RuntimeError("CUDA out of memory")
+    def full_machine(self: KvStore, *how: int) -> None:
+        nonlocal n_refused
+        if self._layers:
+            n_refused += 1
+            raise RuntimeError("CUDA out of memory")
+        grow(self, *how)
 
-    monkeypatch.setattr(KvStore, "_resize", full_machine)
+    monkeypatch.setattr(KvStore, "_grow", full_machine)
     for batch in rounds[:2]:
         assert_same(backend.answer(batch), plain.answer(batch))
-    assert len(backend._scores._scorer._kept.store) == 0  # type: ignore[attr-defined]
+    assert n_refused
 
 
 def test_a_model_that_is_not_packed_right_is_read_as_before(
@@ -221,7 +230,12 @@ def test_a_model_whose_kept_keys_are_not_found_again_is_read_without_them(
 ) -> None:
     from medstress.backends.kv_store import KvStore
 
-    monkeypatch.setattr(KvStore, "_copy", lambda *_: None)
+    put = KvStore.put
+    monkeypatch.setattr(
+        KvStore,
+        "put",
+        lambda self, found: put(self, [replace(one, new=one.new[::-1]) for one in found]),
+    )
     backend, plain = open_tiny("llama"), open_tiny("llama", sharing=False)
     assert (backend.path, backend.ahead) == ("tree", 8)
     assert_same(backend.answer(rounds[0]), plain.answer(rounds[0]))
@@ -252,7 +266,7 @@ def test_a_first_batch_of_which_nothing_is_kept_is_read_together(
     from medstress.backends.kv_scoring import KvScorer
 
     backend, forward, sizes = open_tiny("llama", kv_bytes=0), KvScorer._forward, []
-    assert backend.ahead == 2  # the self-check is over
+    assert backend.path == "tree"  # the self-check is over
 
     def counted(self: KvScorer, groups: Any, *, afresh: bool) -> Any:
         sizes.append(sum(map(len, groups)))
@@ -345,7 +359,9 @@ def test_the_self_check_computes_in_the_compute_thread(
         return made(*args, **how)
 
     monkeypatch.setattr(score_calls, "CausalScorer", scorer)
-    assert open_tiny("llama").ahead == 2
+    backend = open_tiny("llama")
+    assert (backend.ahead, threads) == (2, [])  # not made for a victim that only generates
+    assert backend.path == "tree"
     assert threads == ["medstress-compute_0"]
 
 

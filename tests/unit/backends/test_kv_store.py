@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medstress.backends.kv_store import KvStore, Read
+from medstress.backends.kv_store import KvStore, Read, Rows
 from medstress.backends.token_tree import shared_length
 
 torch = pytest.importorskip("torch", reason="needs the extra transformers")
@@ -30,11 +30,17 @@ def read(store: KvStore, tokens: Sequence[int]) -> Read:
     kept, past = store.longest(tuple(tokens))
     past = min(past, len(tokens) - 1)
     numbers = [float("".join(map(str, (9, *tokens[: i + 1])))) for i in range(past, len(tokens))]
-    keys = torch.tensor(numbers)[:, None, None]
+    new = written(store, numbers)
+    rows = kept.rows[:past] if kept is not None else NOTHING
+    return Read(tuple(tokens), rows, new)
+
+
+def written(store: KvStore, numbers: list[float]) -> Rows:
+    """Write a batch whose keys are these numbers; its rows."""
+    rows, keys = store.begin(len(numbers)), torch.tensor(numbers)[:, None, None]
     for layer in range(2):
         store.write(layer, keys + 1e4 * layer, -keys - 1e4 * layer)
-    rows = kept.rows[:past] if kept is not None else NOTHING
-    return Read(tuple(tokens), rows, np.arange(len(numbers)))
+    return rows
 
 
 def put(store: KvStore, tokens: Sequence[int]) -> None:
@@ -48,6 +54,7 @@ def assert_right(store: KvStore, tokens: Sequence[int]) -> None:
         return
     expected = [float("".join(map(str, (9, *tokens[: i + 1])))) for i in range(length)]
     nothing = torch.zeros(0, 1, 1)
+    store.begin(0)
     for layer in range(2):
         keys, values = store.write(layer, nothing, nothing)
         assert (keys[kept.rows[:length]].flatten() - 1e4 * layer).tolist() == expected
@@ -73,13 +80,14 @@ def test_rows_are_right_and_the_budget_is_never_exceeded(
     for tokens in known:
         put(store, tokens)
         assert store.n_bytes <= store.max_bytes
-        assert store.n_rows <= most
+        # Beside the budget no more than the largest batch needs.
+        assert len(store._layers[0][0]) <= most + max(6, batch_rows)
         assert (len(store) == 0) == (store.n_bytes == 0)
         for one in known:
             assert_right(store, one)
     filled = len(store) > 0
     assert store.clear() == filled
-    assert (len(store), store.n_bytes, store.n_rows) == (0, 0, 0)
+    assert (len(store), store.n_bytes) == (0, 0)
 
 
 def test_what_was_not_used_for_longest_is_forgotten() -> None:
@@ -115,13 +123,11 @@ def test_a_past_stays_while_the_batch_that_reads_it_is_put() -> None:
     store = KvStore(4 * ROW_BYTES)
     put(store, (1, 1))
     # Room for one of them once (1, 1) goes: its rows are those of the second one's past.
-    numbers = torch.tensor([92.0, 922.0, 9222.0, 9110.0])[:, None, None]
-    for layer in range(2):
-        store.write(layer, numbers + 1e4 * layer, -numbers - 1e4 * layer)
+    rows = written(store, [92.0, 922.0, 9222.0, 9110.0])
     past = store.longest((1, 1))[0]
     assert past is not None
-    strange = Read((2, 2, 2), NOTHING, np.arange(3))
-    store.put([strange, Read((1, 1, 0), past.rows, np.array([3]))])
+    strange = Read((2, 2, 2), NOTHING, rows[:3])
+    store.put([strange, Read((1, 1, 0), past.rows, rows[3:])])
     for tokens in ((2, 2, 2), (1, 1, 0)):
         assert_right(store, tokens)
     assert store.n_bytes <= store.max_bytes
@@ -137,13 +143,11 @@ def test_rows_are_right_whatever_a_batch_brings(
         numbers = [
             float("".join(map(str, (9, *one[: i + 1])))) for one in batch for i in range(len(one))
         ]
-        keys = torch.tensor(numbers)[:, None, None]
-        for layer in range(2):
-            store.write(layer, keys + 1e4 * layer, -keys - 1e4 * layer)
+        rows = written(store, numbers)
         starts = np.cumsum([0, *map(len, batch)])
         store.put(
             [
-                Read(tuple(one), NOTHING, np.arange(start, start + len(one)))
+                Read(tuple(one), NOTHING, rows[start : start + len(one)])
                 for one, start in zip(batch, starts, strict=False)
             ]
         )
@@ -160,12 +164,44 @@ def test_there_are_never_more_sequences_than_allowed() -> None:
     assert store.n_bytes == 6 * ROW_BYTES
 
 
-def test_room_for_batches_is_made_once() -> None:
-    store = KvStore(10**6, batch_rows=40)
+def test_rows_that_are_in_no_use_are_given_to_the_next_batch() -> None:
+    store = KvStore(10 * ROW_BYTES)
     put(store, [0, 1])
+    assert not set(store.begin(5)) & set(kept_rows(store, [0, 1]))
+    strange = written(store, [9.0] * 5)
+    assert set(strange) == set(store.begin(5))
+    put(store, [0, 1, 2])
+    # What was read stays where it was written.
+    assert kept_rows(store, [0, 1, 2])[-1] in strange
+    assert_right(store, [0, 1, 2])
+
+
+def kept_rows(store: KvStore, tokens: Sequence[int]) -> list[int]:
+    kept, length = store.longest(tuple(tokens))
+    assert kept is not None
+    assert length == len(tokens)
+    return kept.rows.tolist()
+
+
+def test_sequences_of_a_batch_share_what_it_read_once() -> None:
+    store = KvStore(4 * ROW_BYTES)
+    rows = written(store, [91.0, 911.0, 9112.0, 9113.0])
+    store.put([Read((1, 1, 2), NOTHING, rows[:3]), Read((1, 1, 3), NOTHING, rows[[0, 1, 3]])])
+    assert (len(store), store.n_bytes) == (2, 4 * ROW_BYTES)
+    for tokens in ((1, 1, 2), (1, 1, 3)):
+        assert_right(store, tokens)
+
+
+def test_room_for_batches_is_made_beside_the_budget() -> None:
+    store = KvStore(10 * ROW_BYTES, batch_rows=40)
+    put(store, [0, 1])
+    written(store, [9.0] * 46)
     keys = store._layers[0][0]
-    for n in (3, 30, 39):
-        put(store, [*range(2, 2 + n)])
+    assert len(keys) == 10 + 46
+    for token in range(50, 99):
+        put(store, [token])
+        written(store, [9.0] * 46)
     assert store._layers[0][0] is keys
-    put(store, [*range(50, 100)])
-    assert len(store._layers[0][0]) == store.n_rows + 62
+    assert store.n_bytes == store.max_bytes
+    for token in range(89, 99):
+        assert_right(store, [token])
