@@ -29,7 +29,7 @@ def answers_of(replies: tuple[Reply, ...]) -> tuple[Answer, ...]:
     for reply in replies:
         if isinstance(reply, Failure):
             raise UnansweredError(reply.error)
-    return cast(tuple[Answer, ...], replies)
+    return cast("tuple[Answer, ...]", replies)
 
 
 def predict(

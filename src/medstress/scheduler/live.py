@@ -51,7 +51,7 @@ class Live:
             if not self.keys:
                 self.need = next(self._conduct)
             else:
-                self.need = self._conduct.send(cast(tuple[Reply, ...], tuple(self.replies)))
+                self.need = self._conduct.send(cast("tuple[Reply, ...]", tuple(self.replies)))
         except StopIteration as stop:
             result: TrialResult | Findings = stop.value
             return result
