@@ -1,6 +1,7 @@
 """Wall time against a bare loop and against two plain baselines, in one process.
 
-* *ours*: the run itself: scheduler, store and back end; the model is loaded and checked before.
+* *ours*: the run itself: scheduler, store and back end; the model is loaded and checked, and its
+  weights are packed, before.
 * *bare*: only forwards as many random tokens, in the best of a few batch shapes; in turns with
   the batches of the run.
 * *as published*: one prompt at a time, greedy, up to 128 new tokens, stops at the end of text; the

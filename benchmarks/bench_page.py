@@ -38,10 +38,11 @@ kept, each key's distances were computed twice, 7 % together, also for draws tha
 tensor an operation, took an eighth of a forward; a mask of all keys was copied for each product of
 attention, and its rows began anywhere in a line of the cache (both together a fifth of attention's
 time); of each prompt all was tokenised, 2.5 % of a batch of MedQA; what was kept of a batch was
-copied a sequence and a tensor at a time. An attack held all queries that its budget allowed, and
-made a list of them for each that it asked: a tenth of the time of a budget of 256. Memory grew with
-the items by the vectors of their keys and spans (8 KB each, in float64) and was largest while these
-were made, all at once; with names by 512 arrays of distances, whatever their length.
+copied, first a sequence and a tensor at a time, then all at once (1.3 % of a run of 30 items of
+MedQA). An attack held all queries that its budget allowed, and made a list of them for each that it
+asked: a tenth of the time of a budget of 256. Memory grew with the items by the vectors of their
+keys and spans (8 KB each, in float64) and was largest while these were made, all at once; with
+names by 512 arrays of distances, whatever their length.
 
 **After.** Over 70 % of a forward are matrix products of the linear layers, which a bare loop needs
 as well; attention is 13 % (MedMCQA) to 22 % (MedQA), for a candidate looks at the 200 tokens before
@@ -50,29 +51,30 @@ numbers each, run at half to two thirds of the speed of the large ones. Norms, g
 pass over memory less often than transformers' own, which a bare loop keeps. Heads that share keys
 are lines of one plain product, for torch's own attention cuts few queries into small pieces. Kept
 and new keys are rows of one tensor, which is made once, and gathered for each stack of like trees;
-trees are stacked at the least expected cost, and only keys that some node may not see are masked;
-but for keys and values, the last layer computes only the places that are read; freed memory is
-kept; look-ups and texts go a batch at a time, what the texts of an item begin with is encoded once,
-and with its options only its last words are, again. Up to about 4,096 tokens are forwarded at once:
-a token of so many takes 5 to 10 % less than one of 1,024. So 128 calls are handed over together: of
-64, candidates took 7 % longer. Parts are stacked so that no thread is left without a head of keys,
-of which this model has three, and trees are cut at what a product and a gathered key cost here (8 %
-of attention's time on MedQA). For products of up to 512 rows the linear layers keep their weights
-packed for MKL as well: a prompt of 40 tokens alone takes a third less, one of 68 a seventh, one of
-346 a tenth; larger products gained nothing. What is left above the bare loop: attention, flip
-checks, which are asked alone (1.8 times a bare loop's time for 68 tokens, 1.3 for 346; 2 to 4 % of
-a run), planning a forward (2 %), the vocabulary layer for a place of each prompt (1 %), and the
-first touch of memory. Bars were drawn ten times a second, 1 to 2 ms each time; four times now.
-Beside an instant victim no step takes more than 6 %, and the time is spent in the Python
-interpreter: stepping attack and victim takes 52 %, of which rendering the prompt is an eighth;
-queueing calls and hashing their keys 15 %, receiving answers 10 %, composing batches 8 %, beginning
-trials of 50 queries 6 %; SQLite, which has a thread of its own, 6 %, in statements of 64 rows. That
-a name is the key itself is seen by bisection, without distances, which are computed when a draw
-looks at them; what varies a key is decided for the few names that share a word with it. Vectors are
-written as they are made and read from the file as they are needed; of distances, codes and allowed
-names at most 10 MB are kept. What still grows: the items themselves (1.4 KB), 8 bytes an answer to
-find it again and as much while these are merged, and an index of the names' words (0.3 KB a name).
-These are sizes of what is kept; what whole processes grow by is in the table of growth.
+what is kept stays in the rows it was written into; trees are stacked at the least expected cost,
+and only keys that some node may not see are masked; but for keys and values, the last layer
+computes only the places that are read; freed memory is kept; look-ups and texts go a batch at a
+time, what the texts of an item begin with is encoded once, and with its options only its last words
+are, again. Up to about 4,096 tokens are forwarded at once: a token of so many takes 5 to 10 % less
+than one of 1,024. So 128 calls are handed over together: of 64, candidates took 7 % longer. Parts
+are stacked so that no thread is left without a head of keys, of which this model has three, and
+trees are cut at what a product and a gathered key cost here (8 % of attention's time on MedQA). For
+products of up to 512 rows the linear layers keep their weights packed for MKL as well: a prompt of
+40 tokens alone takes a third less, one of 68 a seventh, one of 346 a tenth; larger products gained
+nothing. What is left above the bare loop: attention, flip checks, which are asked alone (1.8 times
+a bare loop's time for 68 tokens, 1.3 for 346; 2 to 4 % of a run), planning a forward (2 %), the
+vocabulary layer for a place of each prompt (1 %), and the first touch of memory. Bars were drawn
+ten times a second, 1 to 2 ms each time; four times now. Beside an instant victim no step takes more
+than 6 %, and the time is spent in the Python interpreter: stepping attack and victim takes 52 %, of
+which rendering the prompt is an eighth; queueing calls and hashing their keys 15 %, receiving
+answers 10 %, composing batches 8 %, beginning trials of 50 queries 6 %; SQLite, which has a thread
+of its own, 6 %, in statements of 64 rows. That a name is the key itself is seen by bisection,
+without distances, which are computed when a draw looks at them; what varies a key is decided for
+the few names that share a word with it. Vectors are written as they are made and read from the file
+as they are needed; of distances, codes and allowed names at most 10 MB are kept. What still grows:
+the items themselves (1.4 KB), 8 bytes an answer to find it again and as much while these are
+merged, and an index of the names' words (0.3 KB a name). These are sizes of what is kept; what
+whole processes grow by is in the table of growth.
 """
 
 TITLES = {
@@ -233,7 +235,8 @@ PROSE = {
     "moves log probabilities by more than some options are apart, so flips there are counted, not "
     "forbidden.",
     "baselines": "Every item is asked eight names. *Ours* is the run from its first trial to its "
-    "last row, the model loaded and checked before. *Bare* only forwards as many random tokens, in "
+    "last row; the model is loaded and checked, and its weights packed, before (0.3 to 0.8 s, "
+    "which a run pays with its first scores). *Bare* only forwards as many random tokens, in "
     "the best of ten batch shapes, in turns with the run. The run is repeated, and of each "
     "batch of both the fastest time counts, for one that waited for a core of a shared machine "
     "tells nothing; the ratio of each run stands beside it. *As published* asks one prompt at a "
@@ -333,7 +336,7 @@ def _growth_section(parts: Mapping[str, Any]) -> str:
             f"{line['seconds_fit']['slope'] * 1000:.3g}",
             line["seconds_fit"]["r_squared"],
             line["marginal_ratio"],
-            _shown("runs", line["runs"]),
+            line.get("runs"),
             f"{line['memory_fit']['slope'] * 1024:.3g}",
             line["memory_ratio"],
         ]

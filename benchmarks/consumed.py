@@ -144,8 +144,8 @@ def run_dataset(
 ) -> tuple[Run, dict[str, Any]]:
     """Run one data set with the real scheduler; returns the run and its counted tokens.
 
-    The seconds among them are those of the run alone: the model is loaded, and its sharing path
-    checked, before.
+    The seconds among them are those of the run alone: the model is loaded, its sharing path
+    checked and its weights packed before.
 
     Args:
         name: of the data set.

@@ -5,7 +5,7 @@ in a process of its own, whose CPU time (all threads) and largest resident size 
 empty cache: vectors are made anew. All but one of the four numbers stay as they are:
 
     python benchmarks/growth.py
-    python benchmarks/growth.py --repeats 5     # each point until its two fastest runs agree
+    python benchmarks/growth.py --repeats 5     # until the two fastest runs of each point agree
 
 Prints one JSON line a point, writes all of it with the fits into benchmarks/results/growth.json
 and draws docs/images/growth.svg. Where growth is linear, the last units cost as much as those
@@ -86,17 +86,17 @@ def made_run(items: int, budget: int, vocabulary: int, victims: int) -> dict[str
 def measured(axis: str, xs: Sequence[int], repeats: int) -> list[dict[str, Any]]:
     """The points of an axis, in turns: time of the fastest of some runs, memory of the largest.
 
-    A point is measured until its two fastest runs agree, at most `repeats` times: a machine that
-    others share is slower now and then, for longer than a run takes, and never faster.
+    All are measured again until the two fastest runs of each agree, at most `repeats` times: a
+    machine that others share is slower for a while now and then, and never faster. As many runs at
+    each point, or more tries would make some points faster than others.
     """
-    runs: dict[int, list[dict[str, Any]]] = {x: [] for x in xs}
-    for _ in range(repeats):
-        for x in xs:
-            if not agree(runs[x]):
-                given = json.dumps({**USUAL, axis: x})
-                runs[x].append(measured_apart([sys.executable, __file__, "--here", given]))
+    commands = [[sys.executable, __file__, "--here", json.dumps({**USUAL, axis: x})] for x in xs]
+    runs: list[list[dict[str, Any]]] = [[] for _ in xs]
+    while len(runs[0]) < repeats and not all(map(agree, runs)):
+        for command, mine in zip(commands, runs, strict=True):
+            mine.append(measured_apart(command))
     found = []
-    for x, mine in runs.items():
+    for x, mine in zip(xs, runs, strict=True):
         fastest = min(mine, key=lambda run: float(run["process_seconds"]))
         largest = max(run["largest_resident_mb"] for run in mine)
         point = {"axis": axis, "x": x, "runs": len(mine), **fastest}
@@ -158,7 +158,7 @@ def growth(points: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     before = (seconds[-2] - seconds[0]) / (xs[-2] - xs[0])
     return {
         "axis": ordered[0]["axis"],
-        "runs": [point.get("runs", 1) for point in ordered],
+        "runs": ordered[0].get("runs", 1),
         "smallest": xs[0],
         "last_but_one": xs[-2],
         "largest": xs[-1],

@@ -1,6 +1,6 @@
 """Log probabilities from a decoder-only model: on kept keys and values, by trees, or plainly.
 
-Which of the three a model can do is found out by comparing their numbers when it is opened.
+Which of the three a model can do is found out by comparing their numbers, before the first scores.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ def logits_at(
         inputs: of its forward.
         needed: distinct pairs.
         last: what `last_by_token` found, to be thinned out as well: for callers whose numbers are
-            compared with those of the plain path when the model is opened.
+            compared with those of the plain path before the first scores.
     """
     import torch
 

@@ -22,8 +22,8 @@ from medstress.backends.token_tree import shared_length
 MAX_ENTRIES = 64
 """Enough for batches of up to so many calls; an item whose trials are over is not met again."""
 _FIRST_ROWS = 16_384
-"""Made at once if the budget has room: more rows later mean that all kept ones are copied. On a
-CPU what was never written takes no memory."""
+"""Made at once, after a first batch, if the budget has room: more rows later mean that all kept
+ones are copied. On a CPU what was never written takes no memory."""
 
 Rows: TypeAlias = npt.NDArray[np.int64]
 
@@ -57,8 +57,8 @@ class KvStore:
         max_bytes: the budget; a sequence that exceeds it alone is not kept.
         max_entries: the most sequences. Memory that is used again costs nothing; memory that is
             touched for the first time can cost a tenth of the computation it keeps.
-        batch_rows: rows for batches, made with those of the budget; for a larger batch everything
-            moves.
+        batch_rows: rows made for batches beside those of the budget, though no more than these;
+            for a larger batch everything moves.
     """
 
     def __init__(
@@ -74,6 +74,8 @@ class KvStore:
         # How many sequences use each row.
         self._uses = np.zeros(0, dtype=np.int64)
         self._batch = np.zeros(0, dtype=np.int64)
+        # The same as tensors, by device.
+        self._batch_on: dict[Any, Any] = {}
 
     def __len__(self) -> int:
         return len(self._order)
@@ -91,6 +93,7 @@ class KvStore:
         if (missing := n_tokens - np.count_nonzero(self._uses == 0)) > 0:
             self._grow(len(self._uses) + int(missing), n_tokens)
         self._batch = np.flatnonzero(self._uses == 0)[:n_tokens]
+        self._batch_on.clear()
         return self._batch
 
     def write(self, layer: int, keys: Any, values: Any) -> tuple[Any, Any]:
@@ -109,9 +112,10 @@ class KvStore:
         if layer == len(self._layers):
             made = [one.new_empty((len(self._uses), *one.shape[1:])) for one in (keys, values)]
             self._layers.append((made[0], made[1]))
-        rows = torch.from_numpy(self._batch).to(keys.device)
+        if keys.device not in self._batch_on:
+            self._batch_on[keys.device] = torch.from_numpy(self._batch).to(keys.device)
         for whole, new in zip(self._layers[layer], (keys, values), strict=True):
-            whole.index_copy_(0, rows, new)
+            whole.index_copy_(0, self._batch_on[keys.device], new)
         return self._layers[layer]
 
     def longest(self, tokens: tuple[int, ...]) -> tuple[Kept | None, int]:
@@ -131,10 +135,9 @@ class KvStore:
 
         A kept one that is the beginning of another is not needed any more.
         """
-        # All of them first: what one needs must not be forgotten to make room for another.
         for one in sequences:
+            # Even if it was forgotten just now to make room for another, it still lies there.
             self._uses[one.past] += 1
-        for one in sequences:
             if self._has_room(one.new):
                 self._uses[one.new] += 1
                 self._add(Kept(one.tokens, np.concatenate([one.past, one.new])))
@@ -174,10 +177,14 @@ class KvStore:
         return False
 
     def _grow(self, n_rows: int, n_batch: int) -> None:
-        """Make more rows, with those that the next batches will need."""
+        """Make more rows, with those that the next batches will need.
+
+        Not more than needed before a layer has written: how large a row is nobody knows yet, and
+        after memory ran out, when all was forgotten, nothing else may fit.
+        """
         before, most = len(self._uses), self._most_rows
         wanted = max(2 * before, _FIRST_ROWS)
-        n_rows = max(n_rows, min(wanted, most + max(n_batch, self._batch_rows)))
+        n_rows = max(n_rows, min(wanted, most + max(n_batch, min(self._batch_rows, most))))
         # The lowest unused rows are taken first, so that those behind were never written.
         n_kept = int(np.flatnonzero(self._uses)[-1]) + 1 if self._uses.any() else 0
         for place, pair in enumerate(self._layers):

@@ -67,10 +67,12 @@ class LeanLayers:
     def __len__(self) -> int:
         return len(self._forwards) + len(self._rotations)
 
-    def clear(self) -> None:
-        """Replace these layers no more; packed weights stay, which were compared by themselves."""
+    def clear(self) -> bool:
+        """Let the model use its own layers and weights only; says whether it used others."""
+        filled = self.unpack() | bool(len(self))  # not `or`: both have to go
         self._forwards.clear()
         self._rotations.clear()
+        return filled
 
     def pack(self) -> None:
         """Let products of few rows take packed weights from now on; they are made once."""

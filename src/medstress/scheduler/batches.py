@@ -44,7 +44,8 @@ def next_batch(
                 if not _takes_all(group, lane):
                     # Room is kept for what the other groups need now.
                     n = min(lane.backend.ahead, max(n - needed, 0))
-                batch += _missing(list(islice(group.ahead, n)), known, deliver)
+                if n > 0:
+                    batch += _missing(list(islice(group.ahead, n)), known, deliver)
         if batch and batch[0].alone:
             break
     return batch

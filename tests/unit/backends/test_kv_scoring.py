@@ -223,6 +223,25 @@ def test_a_model_that_lean_layers_do_not_suit_is_packed_with_its_own(
         assert_same(backend.answer(batch), plain.answer(batch))
 
 
+def test_packed_weights_that_give_other_numbers_are_not_used(
+    rounds: list[list[Score]],
+    open_tiny: Callable[..., TransformersBackend],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from medstress.backends import lean_layers
+
+    def wrong(model: Any) -> list[Any]:
+        head = model.get_output_embeddings()
+        own = head.forward
+        return [(head, lambda states: own(2 * states))]
+
+    monkeypatch.setattr(lean_layers, "packed_forwards", wrong)
+    backend, plain = open_tiny("llama"), open_tiny("llama", sharing=False)
+    assert (backend.path, backend.ahead) == ("tree", 2)
+    for batch in rounds[:2]:
+        assert_same(backend.answer(batch), plain.answer(batch))
+
+
 def test_a_model_whose_kept_keys_are_not_found_again_is_read_without_them(
     rounds: list[list[Score]],
     open_tiny: Callable[..., TransformersBackend],
