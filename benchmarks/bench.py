@@ -91,7 +91,7 @@ PARTS = (
     ),
     Part(
         name="equality",
-        quick="--prompts 48 --rounded-prompts 4",
+        quick="--prompts 32 --rounded-prompts 4",
         full="--prompts 1400 600 --rounded-prompts 24",
         missing=no_data,
     ),
