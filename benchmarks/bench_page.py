@@ -50,7 +50,7 @@ it and a bare loop's rows of 32 or 64 tokens at nothing else (4 % with 32). Its 
 numbers each, run at half to two thirds of the speed of the large ones. Norms, gates and rotations
 pass over memory less often than transformers' own, which a bare loop keeps. Heads that share keys
 are lines of one plain product, for torch's own attention cuts few queries into small pieces. Kept
-and new keys are rows of one tensor, which is made once, and gathered for each stack of like trees;
+and new keys are rows of one tensor, and gathered for each stack of like trees;
 what is kept stays in the rows it was written into; trees are stacked at the least expected cost,
 and only keys that some node may not see are masked; but for keys and values, the last layer
 computes only the places that are read; freed memory is kept; look-ups and texts go a batch at a

@@ -75,17 +75,19 @@ class Cell:
 class Places:
     """Where everything is; tensors."""
 
+    rows: Any
+    """Of the store, by node: where its keys and values are written, `(n_nodes,)`."""
     cells: tuple[Cell, ...]
     """Every part is in one of them."""
     asked: Any
-    """Rows of the queries that share a head of keys: by cell, block, part, head and node, padding
-    too."""
+    """Rows of queries that share a head of keys, by cell, block, part, head, node; padding too."""
     answered: Any
-    """Of each node and head, where among the asked ones its own is, `(n_nodes * n_kv_heads,)`."""
+    """Where among the asked ones that of each node and head is, `(n_nodes * n_kv_heads,)`."""
 
     def to(self, device: Any, n_per_key: int) -> Places:
         """Return the same on a device, with a mask's line for each head that shares keys."""
         return Places(
+            rows=self.rows.to(device),
             cells=tuple(cell.to(device, n_per_key) for cell in self.cells),
             asked=self.asked.to(device),
             answered=self.answered.to(device),
@@ -100,8 +102,6 @@ class Packing:
     """Where everything is."""
     store: KvStore
     """Has the kept keys and values, and is given the new ones."""
-    rows: Rows
-    """Where it is given these, by node."""
     n_kv_heads: int
     """Of every layer."""
     n_layers: int = 0
@@ -149,8 +149,7 @@ def pack(
         mask = torch.zeros(hidden.shape, dtype=model.dtype)
         mask.masked_fill_(torch.from_numpy(hidden), torch.finfo(model.dtype).min)
         blocks = []
-        n_new = queries.shape[1]
-        for first, last in pairwise(_even_cuts(n_new, nodes_per_block)):
+        for first, last in pairwise(_even_cuts(queries.shape[1], nodes_per_block)):
             asked.append(_by_head(queries[:, first:last], heads))
             n_seen = _aligned(max(len(part.past) for part in of_cell) + last)
             apart = hidden[:, first:last, :n_seen].any((0, 1))
@@ -164,11 +163,12 @@ def pack(
         cells.append(Cell(n=len(chosen), seen=seen, blocks=tuple(blocks)))
     lines = np.concatenate(asked)
     places = Places(
+        rows=torch.from_numpy(rows),
         cells=tuple(cells),
         asked=torch.from_numpy(lines.clip(min=0)),
         answered=torch.from_numpy(_inverse(lines, int(starts[-1]) * heads)),
     )
-    return Packing(places, store, rows, heads)
+    return Packing(places, store, heads)
 
 
 def stacks(
@@ -321,12 +321,12 @@ def _attend(
     if n_kv_heads != packing.n_kv_heads:
         # Checked here: on CUDA a place that does not exist breaks all that comes after it.
         raise TypeError("this architecture's layers have other numbers of heads")
-    keys, values = packing.store.write(
-        packing.n_layers, key[0].transpose(0, 1), value[0].transpose(0, 1)
-    )
-    packing.n_layers += 1
     n_per_key = n_heads // n_kv_heads
     places = packing.on(query.device, n_per_key)
+    keys, values = packing.store.write(
+        packing.n_layers, places.rows, key[0].transpose(0, 1), value[0].transpose(0, 1)
+    )
+    packing.n_layers += 1
     keys, values = keys.flatten(0, 1), values.flatten(0, 1)
     queries = query[0].transpose(0, 1).reshape(n_nodes * n_kv_heads, -1)
     asked = queries.index_select(0, places.asked)

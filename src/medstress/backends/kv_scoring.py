@@ -246,7 +246,7 @@ class KvScorer:
                 logits = logits_at(self._model, inputs, needed, last=self._last)
             found = pick_log_probs(logits, needed, [((0, node), token) for node, token in wanted])
             if not afresh:
-                self.store.put(_worth_keeping(groups, parts, packing.rows))
+                self.store.put(_worth_keeping(groups, parts, packing.places.rows.numpy()))
         values = iter(found)
         return [[[next(values) for _ in target.scored] for target in group] for group in groups]
 

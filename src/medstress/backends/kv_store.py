@@ -73,9 +73,6 @@ class KvStore:
         self._layers: list[tuple[Any, Any]] = []
         # How many sequences use each row.
         self._uses = np.zeros(0, dtype=np.int64)
-        self._batch = np.zeros(0, dtype=np.int64)
-        # The same as tensors, by device.
-        self._batch_on: dict[Any, Any] = {}
 
     def __len__(self) -> int:
         return len(self._order)
@@ -92,30 +89,25 @@ class KvStore:
         """
         if (missing := n_tokens - np.count_nonzero(self._uses == 0)) > 0:
             self._grow(len(self._uses) + int(missing), n_tokens)
-        self._batch = np.flatnonzero(self._uses == 0)[:n_tokens]
-        self._batch_on.clear()
-        return self._batch
+        return np.flatnonzero(self._uses == 0)[:n_tokens]
 
-    def write(self, layer: int, keys: Any, values: Any) -> tuple[Any, Any]:
+    def write(self, layer: int, rows: Any, keys: Any, values: Any) -> tuple[Any, Any]:
         """Put what a layer made of a batch into the batch's rows.
 
         Args:
             layer: from 0; a batch passes all of them, in order.
+            rows: what `begin` chose, as a tensor on the layer's device, `(n_tokens,)`.
             keys: `(n_tokens, n_heads, head_size)`.
             values: `(n_tokens, n_heads, value_size)`.
 
         Returns:
             Keys and values of the layer, by row.
         """
-        import torch
-
         if layer == len(self._layers):
             made = [one.new_empty((len(self._uses), *one.shape[1:])) for one in (keys, values)]
             self._layers.append((made[0], made[1]))
-        if keys.device not in self._batch_on:
-            self._batch_on[keys.device] = torch.from_numpy(self._batch).to(keys.device)
         for whole, new in zip(self._layers[layer], (keys, values), strict=True):
-            whole.index_copy_(0, self._batch_on[keys.device], new)
+            whole.index_copy_(0, rows, new)
         return self._layers[layer]
 
     def longest(self, tokens: tuple[int, ...]) -> tuple[Kept | None, int]:
@@ -150,7 +142,7 @@ class KvStore:
         self._kept.clear()
         self._order.clear()
         self._layers.clear()
-        self._uses, self._batch = np.zeros((2, 0), dtype=np.int64)
+        self._uses = np.zeros(0, dtype=np.int64)
         return filled
 
     @property
