@@ -8,6 +8,9 @@
   distances between the key and every name of the vocabulary in a plain Python loop.
 * *full*: the same with 128 tokens forced, which is what an answer in prose costs.
 
+The bare loop forwards the model as the run has loaded it; the two baselines have torch's own linear
+layers, where medstress multiplies otherwise.
+
 Keys are what the model answers, so that every item is attacked; finding them is not timed.
 
 Where others use the machine too, a batch that waited for a core tells nothing of either. The run
@@ -37,6 +40,7 @@ import numpy as np
 import torch
 from bounds import at_least
 from consumed import answered_questions, arguments, consumed_calls, run_dataset
+from own_layers import own_layers
 from scipy.stats import bootstrap
 
 from medstress.backends.loaded_model import LoadedModel, load_model
@@ -187,7 +191,7 @@ def one_at_a_time(loaded: LoadedModel, prompts: Sequence[Sequence[int]], *, forc
     """Seconds a query: generate greedily for one prompt after another."""
     least = {"min_new_tokens": NEW_TOKENS} if forced else {}
     started = time.perf_counter()
-    with torch.inference_mode():
+    with torch.inference_mode(), own_layers(loaded.model):
         for prompt in prompts:
             tokens = torch.tensor([list(prompt)], device=loaded.device)
             loaded.model.generate(

@@ -3,8 +3,8 @@
 Real runs on MedQA and MedMCQA are answered by the sharing path: scheduler, batches as they come,
 keys and values kept between them. The distinct prompts that their trials consumed, candidates
 included, are then answered by the plain path (`sharing=False`: every prompt read from its first
-token, rows padded). Counted are prompts whose letter differs, and the largest absolute difference
-of a log probability, for letters and for the texts of the options:
+token, rows padded), with torch's own layers. Counted are prompts whose letter differs, and the
+largest absolute difference of a log probability, for letters and for the texts of the options:
 
     python benchmarks/equality.py --prompts 1400 600 --rounded-prompts 24
     python benchmarks/equality.py --prompts 200 --dtypes float32 --answer-by letter
@@ -29,6 +29,7 @@ from typing import Any
 
 from bounds import at_least
 from consumed import arguments, consumed_calls, run_dataset
+from own_layers import own_layers
 
 from medstress.backends.loaded_model import LoadedModel, load_model
 from medstress.backends.options import BackendOptions
@@ -128,7 +129,9 @@ def plain_answers(
     done, started = 0, time.perf_counter()
     for start in range(0, len(ordered), AT_ONCE):
         batch = ordered[start : start + AT_ONCE]
-        for call, reply in zip(batch, backend.answer(batch), strict=True):
+        with own_layers(loaded.model):
+            replies = backend.answer(batch)
+        for call, reply in zip(batch, replies, strict=True):
             assert isinstance(reply, Scored), reply
             yield call, reply.log_probs
         done += len(batch)

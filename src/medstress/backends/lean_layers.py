@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from medstress.backends.packed_weights import packed_forwards
-from medstress.backends.same_numbers import gives_the_same
+from medstress.same_numbers import gives_the_same
 
 _ROTATION = "apply_rotary_pos_emb"
 """What modules of transformers call the function that turns queries and keys."""

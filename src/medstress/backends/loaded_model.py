@@ -16,6 +16,7 @@ from medstress.calls import ModelIdentity
 from medstress.errors import UsageError, did_you_mean, missing_extra
 from medstress.freed_memory import keep_freed_memory
 from medstress.hashing import content_hash
+from medstress.onednn_linear import use_onednn
 
 DTYPES = ("float32", "bfloat16", "float16")
 _HEADS = {"ner": "TokenClassification", "similarity": "SequenceClassification"}
@@ -91,6 +92,7 @@ def _loaded(
     model = placement.settled(model)
     if adapter is not None:
         model = with_adapter(model, adapter)
+    use_onednn(model)
     return LoadedModel(
         model=model.eval(),
         tokenizer=tokenizer,

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from medstress.backends.same_numbers import gives_the_same
+from medstress.onednn_linear import is_plain, onednn_linear, product
+from medstress.same_numbers import gives_the_same
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +23,7 @@ MOST_BYTES = 2_000_000_000
 has none."""
 
 _FEW_ROWS = 512
-"""With more of them packed weights were no faster (2 cores, SmolLM2-135M)."""
+"""With more of them MKL was no faster with packed weights (2 cores, SmolLM2-135M)."""
 _NARROW = 64
 """Layers of fewer inputs or outputs are not packed: copies of these are larger."""
 _COMPARED_ROWS = (1, 7, 100)
@@ -40,7 +41,7 @@ def packed_forwards(model: Any) -> list[tuple[Any, Callable[[Any], Any]]]:
 
     if not torch.backends.mkl.is_available() or not hasattr(torch.ops.mkl, "_mkl_linear"):
         return []
-    layers = [one for one in model.modules() if _is_plain(one)]
+    layers = [one for one in model.modules() if is_plain(one) and min(one.weight.shape) >= _NARROW]
     if sum(one.weight.nbytes for one in layers) > MOST_BYTES:
         return []
     found, compared = [], set()
@@ -58,28 +59,14 @@ def packed_forwards(model: Any) -> list[tuple[Any, Callable[[Any], Any]]]:
     return found
 
 
-def _is_plain(layer: Any) -> bool:
-    """Whether a layer is linear and of float32 on a CPU, and nobody has replaced its forward.
-
-    Weights that accelerate keeps elsewhere until they are needed are on the device `meta`, and
-    quantised ones are tensors of their own kind.
-    """
-    import torch
-
-    return (
-        type(layer) is torch.nn.Linear
-        and "forward" not in vars(layer)
-        and type(layer.weight) is torch.nn.Parameter
-        and (layer.weight.device.type, layer.weight.dtype) == ("cpu", torch.float32)
-        and min(layer.weight.shape) >= _NARROW
-    )
-
-
 def _packed(layer: Any) -> Callable[[Any], Any]:
     """What a layer computes, with packed weights where there are few rows."""
     import torch
 
     own, weight, bias = layer.forward, layer.weight, layer.bias
+    if type(layer) is onednn_linear():
+        blocked = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), _FEW_ROWS)
+        return lambda states: product(states, blocked, bias)
     # MKL is told a number of rows; what it makes is right for others too, which is compared.
     reordered = torch.ops.mkl._mkl_reorder_linear_weight(weight.detach(), _FEW_ROWS)
 

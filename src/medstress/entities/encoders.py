@@ -15,6 +15,7 @@ import numpy as np
 from medstress.compute_thread import in_compute_thread
 from medstress.errors import UsageError, did_you_mean, missing_extra
 from medstress.hashing import content_hash, file_hash
+from medstress.onednn_linear import use_onednn
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -183,6 +184,7 @@ class TransformerEncoder:
                 f"{type(model).__name__}; give another model"
             )
         self._model = model.eval().to(self.device)
+        use_onednn(self._model)
 
     def encode(self, texts: Sequence[str], progress: Progress | None = None) -> NDArray[np.float32]:
         """Return unit vectors, shape (n_texts, n_dimensions).

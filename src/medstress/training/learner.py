@@ -13,6 +13,7 @@ from medstress.compute_thread import in_compute_thread
 from medstress.entities.encoders import minilm_folder
 from medstress.errors import UsageError
 from medstress.freed_memory import keep_freed_memory
+from medstress.onednn_linear import use_onednn
 
 Columns = Mapping[str, Sequence[int]]
 """What a tokenizer makes of one text: input name -> one number a piece."""
@@ -122,7 +123,9 @@ def open_model(start: Start, kind: str, seed: int, **config: Any) -> tuple[Any, 
         ) from error
     finally:
         logging.set_verbosity(told)
-    return model.to(start.device), tokenizer
+    model = model.to(start.device)
+    use_onednn(model)  # of use while it is evaluated
+    return model, tokenizer
 
 
 def longest_of(tokenizer: Any, model: Any, wanted: int) -> int:

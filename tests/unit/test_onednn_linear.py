@@ -1,0 +1,143 @@
+"""Linear layers that multiply with oneDNN give the numbers of torch's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from medstress import onednn_linear  # noqa: E402
+from medstress.backends.packed_weights import packed_forwards  # noqa: E402
+from medstress.onednn_linear import use_onednn  # noqa: E402
+
+pytestmark = pytest.mark.skipif(
+    not torch.backends.mkldnn.is_available(), reason="torch is built without oneDNN here"
+)
+
+
+@pytest.fixture
+def products(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Pretend that MKL is slow here; the rows of each product that oneDNN was asked for."""
+    asked: list[int] = []
+    product = onednn_linear.product
+
+    def counted(states: Any, weight: Any, bias: Any) -> Any:
+        asked.append(states.numel() // states.shape[-1])
+        return product(states, weight, bias)
+
+    monkeypatch.setattr(onednn_linear, "_mkl_is_slow", lambda: True)
+    monkeypatch.setattr(onednn_linear, "product", counted)
+    return asked
+
+
+def _changed(layer: Any, asked: list[int]) -> Any:
+    """The layer with oneDNN; what the comparison asked for is forgotten."""
+    use_onednn(layer)
+    asked.clear()
+    return layer
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_the_numbers_of_torchs_own_layer(products: list[int], bias: bool) -> None:
+    torch.manual_seed(0)
+    plain = torch.nn.Linear(128, 200, bias=bias)
+    layer = torch.nn.Linear(128, 200, bias=bias)
+    layer.load_state_dict(plain.state_dict())
+    _changed(layer, products)
+    with torch.inference_mode():
+        for shape in ((2, 50, 128), (700, 128), (2, 3, 20, 128)):
+            states = torch.randn(*shape)
+            assert torch.allclose(layer(states), plain(states), rtol=1e-4, atol=1e-5)
+        # Rows that are parts of longer ones.
+        wide = torch.randn(90, 256)[:, :128]
+        assert torch.allclose(layer(wide), plain(wide), rtol=1e-4, atol=1e-5)
+    assert products == [100, 700, 120, 90]
+
+
+def test_small_products_gradients_and_other_formats_are_torchs_own(products: list[int]) -> None:
+    layer = _changed(torch.nn.Linear(128, 200), products)
+    with torch.inference_mode():
+        layer(torch.randn(1, 128))
+        layer(torch.randn(0, 128))
+    layer(torch.randn(100, 128)).sum().backward()
+    assert layer.weight.grad.shape == (200, 128)
+    with torch.inference_mode():
+        assert layer.to(torch.bfloat16)(torch.randn(100, 128).bfloat16()).dtype == torch.bfloat16
+    assert not products
+
+
+def test_weights_that_change_are_read_anew(products: list[int]) -> None:
+    layer = _changed(torch.nn.Linear(128, 200, bias=False), products)
+    states = torch.randn(100, 128)
+    with torch.inference_mode():
+        assert layer(states).abs().sum() > 0
+        layer.weight.zero_()
+        assert layer(states).abs().sum() == 0
+    assert products == [100, 100]
+
+
+def test_packed_weights_of_such_a_layer_serve_any_number_of_rows(products: list[int]) -> None:
+    model = torch.nn.Sequential(_changed(torch.nn.Linear(128, 200), products))
+    with torch.inference_mode():
+        ((layer, forward),) = packed_forwards(model)
+        for n_rows in (0, 1, 3, 100, 512, 513, 2000):
+            states = torch.randn(1, n_rows, 128)
+            assert torch.allclose(forward(states), layer(states), rtol=1e-4, atol=1e-5)
+        expected = forward(states)
+        layer.weight.zero_()
+        assert torch.equal(forward(states), expected)  # a copy
+
+
+def test_only_plain_layers_on_a_cpu_are_changed(products: list[int]) -> None:
+    hooked = torch.nn.Linear(64, 64)
+    hooked.forward = hooked.forward
+    kept = [
+        hooked,
+        torch.nn.Linear(64, 64, dtype=torch.bfloat16),
+        torch.nn.Linear(64, 64, device="meta"),
+        torch.nn.Embedding(64, 64),
+    ]
+    kinds = [type(one) for one in kept]
+    changed = torch.nn.Linear(64, 64)
+    use_onednn(torch.nn.Sequential(*kept, changed))
+    assert [type(one) for one in kept] == kinds
+    assert type(changed) is onednn_linear.onednn_linear()
+
+
+def test_layers_of_other_numbers_stay_torchs_own(
+    products: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    product = onednn_linear.product
+    monkeypatch.setattr(
+        onednn_linear,
+        "product",
+        lambda states, weight, bias: product(states, weight, bias) * (1.0 if bias is None else 1.1),
+    )
+    wrong, right = torch.nn.Linear(64, 64), torch.nn.Linear(64, 64, bias=False)
+    use_onednn(torch.nn.Sequential(wrong, right))
+    assert type(wrong) is torch.nn.Linear
+    assert type(right) is onednn_linear.onednn_linear()
+
+
+def test_nothing_changes_where_mkl_is_fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onednn_linear, "_mkl_is_slow", lambda: False)
+    layer = torch.nn.Linear(64, 64)
+    use_onednn(layer)
+    assert type(layer) is torch.nn.Linear
+
+
+@pytest.mark.parametrize(
+    ("told", "slow"),
+    [("vendor_id\t: GenuineIntel\n", False), ("vendor_id\t: AuthenticAMD\n", True)],
+)
+def test_the_vendor_of_the_processor_decides(
+    monkeypatch: pytest.MonkeyPatch, told: str, slow: bool
+) -> None:
+    monkeypatch.setattr(onednn_linear.Path, "read_text", lambda *_: told)
+    onednn_linear._mkl_is_slow.cache_clear()
+    try:
+        assert onednn_linear._mkl_is_slow() is slow
+    finally:
+        onednn_linear._mkl_is_slow.cache_clear()
