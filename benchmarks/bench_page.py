@@ -59,7 +59,8 @@ are, again. Up to about 4,096 tokens are forwarded at once: a token of so many t
 than one of 1,024. So 128 calls are handed over together: of 64, candidates took 7 % longer. Parts
 are stacked so that no thread is left without a head of keys, of which this model has three, and
 trees are cut at what a product and a gathered key cost here (8 % of attention's time on MedQA). For
-products of up to 512 rows the linear layers keep their weights packed for MKL as well: a prompt of
+products of up to 512 rows the linear layers keep their weights packed for MKL as well (Intel): a
+prompt of
 40 tokens alone takes a third less, one of 68 a seventh, one of 346 a tenth; larger products gained
 nothing. What is left above the bare loop: attention, flip checks, which are asked alone (1.8 times
 a bare loop's time for 68 tokens, 1.3 for 346; 2 to 4 % of a run), planning a forward (2 %), the
@@ -86,6 +87,7 @@ TITLES = {
     "prefix_sharing": "Tokens forwarded",
     "padding": "Encoder-decoder models",
     "baselines": "Wall time",
+    "layers": "Layers",
     "equality": "Same answers",
     "gpu": "GPU",
 }
@@ -94,6 +96,7 @@ ORDER = (
     "padding",
     "equality",
     "baselines",
+    "layers",
     "sampling",
     "overhead",
     "progress",
@@ -185,6 +188,15 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "times full": "times_full",
         "threads": "threads",
     },
+    "layers": {
+        "rows, tokens": "shape",
+        "torch's own, ms": "own_ms",
+        "as loaded, ms": "loaded_ms",
+        "lean and packed, ms": "lean_ms",
+        "own / loaded": "times_loaded",
+        "own / lean": "times_lean",
+        "threads": "threads",
+    },
     "sampling": {
         "items": "items",
         "names": "names",
@@ -236,13 +248,18 @@ PROSE = {
     "forbidden.",
     "baselines": "Every item is asked eight names. *Ours* is the run from its first trial to its "
     "last row; the model is loaded and checked, and its weights packed, before (0.3 to 0.8 s, "
-    "which a run pays with its first scores). *Bare* only forwards as many random tokens, in "
-    "the best of ten batch shapes, in turns with the run. The run is repeated, and of each "
+    "which a run pays with its first scores). *Bare* only forwards as many random tokens through "
+    "the model as the run has loaded it, in the best of ten batch shapes, in turns with the run. The run is repeated, and of each "
     "batch of both the fastest time counts, for one that waited for a core of a shared machine "
     "tells nothing; the ratio of each run stands beside it. *As published* asks one prompt at a "
-    "time for up to 128 tokens and takes distances in a Python loop; *full* forces all 128. Both "
-    "are timed once on a few prompts of the run and taken for all; both pay for the distances of "
+    "time for up to 128 tokens, with torch's own linear layers, and takes distances in a Python "
+    "loop; *full* forces all 128. Both are timed once on a few prompts of the run and taken for all; both pay for the distances of "
     "each item's key to 12,178 names, which our run, with its eight names a type, does without.",
+    "layers": "Forwards of the embedded language model on random tokens. MKL, with which torch "
+    "multiplies in float32, takes general code on processors that are not Intel's. On AMD's every "
+    "model that is loaded multiplies with oneDNN instead, which torch brings as well, in the bare "
+    "loop above too; on Intel's *loaded* is torch's own. *Lean* is what reads prompts with common "
+    "prefixes.",
     "sampling": "Distances of every key to every name, once an item, and draws for every item and "
     "exponent with the function that attacks call. The loop in plain Python, timed on a few pairs "
     "and extrapolated, takes distances once a pair too, or, beside it, anew for each exponent, as "
