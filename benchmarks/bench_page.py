@@ -39,10 +39,11 @@ tensor an operation, took an eighth of a forward; a mask of all keys was copied 
 attention, and its rows began anywhere in a line of the cache (both together a fifth of attention's
 time); of each prompt all was tokenised, 2.5 % of a batch of MedQA; what was kept of a batch was
 copied, first a sequence and a tensor at a time, then all at once (1.3 % of a run of 30 items of
-MedQA). An attack held all queries that its budget allowed, and made a list of them for each that it
-asked: a tenth of the time of a budget of 256. Memory grew with the items by the vectors of their
-keys and spans (8 KB each, in float64) and was largest while these were made, all at once; with
-names by 512 arrays of distances, whatever their length.
+MedQA). On an AMD processor the products of all linear layers took twice as long as there was need
+for (see Layers). An attack held all queries that its budget allowed, and made a list of them for
+each that it asked: a tenth of the time of a budget of 256. Memory grew with the items by the
+vectors of their keys and spans (8 KB each, in float64) and was largest while these were made, all
+at once; with names by 512 arrays of distances, whatever their length.
 
 **After.** Over 70 % of a forward are matrix products of the linear layers, which a bare loop needs
 as well; attention is 13 % (MedMCQA) to 22 % (MedQA), for a candidate looks at the 200 tokens before
@@ -243,18 +244,19 @@ PROSE = {
     "padding": "Their prompts share no prefix. A tiny T5 of random weights in real runs, with the "
     "embedded model's tokenizer: lengths and batches are real.",
     "equality": "The consumed prompts of real runs, as the sharing path answered them in the run, "
-    "against the plain path, which reads every prompt from its first token. Rounding in bfloat16 "
-    "moves log probabilities by more than some options are apart, so flips there are counted, not "
-    "forbidden.",
+    "against the plain path, which reads every prompt from its first token, with torch's own "
+    "layers. Rounding in bfloat16 moves log probabilities by more than some options are apart, so "
+    "flips there are counted, not forbidden.",
     "baselines": "Every item is asked eight names. *Ours* is the run from its first trial to its "
     "last row; the model is loaded and checked, and its weights packed, before (0.3 to 0.8 s, "
     "which a run pays with its first scores). *Bare* only forwards as many random tokens through "
-    "the model as the run has loaded it, in the best of ten batch shapes, in turns with the run. The run is repeated, and of each "
-    "batch of both the fastest time counts, for one that waited for a core of a shared machine "
-    "tells nothing; the ratio of each run stands beside it. *As published* asks one prompt at a "
-    "time for up to 128 tokens, with torch's own linear layers, and takes distances in a Python "
-    "loop; *full* forces all 128. Both are timed once on a few prompts of the run and taken for all; both pay for the distances of "
-    "each item's key to 12,178 names, which our run, with its eight names a type, does without.",
+    "the model as the run has loaded it, in the best of ten batch shapes, in turns with the run. "
+    "The run is repeated, and of each batch of both the fastest time counts, for one that waited "
+    "for a core of a shared machine tells nothing; the ratio of each run stands beside it. *As "
+    "published* asks one prompt at a time for up to 128 tokens, with torch's own linear layers, "
+    "and takes distances in a Python loop; *full* forces all 128. Both are timed once on a few "
+    "prompts of the run and taken for all; both pay for the distances of each item's key to 12,178 "
+    "names, which our run, with its eight names a type, does without.",
     "layers": "Forwards of the embedded language model on random tokens. MKL, with which torch "
     "multiplies in float32, takes general code on processors that are not Intel's. On AMD's every "
     "model that is loaded multiplies with oneDNN instead, which torch brings as well, in the bare "
