@@ -45,38 +45,37 @@ each that it asked: a tenth of the time of a budget of 256. Memory grew with the
 vectors of their keys and spans (8 KB each, in float64) and was largest while these were made, all
 at once; with names by 512 arrays of distances, whatever their length.
 
-**After.** Over 70 % of a forward are matrix products of the linear layers, which a bare loop needs
-as well; attention is 13 % (MedMCQA) to 22 % (MedQA), for a candidate looks at the 200 tokens before
-it and a bare loop's rows of 32 or 64 tokens at nothing else (4 % with 32). Its products, of 64
-numbers each, run at half to two thirds of the speed of the large ones. Norms, gates and rotations
-pass over memory less often than transformers' own, which a bare loop keeps. Heads that share keys
-are lines of one plain product, for torch's own attention cuts few queries into small pieces. Kept
-and new keys are rows of one tensor, and gathered for each stack of like trees;
-what is kept stays in the rows it was written into; trees are stacked at the least expected cost,
-and only keys that some node may not see are masked; but for keys and values, the last layer
-computes only the places that are read; freed memory is kept; look-ups and texts go a batch at a
-time, what the texts of an item begin with is encoded once, and with its options only its last words
-are, again. Up to about 4,096 tokens are forwarded at once: a token of so many takes 5 to 10 % less
-than one of 1,024. So 128 calls are handed over together: of 64, candidates took 7 % longer. Parts
-are stacked so that no thread is left without a head of keys, of which this model has three, and
-trees are cut at what a product and a gathered key cost here (8 % of attention's time on MedQA). For
-products of up to 512 rows the linear layers keep their weights packed for MKL as well (Intel): a
-prompt of
-40 tokens alone takes a third less, one of 68 a seventh, one of 346 a tenth; larger products gained
-nothing. What is left above the bare loop: attention, flip checks, which are asked alone (1.8 times
-a bare loop's time for 68 tokens, 1.3 for 346; 2 to 4 % of a run), planning a forward (2 %), the
-vocabulary layer for a place of each prompt (1 %), and the first touch of memory. Bars were drawn
-ten times a second, 1 to 2 ms each time; four times now. Beside an instant victim no step takes more
-than 6 %, and the time is spent in the Python interpreter: stepping attack and victim takes 52 %, of
-which rendering the prompt is an eighth; queueing calls and hashing their keys 15 %, receiving
-answers 10 %, composing batches 8 %, beginning trials of 50 queries 6 %; SQLite, which has a thread
-of its own, 6 %, in statements of 64 rows. That a name is the key itself is seen by bisection,
-without distances, which are computed when a draw looks at them; what varies a key is decided for
-the few names that share a word with it. Vectors are written as they are made and read from the file
-as they are needed; of distances, codes and allowed names at most 10 MB are kept. What still grows:
-the items themselves (1.4 KB), 8 bytes an answer to find it again and as much while these are
-merged, and an index of the names' words (0.3 KB a name). These are sizes of what is kept; what
-whole processes grow by is in the table of growth.
+**After** (shares on an Intel Xeon). Over 70 % of a forward are matrix products of the linear
+layers, which a bare loop needs as well; attention is 13 % (MedMCQA) to 22 % (MedQA), for a
+candidate looks at the 200 tokens before it and a bare loop's rows of 32 or 64 tokens at nothing
+else (4 % with 32). Its products, of 64 numbers each, run at half to two thirds of the speed of the
+large ones. Norms, gates and rotations pass over memory less often than transformers' own, which a
+bare loop keeps. Heads that share keys are lines of one plain product, for torch's own attention
+cuts few queries into small pieces. Kept and new keys are rows of one tensor, and gathered for each
+stack of like trees; what is kept stays in the rows it was written into; trees are stacked at the
+least expected cost, and only keys that some node may not see are masked; but for keys and values,
+the last layer computes only the places that are read; freed memory is kept; look-ups and texts go a
+batch at a time, what the texts of an item begin with is encoded once, and with its options only its
+last words are, again. Up to about 4,096 tokens are forwarded at once: a token of so many takes 5 to
+10 % less than one of 1,024. So 128 calls are handed over together: of 64, candidates took 7 %
+longer. Parts are stacked so that no thread is left without a head of keys, of which this model has
+three, and trees are cut at what a product and a gathered key cost here (8 % of attention's time on
+MedQA). Linear layers keep their weights packed as well, for MKL in products of up to 512 rows (on
+AMD for oneDNN in all): a prompt of 40 tokens alone takes a third less, one of 68 a seventh, one of
+346 a tenth; larger products gained nothing. What is left above the bare loop: attention, flip
+checks, which are asked alone (1.8 times a bare loop's time for 68 tokens, 1.3 for 346; 2 to 4 % of
+a run), planning a forward (2 %), the vocabulary layer for a place of each prompt (1 %), and the
+first touch of memory. Bars were drawn ten times a second, 1 to 2 ms each time; four times now.
+Beside an instant victim no step takes more than 6 %, and the time is spent in the Python
+interpreter: stepping attack and victim takes 52 %, of which rendering the prompt is an eighth;
+queueing calls and hashing their keys 15 %, receiving answers 10 %, composing batches 8 %, beginning
+trials of 50 queries 6 %; SQLite, which has a thread of its own, 6 %, in statements of 64 rows. That
+a name is the key itself is seen by bisection, without distances, which are computed when a draw
+looks at them; what varies a key is decided for the few names that share a word with it. Vectors are
+written as they are made and read from the file as they are needed; of distances, codes and allowed
+names at most 10 MB are kept. What still grows: the items themselves (1.4 KB), 8 bytes an answer to
+find it again and as much while these are merged, and an index of the names' words (0.3 KB a name).
+These are sizes of what is kept; what whole processes grow by is in the table of growth.
 """
 
 TITLES = {
@@ -258,10 +257,10 @@ PROSE = {
     "prompts of the run and taken for all; both pay for the distances of each item's key to 12,178 "
     "names, which our run, with its eight names a type, does without.",
     "layers": "Forwards of the embedded language model on random tokens. MKL, with which torch "
-    "multiplies in float32, takes general code on processors that are not Intel's. On AMD's every "
-    "model that is loaded multiplies with oneDNN instead, which torch brings as well, in the bare "
-    "loop above too; on Intel's *loaded* is torch's own. *Lean* is what reads prompts with common "
-    "prefixes.",
+    "multiplies in float32, has its fastest code for Intel's processors. On AMD's the linear "
+    "layers of a model that is loaded multiply with oneDNN instead, which torch brings as well, in "
+    "the bare loop above too; on Intel's *loaded* is torch's own. *Lean* is what reads prompts "
+    "with common prefixes.",
     "sampling": "Distances of every key to every name, once an item, and draws for every item and "
     "exponent with the function that attacks call. The loop in plain Python, timed on a few pairs "
     "and extrapolated, takes distances once a pair too, or, beside it, anew for each exponent, as "

@@ -35,6 +35,7 @@ from medstress.backends.loaded_model import LoadedModel, load_model
 from medstress.backends.options import BackendOptions
 from medstress.backends.transformers import TransformersBackend
 from medstress.calls import Call, Reply, Score, Scored
+from medstress.compute_thread import in_compute_thread
 
 TOLERANCE = 1e-4
 """Largest difference of a log probability in float32."""
@@ -146,7 +147,7 @@ def measure(given: Namespace) -> dict[str, Any]:
     for i, name in enumerate(given.datasets):
         n = (given.prompts - len(shared)) // (len(given.datasets) - i)
         shared.update(of_real_runs(name, given, n))
-    loaded = load_model(BackendOptions(model=given.model, dtype=given.dtype))
+    loaded = in_compute_thread(load_model)(BackendOptions(model=given.model, dtype=given.dtype))
     found = compare((shared[call], log_probs) for call, log_probs in plain_answers(loaded, shared))
     return {
         "datasets": given.datasets,

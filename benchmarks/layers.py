@@ -35,6 +35,7 @@ SHAPES = ((1, 40), (1, 350), (32, 32), (16, 256))
 Way = Callable[[], AbstractContextManager[None]]
 
 
+@in_compute_thread
 def ways_of(model: Any) -> dict[str, Way]:
     """How to forward."""
     lean = LeanLayers(model)

@@ -1,7 +1,7 @@
 """Linear layers that multiply with oneDNN where torch's own choice, MKL, is slow.
 
-On processors that are not Intel's MKL takes general code: on an AMD EPYC of 2024 with AVX-512 its
-products in float32 took 1.7 to 3 times as long as those of oneDNN, which torch brings as well.
+MKL has its fastest code for Intel's processors. On an AMD EPYC with AVX-512 a language model read
+1.7 to 2 times as fast in float32 with oneDNN, which torch brings as well (benchmarks/layers.py).
 """
 
 from __future__ import annotations
@@ -14,22 +14,23 @@ from typing import Any
 from medstress.same_numbers import gives_the_same
 
 _WORTH = 2**20
-"""Multiplications of a product below which MKL was as fast: oneDNN takes 10 us a call more."""
+"""Multiplications of a product below which oneDNN was not always faster there."""
 _COMPARED_ROWS = (1, 7, 100)
 
 
 def use_onednn(model: Any) -> None:
     """Let the linear layers of a model multiply with oneDNN, without gradients, from now on.
 
-    Does nothing on Intel's processors. Their class is another one then; weights and what is saved
-    stay the same, and so do the numbers, which are compared, up to rounding.
+    Only on processors of AMD. The class of the layers is another one then; weights and what is
+    saved stay the same, and so do the numbers, which are compared, up to rounding.
 
     Args:
         model: a `torch.nn.Module`. Only its layers of float32 on a CPU are changed.
     """
     import torch
 
-    if not _mkl_is_slow() or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
+    has_both = torch.backends.mkl.is_available() and torch.backends.mkldnn.enabled
+    if not (has_both and _mkl_is_slow() and hasattr(torch.ops.mkldnn, "_linear_pointwise")):
         return
     same: dict[tuple[Any, ...], bool] = {}
     for layer in model.modules():
@@ -69,8 +70,9 @@ def onednn_linear() -> Any:
         def forward(self, states: Any) -> Any:
             weight = self.weight
             here = states.is_cpu and states.dtype == weight.dtype == torch.float32
+            rounded = torch.is_autocast_enabled("cpu")  # which does not know this product
             worth = states.numel() * self.out_features >= _WORTH
-            if here and worth and not torch.is_grad_enabled():
+            if here and worth and not rounded and not torch.is_grad_enabled():
                 return product(states, weight, self.bias)
             return super().forward(states)
 
@@ -99,7 +101,7 @@ def _is_right(layer: Any) -> bool:
 
 @cache
 def _mkl_is_slow() -> bool:
-    """Whether MKL takes general code here; measured on AMD's processors."""
+    """Whether MKL lacks its fastest code here: on AMD's processors, of which one was measured."""
     try:
         told = Path("/proc/cpuinfo").read_text("utf-8")
     except OSError:

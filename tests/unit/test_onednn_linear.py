@@ -13,7 +13,8 @@ from medstress.backends.packed_weights import packed_forwards  # noqa: E402
 from medstress.onednn_linear import use_onednn  # noqa: E402
 
 pytestmark = pytest.mark.skipif(
-    not torch.backends.mkldnn.is_available(), reason="torch is built without oneDNN here"
+    not (torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()),
+    reason="torch is built without MKL or oneDNN here",
 )
 
 
@@ -63,6 +64,8 @@ def test_small_products_gradients_and_other_formats_are_torchs_own(products: lis
         layer(torch.randn(0, 128))
     layer(torch.randn(100, 128)).sum().backward()
     assert layer.weight.grad.shape == (200, 128)
+    with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
+        assert layer(torch.randn(100, 128)).dtype == torch.bfloat16
     with torch.inference_mode():
         assert layer.to(torch.bfloat16)(torch.randn(100, 128).bfloat16()).dtype == torch.bfloat16
     assert not products
@@ -121,8 +124,20 @@ def test_layers_of_other_numbers_stay_torchs_own(
     assert type(right) is onednn_linear.onednn_linear()
 
 
-def test_nothing_changes_where_mkl_is_fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(onednn_linear, "_mkl_is_slow", lambda: False)
+@pytest.mark.parametrize(
+    ("where", "name", "value"),
+    [
+        (onednn_linear, "_mkl_is_slow", lambda: False),
+        (torch.backends.mkl, "is_available", lambda: False),
+        (torch.backends.mkldnn, "enabled", False),
+        (torch.ops, "mkldnn", object()),
+    ],
+    ids=["MKL is fast", "no MKL", "oneDNN switched off", "no such product"],
+)
+def test_nothing_changes_without_a_reason(
+    products: list[int], monkeypatch: pytest.MonkeyPatch, where: Any, name: str, value: Any
+) -> None:
+    monkeypatch.setattr(where, name, value)
     layer = torch.nn.Linear(64, 64)
     use_onednn(layer)
     assert type(layer) is torch.nn.Linear
@@ -130,12 +145,23 @@ def test_nothing_changes_where_mkl_is_fast(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize(
     ("told", "slow"),
-    [("vendor_id\t: GenuineIntel\n", False), ("vendor_id\t: AuthenticAMD\n", True)],
+    [
+        ("vendor_id\t: GenuineIntel\n", False),
+        ("vendor_id\t: AuthenticAMD\n", True),
+        ("AMD64 Family 25 Model 33 Stepping 2, AuthenticAMD", True),
+    ],
 )
+@pytest.mark.parametrize("is_linux", [True, False])
 def test_the_vendor_of_the_processor_decides(
-    monkeypatch: pytest.MonkeyPatch, told: str, slow: bool
+    monkeypatch: pytest.MonkeyPatch, told: str, slow: bool, is_linux: bool
 ) -> None:
-    monkeypatch.setattr(onednn_linear.Path, "read_text", lambda *_: told)
+    def read(*_: Any) -> str:
+        if is_linux:
+            return told
+        raise FileNotFoundError
+
+    monkeypatch.setattr(onednn_linear.Path, "read_text", read)
+    monkeypatch.setattr(onednn_linear.platform, "processor", lambda: told)
     onednn_linear._mkl_is_slow.cache_clear()
     try:
         assert onednn_linear._mkl_is_slow() is slow

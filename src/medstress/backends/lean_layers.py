@@ -2,7 +2,7 @@
 
 Beside its matrix products a small decoder spends an eighth of its time on norms, rotations and
 gates, which transformers writes as a new tensor an operation. Here each is written with as few as
-torch allows, and products of few rows take packed weights. What a layer is, is found out by its
+torch allows, and linear layers take packed weights. What a layer is, is found out by its
 parts, and whether that was right by comparing numbers: a layer whose own forward gives others
 stays as it is.
 """
@@ -75,7 +75,7 @@ class LeanLayers:
         return filled
 
     def pack(self) -> None:
-        """Let products of few rows take packed weights from now on; they are made once."""
+        """Let linear layers take packed weights from now on; they are made once."""
         import torch
 
         if self._packed is None:

@@ -2,8 +2,8 @@
 
 A product with many rows brings the weights into that order itself, which takes no time to speak
 of beside the product; with the rows of one short prompt it takes a good part of all. So the
-weights are kept in that order as well, for products of few rows. They are copies, for inference:
-what is changed in a layer afterwards they do not know.
+weights are kept in that order as well, with MKL for products of few rows, with oneDNN for all. They
+are copies, for inference: what is changed in a layer afterwards they do not know.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FEW_ROWS = 512
 """With more of them MKL was no faster with packed weights (2 cores, SmolLM2-135M)."""
 _NARROW = 64
 """Layers of fewer inputs or outputs are not packed: copies of these are larger."""
-_COMPARED_ROWS = (1, 7, 100)
+_COMPARED_ROWS = (1, 7, 100, _FEW_ROWS + 1)
 
 
 def packed_forwards(model: Any) -> list[tuple[Any, Callable[[Any], Any]]]:

@@ -1,0 +1,47 @@
+"""Whole models whose linear layers multiply with oneDNN answer as those with torch's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from medstress import onednn_linear
+from medstress.backends.transformers import TransformersBackend
+from medstress.calls import Score, Scored
+
+torch = pytest.importorskip("torch", reason="needs the extra transformers")
+pytest.importorskip("transformers", reason="needs the extra transformers")
+pytestmark = pytest.mark.skipif(
+    not (torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()),
+    reason="torch is built without MKL or oneDNN here",
+)
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2", "alibi", "t5", "bart"])
+def test_answers_are_those_of_torchs_own_layers(
+    name: str,
+    open_tiny: Callable[..., TransformersBackend],
+    questions: Callable[[int], list[Score]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls, asked = questions(12), list[int]()
+    product = onednn_linear.product
+
+    def counted(states: Any, weight: Any, bias: Any) -> Any:
+        asked.append(1)
+        return product(states, weight, bias)
+
+    monkeypatch.setattr(onednn_linear, "_mkl_is_slow", lambda: False)
+    expected = open_tiny(name).answer(calls)
+    monkeypatch.setattr(onednn_linear, "_mkl_is_slow", lambda: True)
+    monkeypatch.setattr(onednn_linear, "_WORTH", 0)
+    changed = open_tiny(name)
+    monkeypatch.setattr(onednn_linear, "product", counted)
+    for found, own in zip(changed.answer(calls), expected, strict=True):
+        assert isinstance(found, Scored)
+        assert isinstance(own, Scored)
+        assert np.allclose(found.log_probs, own.log_probs, rtol=0, atol=1e-4)
+    assert asked

@@ -1,0 +1,49 @@
+"""Encoders are opened with linear layers that multiply with oneDNN, for names and for training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from medstress import onednn_linear
+from medstress.entities.encoders import TransformerEncoder
+from medstress.training.learner import find_start, open_model
+
+torch = pytest.importorskip("torch", reason="needs the extra transformers")
+pytestmark = pytest.mark.skipif(
+    not (torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()),
+    reason="torch is built without MKL or oneDNN here",
+)
+
+
+@pytest.fixture
+def everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a processor on which MKL is slow, for the smallest products too."""
+    monkeypatch.setattr(onednn_linear, "_mkl_is_slow", lambda: True)
+    monkeypatch.setattr(onednn_linear, "_WORTH", 0)
+
+
+def _uses_onednn(model: Any) -> bool:
+    return any(type(one) is onednn_linear.onednn_linear() for one in model.modules())
+
+
+def test_vectors_of_names_are_those_of_torchs_own_layers(
+    encoder: Path, everywhere: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed = TransformerEncoder(encoder, "mean")
+    monkeypatch.setattr(onednn_linear, "_mkl_is_slow", lambda: False)
+    own = TransformerEncoder(encoder, "mean")
+    assert (_uses_onednn(changed._model), _uses_onednn(own._model)) == (True, False)
+    texts = ["aspirin", "aspirin for pain"]
+    assert np.allclose(changed.encode(texts), own.encode(texts), atol=1e-5)
+
+
+def test_a_model_that_is_trained_has_them_too(encoder: Path, everywhere: None) -> None:
+    start = find_start(str(encoder), "cpu", encoder)
+    model, tokenizer = open_model(start, "AutoModelForTokenClassification", seed=0, num_labels=3)
+    assert _uses_onednn(model)
+    model(**tokenizer("aspirin", return_tensors="pt")).logits.sum().backward()
+    assert model.classifier.weight.grad is not None
