@@ -39,7 +39,7 @@ POINTS = {
     "items": (500, 2000, 4000, 8000),
     "budget": (8, 64, 128, 256),
     "vocabulary": (1000, 8000, 16_000, 32_000),
-    "victims": (1, 2, 4, 8),
+    "victims": (1, 2, 4, 8, 16),
 }
 LEAST_POINTS = 3
 _AGREEING = 1.03
@@ -92,7 +92,7 @@ def measured(axis: str, xs: Sequence[int], repeats: int) -> list[dict[str, Any]]
     """
     commands = [[sys.executable, __file__, "--here", json.dumps({**USUAL, axis: x})] for x in xs]
     runs: list[list[dict[str, Any]]] = [[] for _ in xs]
-    while len(runs[0]) < repeats and not all(map(agree, runs)):
+    while runs and len(runs[0]) < repeats and not all(map(agree, runs)):
         for command, mine in zip(commands, runs, strict=True):
             mine.append(measured_apart(command))
     found = []
