@@ -81,7 +81,7 @@ PARTS = (
     Part(name="progress", quick="--repeats 3", full="--repeats 9"),
     Part(name="sampling"),
     Part(name="layers", quick="--repeats 3", full="--repeats 15"),
-    Part(name="growth", quick="--repeats 2", full="--repeats 8"),
+    Part(name="growth", quick="--repeats 3", full="--repeats 9"),
     Part(name="prefix_sharing", quick="--items 32", full="--items 200", missing=no_data),
     Part(name="padding", quick="--items 100", full="--items 1000", missing=no_data),
     Part(

@@ -200,7 +200,7 @@ def _growth(lines: Sequence[Line]) -> Iterator[Target]:
             what=f"CPU time a unit: {line['axis']}, {last} per {line['smallest']:,} to "
             f"{line['last_but_one']:,}",
             asked=f"≤ {FLAT} (linear)",
-            measured=f"{time:.2f}",
+            measured=f"{time:.2f} (fastest whole runs {line['of_whole_runs']:.2f})",
             met=time <= FLAT,
         )
         yield Target(

@@ -2,10 +2,14 @@
 
 Runs with an instant victim that is never wrong, so that every attack uses its whole budget; each
 in a process of its own, whose CPU time (all threads) and largest resident size are taken, with an
-empty cache: vectors are made anew. All but one of the four numbers stay as they are:
+empty cache: vectors are made anew. All but one of the four numbers stay as they are. A machine that
+others share is slower for a while now and then, and never faster; a long run meets more of that
+than a short one, so the fastest of some whole runs would make long runs look dearer. Runs do the
+same things in the same order: the fastest time of each piece of 4,000 calls counts, and what the
+fastest whole runs tell stands beside it:
 
     python benchmarks/growth.py
-    python benchmarks/growth.py --repeats 5     # until the two fastest runs of each point agree
+    python benchmarks/growth.py --repeats 9
 
 Prints one JSON line a point, writes all of it with the fits into benchmarks/results/growth.json
 and draws docs/images/growth.svg. Where growth is linear, the last units cost as much as those
@@ -42,7 +46,8 @@ POINTS = {
     "victims": (1, 2, 4, 8, 16),
 }
 LEAST_POINTS = 3
-_AGREEING = 1.03
+PIECE = 4000
+"""Calls of a piece of a run, about a fifth of a second."""
 _INK, _FAINT, _TIME, _MEMORY = "#1c2226", "#d3d8db", "#0072b2", "#c84c00"
 """As on the report's page, light."""
 
@@ -55,7 +60,12 @@ def one_run(items: int, budget: int, vocabulary: int, victims: int) -> dict[str,
 
 def made_run(items: int, budget: int, vocabulary: int, victims: int) -> dict[str, Any]:
     """Make the inputs, run, and count."""
-    from medstress.experiment.run import run
+    from medstress.experiment.run import Watcher, run
+
+    ticks: list[tuple[int, float]] = []
+
+    def look(progress: Any) -> None:
+        ticks.append((progress.n_computed, time.process_time()))
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -69,45 +79,68 @@ def made_run(items: int, budget: int, vocabulary: int, victims: int) -> dict[str
         given["victim"] = [
             {**victim, "name": f"victim {i}", "version": str(i)} for i in range(victims)
         ]
-        wall, spent = time.perf_counter(), time.process_time()
-        done = run(given, folder / "run")
-        wall, spent = time.perf_counter() - wall, time.process_time() - spent
+        wall, started = time.perf_counter(), time.process_time()
+        done = run(given, folder / "run", watcher=Watcher(progress=look))
+        wall, ended = time.perf_counter() - wall, time.process_time()
         # Before the rows are read back, which is no part of the run.
         resident = getrusage(RUSAGE_SELF).ru_maxrss / 1024
         queries = sum(row.n_asked for row in done.rows())
     return {
         "queries": queries,
-        "process_seconds": round(spent, 3),
+        "process_seconds": round(ended - started, 3),
         "wall_seconds": round(wall, 3),
         "largest_resident_mb": round(resident, 1),
+        "pieces": [round(seconds, 4) for seconds in pieces(ticks, started, ended)],
     }
 
 
-def measured(axis: str, xs: Sequence[int], repeats: int) -> list[dict[str, Any]]:
-    """The points of an axis, in turns: time of the fastest of some runs, memory of the largest.
+def pieces(ticks: Sequence[tuple[int, float]], started: float, ended: float) -> list[float]:
+    """Seconds of each piece of a run, the first with what came before it, the last with the rest.
 
-    All are measured again until the two fastest runs of each agree, at most `repeats` times: a
-    machine that others share is slower for a while now and then, and never faster. As many runs at
-    each point, or more tries would make some points faster than others.
+    Args:
+        ticks: calls done and process time, in order; between two, time is taken to pass evenly.
+
+    >>> pieces([(3000, 2.0), (5000, 3.0), (9000, 5.0)], 1.0, 5.5)
+    [1.5, 3.0]
+    """
+    calls, times = zip(*ticks, strict=True)
+    ends = [PIECE * i for i in range(1, calls[-1] // PIECE)]
+    between = np.interp(ends, (0, *calls), (started, *times))
+    return [float(seconds) for seconds in np.diff([started, *between, ended])]
+
+
+def measured(axis: str, xs: Sequence[int], repeats: int) -> list[dict[str, Any]]:
+    """The points of an axis, each run `repeats` times, in turns.
+
+    Raises:
+        ValueError: two runs of a point are not of the same number of pieces.
     """
     commands = [[sys.executable, __file__, "--here", json.dumps({**USUAL, axis: x})] for x in xs]
-    runs: list[list[dict[str, Any]]] = [[] for _ in xs]
-    while runs and len(runs[0]) < repeats and not all(map(agree, runs)):
-        for command, mine in zip(commands, runs, strict=True):
-            mine.append(measured_apart(command))
-    found = []
-    for x, mine in zip(xs, runs, strict=True):
-        fastest = min(mine, key=lambda run: float(run["process_seconds"]))
-        largest = max(run["largest_resident_mb"] for run in mine)
-        point = {"axis": axis, "x": x, "runs": len(mine), **fastest}
-        found.append({**point, "largest_resident_mb": largest})
-    return found
+    rounds = [[measured_apart(command) for command in commands] for _ in range(repeats)]
+    return [
+        {"axis": axis, "x": x, **together(runs)}
+        for x, runs in zip(xs, zip(*rounds, strict=True), strict=True)
+    ]
 
 
-def agree(runs: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the two fastest runs took about the same."""
-    fastest = sorted(float(run["process_seconds"]) for run in runs)[:2]
-    return len(fastest) == 2 and fastest[1] <= _AGREEING * fastest[0]
+def together(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """A point: the fastest time of each piece, the fastest whole run, the largest memory.
+
+    >>> point = together([
+    ...     {"queries": 9, "process_seconds": 5, "largest_resident_mb": 7.0, "pieces": [1.5, 3.5]},
+    ...     {"queries": 9, "process_seconds": 6, "largest_resident_mb": 6.0, "pieces": [3.0, 3.0]},
+    ... ])
+    >>> point["process_seconds"], point["fastest_run_seconds"], point["largest_resident_mb"]
+    (4.5, 5, 7.0)
+    """
+    in_pieces = zip(*(run["pieces"] for run in runs), strict=True)
+    return {
+        "runs": len(runs),
+        "queries": runs[0]["queries"],
+        "process_seconds": round(sum(min(times) for times in in_pieces), 3),
+        "fastest_run_seconds": min(run["process_seconds"] for run in runs),
+        "largest_resident_mb": max(run["largest_resident_mb"] for run in runs),
+    }
 
 
 def measured_apart(command: Sequence[str]) -> dict[str, Any]:
@@ -148,25 +181,35 @@ def growth(points: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         points: three or more, at different places.
 
     Returns:
-        Among others `marginal_ratio`: seconds a unit between the last two points, per those from
-        the first to the last but one. What a run costs anyway is in neither.
+        Among others `marginal_ratio`, which leaves out what a run costs anyway, and the same of
+        the fastest whole runs.
     """
     ordered = sorted(points, key=lambda point: point["x"])
     xs = [point["x"] for point in ordered]
     seconds = [point["process_seconds"] for point in ordered]
     memory = [point["largest_resident_mb"] for point in ordered]
-    before = (seconds[-2] - seconds[0]) / (xs[-2] - xs[0])
     return {
         "axis": ordered[0]["axis"],
-        "runs": ordered[0].get("runs", 1),
+        "runs": ordered[0]["runs"],
         "smallest": xs[0],
         "last_but_one": xs[-2],
         "largest": xs[-1],
         "seconds_fit": fit(xs, seconds),
         "memory_fit": fit(xs, memory),
-        "marginal_ratio": round((seconds[-1] - seconds[-2]) / (xs[-1] - xs[-2]) / before, 3),
+        "marginal_ratio": marginal(xs, seconds),
+        "of_whole_runs": marginal(xs, [point["fastest_run_seconds"] for point in ordered]),
         "memory_ratio": round(memory[-1] / memory[0], 3),
     }
+
+
+def marginal(xs: Sequence[float], seconds: Sequence[float]) -> float:
+    """Seconds a unit between the last two points, per those from the first to the last but one.
+
+    >>> marginal([1, 2, 4], [11.0, 14.0, 26.0])
+    2.0
+    """
+    before = (seconds[-2] - seconds[0]) / (xs[-2] - xs[0])
+    return round((seconds[-1] - seconds[-2]) / (xs[-1] - xs[-2]) / before, 3)
 
 
 def draw(points: Sequence[Mapping[str, Any]], to: Path) -> None:

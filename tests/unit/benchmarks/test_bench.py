@@ -58,7 +58,9 @@ def points(seconds: list[float], axis: str = "items") -> list[dict[str, Any]]:
         {
             "axis": axis,
             "x": 100 * 2**i,
+            "runs": 3,
             "process_seconds": spent,
+            "fastest_run_seconds": spent + 0.5 * i,
             "largest_resident_mb": 100.0 + i,
         }
         for i, spent in enumerate(seconds)
@@ -81,6 +83,8 @@ def test_linear_time_has_the_ratio_one_whatever_a_run_costs_anyway(script: Scrip
     assert growth(points([1.0, 4.0, 16.0]))["marginal_ratio"] == 2.0
     assert growth(points([11.0, 14.0, 26.0]))["marginal_ratio"] == 2.0
     assert growth(points([1.0, 2.0, 3.0]))["marginal_ratio"] == 0.5
+    # 1.0, 2.5 and 5.0 seconds.
+    assert growth(points([1.0, 2.0, 4.0]))["of_whole_runs"] == 0.833
 
 
 def test_points_may_come_in_any_order(script: Script) -> None:
@@ -319,32 +323,43 @@ def test_a_gpu_measured_elsewhere_is_named(script: Script) -> None:
     assert "on another machine" in page
 
 
-def test_a_point_of_growth_has_the_fastest_time_and_the_largest_memory(
+def test_a_point_of_growth_has_the_fastest_time_of_each_piece_and_the_largest_memory(
     script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     growth, asked = script("growth"), []
-    # The second point agrees after two runs, the first after three.
-    told = [(3.0, 200.0), (8.1, 250.0), (2.0, 210.0), (8.0, 240.0), (2.01, 190.0), (8.5, 230.0)]
+    told = [([1.0, 2.0], 200), ([4.0, 4.1], 250), ([1.5, 1.0], 210), ([4.0, 4.0], 240)]
     runs = iter(told)
 
-    def apart(command: list[str]) -> dict[str, float]:
+    def apart(command: list[str]) -> dict[str, Any]:
         asked.append(json.loads(command[-1])["items"])
-        seconds, memory = next(runs)
-        return {"process_seconds": seconds, "largest_resident_mb": memory}
+        pieces, memory = next(runs)
+        spent = {"process_seconds": sum(pieces), "pieces": pieces}
+        return {"queries": 9, "largest_resident_mb": memory, **spent}
 
     monkeypatch.setattr(growth, "measured_apart", apart)
-    found = growth.measured("items", [10, 20], 5)
-    assert asked == [10, 20] * 3
-    assert [(one["x"], one["runs"]) for one in found] == [(10, 3), (20, 3)]
+    found = growth.measured("items", [10, 20], 2)
+    assert asked == [10, 20] * 2
+    assert [(one["x"], one["runs"]) for one in found] == [(10, 2), (20, 2)]
     assert [one["process_seconds"] for one in found] == [2.0, 8.0]
-    assert [one["largest_resident_mb"] for one in found] == [210.0, 250.0]
+    assert [one["fastest_run_seconds"] for one in found] == [2.5, 8.0]
+    assert [one["largest_resident_mb"] for one in found] == [210, 250]
+
+
+def test_pieces_of_a_run_are_the_same_calls_whenever_progress_is_told(script: Script) -> None:
+    pieces = script("growth").pieces
+    # A millisecond a call, and a second before the first.
+    often = [(n, 1 + n / 1000) for n in range(0, 12_500, 500)]
+    seldom = [(n, 1 + n / 1000) for n in (700, 4_400, 9_100, 12_000)]
+    assert pieces(often, 0.0, 14.0) == pytest.approx([5.0, 4.0, 5.0])
+    assert pieces(seldom, 0.0, 14.0)[1:] == pytest.approx([4.0, 5.0])
+    assert pieces([(500, 1.5)], 0.0, 2.0) == [2.0]
 
 
 def test_growth_is_shown_with_its_plot(script: Script) -> None:
     fitted = script("growth").growth(points([1.0, 2.0, 4.0]))
     page = script("bench_page").render(result(growth=part(*points([1, 2, 4]), fitted)))
     assert "](images/growth.svg)" in page
-    assert "| items | 100 to 400 | 10 | 1.0 | 1.0 | 1 | 6.58 | 1.02 |" in page
+    assert "| items | 100 to 400 | 10 | 1.0 | 1.0 | 0.833 | 3 | 6.58 | 1.02 |" in page
 
 
 def test_a_part_without_its_data_is_skipped_with_a_reason(script: Script, tmp_path: Path) -> None:
