@@ -43,6 +43,8 @@ class Browser:
         self._command("Emulation.setDeviceMetricsOverride", size)
         self._command("Emulation.setEmulatedMedia", {"features": [feature]})
         self._command("Emulation.setScriptExecutionDisabled", {"value": not scripts})
+        # Without a window in front an element has the focus and does not show it.
+        self._command("Emulation.setFocusEmulationEnabled", {"enabled": True})
 
     def open(self, path: Path) -> None:
         for kind in ("browser", "performance"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sqlite3
 import threading
 import time
@@ -86,7 +87,12 @@ def test_a_question_that_failed_undoes_the_same(opened: Opened) -> None:
     assert db.ask(numbers) == []
 
 
-def test_an_interrupt_comes_after_what_was_asked_and_never_hides_a_failure(opened: Opened) -> None:
+def test_an_interrupt_comes_after_what_was_asked_and_never_hides_a_failure(
+    opened: Opened, request: pytest.FixtureRequest
+) -> None:
+    # A shell's background job ignores interrupts, and so would the tests in it.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
     db = opened()
 
     def interrupted(db: sqlite3.Connection) -> None:
