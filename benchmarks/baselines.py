@@ -28,6 +28,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -41,6 +42,7 @@ import torch
 from bounds import at_least
 from consumed import answered_questions, arguments, consumed_calls, run_dataset
 from own_layers import own_layers
+from plainly import plainly
 from scipy.stats import bootstrap
 
 from medstress.backends.loaded_model import LoadedModel, load_model
@@ -279,4 +281,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(plainly(main))

@@ -33,7 +33,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from bench_page import render
+from bench_page import in_one_piece, render
 from bounds import above_zero
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -211,6 +211,7 @@ def measured(given: argparse.Namespace, before: Mapping[str, Any]) -> dict[str, 
         "machine": machine(),
         "versions": versions(),
         "parts": parts,
+        **({"whole": before["whole"]} if "whole" in before else {}),
     }
     started = time.perf_counter()
     for part in PARTS:
@@ -222,6 +223,9 @@ def measured(given: argparse.Namespace, before: Mapping[str, Any]) -> dict[str, 
         parts[part.name] = found
         print(f"{part.name}: {found['status']}, {found.get('seconds', 0)} s", file=sys.stderr)
         result["seconds"] = round(time.perf_counter() - started, 1)
+        write(result)
+    if set(given.only) == set(NAMES):
+        result["whole"] = in_one_piece(result)
         write(result)
     return result
 

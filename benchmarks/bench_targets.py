@@ -101,7 +101,7 @@ def _baselines(lines: Sequence[Line]) -> Iterator[Target]:
             what=f"wall time per that of a bare loop, {_data(line)}",
             asked="≤ 1.15",
             measured=f"{line['ours_per_bare']:.3f} (whole runs {_span(line)})",
-            met=line["ours_per_bare"] <= 1.15,
+            met=max(line["ours_per_bare"], median(line["ours_per_bare_of_each_run"])) <= 1.15,
         )
     for line in lines:
         if (times := line.get("times_full")) and (least := FASTER.get(line["dataset"])):
@@ -195,13 +195,16 @@ def _growth(lines: Sequence[Line]) -> Iterator[Target]:
             continue
         span = f"{line['axis']}, {line['largest']:,} against {line['smallest']:,}"
         last = f"{line['last_but_one']:,} to {line['largest']:,}"
-        time, memory = line["marginal_ratio"], line["memory_ratio"]
+        time, memory = (line["marginal_ratio"], line["of_whole_runs"]), line["memory_ratio"]
+        is_told = None not in time
         yield Target(
             what=f"CPU time a unit: {line['axis']}, {last} per {line['smallest']:,} to "
             f"{line['last_but_one']:,}",
             asked=f"≤ {FLAT} (linear)",
-            measured=f"{time:.2f} (fastest whole runs {line['of_whole_runs']:.2f})",
-            met=time <= FLAT,
+            measured=f"{time[0]:.2f} (fastest whole runs {time[1]:.2f})"
+            if is_told
+            else "too small to tell",
+            met=is_told and max(time) <= FLAT,
         )
         yield Target(
             what=f"memory: {span}",

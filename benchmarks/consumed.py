@@ -76,9 +76,8 @@ VOCABULARIES = {
 def settings(name: str, given: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """The experiment: drugs and diseases, one victim.
 
-    An attack stops when an answer changes, and a small model changes its answer at the first or
-    second query. With `exhaustive` on as many names as the budget allows, every item has all its
-    queries, as those of a good model do.
+    An attack stops when an answer changes. With `exhaustive` on as many names as the budget
+    allows, every item has all its queries, as those of a good model do.
 
     Args:
         name: of the data set.

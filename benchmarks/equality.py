@@ -30,6 +30,7 @@ from typing import Any
 from bounds import at_least
 from consumed import arguments, consumed_calls, run_dataset
 from own_layers import own_layers
+from plainly import plainly
 
 from medstress.backends.loaded_model import LoadedModel, load_model
 from medstress.backends.options import BackendOptions
@@ -216,4 +217,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(plainly(main))

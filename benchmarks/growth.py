@@ -6,7 +6,8 @@ empty cache: vectors are made anew. All but one of the four numbers stay as they
 others share is slower for a while now and then, and never faster; a long run meets more of that
 than a short one, so the fastest of some whole runs would make long runs look dearer. Runs do the
 same things in the same order: the fastest time of each piece of 4,000 calls counts, and what the
-fastest whole runs tell stands beside it:
+fastest whole runs tell stands beside it, for what happens in another piece each time is in these
+alone:
 
     python benchmarks/growth.py
     python benchmarks/growth.py --repeats 9
@@ -202,14 +203,17 @@ def growth(points: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def marginal(xs: Sequence[float], seconds: Sequence[float]) -> float:
+def marginal(xs: Sequence[float], seconds: Sequence[float]) -> float | None:
     """Seconds a unit between the last two points, per those from the first to the last but one.
+
+    None where more units did not take longer: such points are too small to tell.
 
     >>> marginal([1, 2, 4], [11.0, 14.0, 26.0])
     2.0
     """
     before = (seconds[-2] - seconds[0]) / (xs[-2] - xs[0])
-    return round((seconds[-1] - seconds[-2]) / (xs[-1] - xs[-2]) / before, 3)
+    last = (seconds[-1] - seconds[-2]) / (xs[-1] - xs[-2])
+    return round(last / before, 3) if min(before, last) > 0 else None
 
 
 def draw(points: Sequence[Mapping[str, Any]], to: Path) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -23,6 +24,7 @@ from typing import Any
 import torch
 from bounds import at_least
 from own_layers import own_layers
+from plainly import plainly
 
 from medstress.backends.lean_layers import LeanLayers
 from medstress.backends.loaded_model import load_model
@@ -77,4 +79,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(plainly(main))

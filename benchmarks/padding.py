@@ -10,6 +10,7 @@ compared with the tokens of the calls that were answered:
 from __future__ import annotations
 
 import json
+import sys
 import tempfile
 from argparse import Namespace
 from collections.abc import Iterable
@@ -20,6 +21,7 @@ import torch
 import transformers
 from consumed import arguments, run_dataset
 from equality import overheard
+from plainly import plainly
 
 from medstress.backends.model_files import find_model
 from medstress.backends.options import BackendOptions
@@ -103,4 +105,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(plainly(main))

@@ -11,6 +11,7 @@ item is attacked; once until an answer changes, once with all queries of the bud
 from __future__ import annotations
 
 import json
+import sys
 import tempfile
 import time
 from argparse import Namespace
@@ -25,6 +26,7 @@ from consumed import (
     n_trie_nodes,
     run_dataset,
 )
+from plainly import plainly
 from transformers import AutoTokenizer
 
 from medstress.backends.model_files import find_model
@@ -75,4 +77,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(plainly(main))

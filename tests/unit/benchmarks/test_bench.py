@@ -83,6 +83,8 @@ def test_linear_time_has_the_ratio_one_whatever_a_run_costs_anyway(script: Scrip
     assert growth(points([1.0, 4.0, 16.0]))["marginal_ratio"] == 2.0
     assert growth(points([11.0, 14.0, 26.0]))["marginal_ratio"] == 2.0
     assert growth(points([1.0, 2.0, 3.0]))["marginal_ratio"] == 0.5
+    assert growth(points([1.0, 2.0, 2.0]))["marginal_ratio"] is None
+    assert growth(points([2.0, 1.0, 2.0]))["marginal_ratio"] is None
     # 1.0, 2.5 and 5.0 seconds.
     assert growth(points([1.0, 2.0, 4.0]))["of_whole_runs"] == 0.833
 
@@ -355,11 +357,49 @@ def test_pieces_of_a_run_are_the_same_calls_whenever_progress_is_told(script: Sc
     assert pieces([(500, 1.5)], 0.0, 2.0) == [2.0]
 
 
+def test_growth_is_linear_where_pieces_and_whole_runs_say_so(script: Script) -> None:
+    growth, targets = script("growth").growth, script("bench_targets").targets
+
+    def time_of(*seconds: float) -> Any:
+        return targets({"growth": part(growth(points(list(seconds))))})[0]
+
+    assert time_of(1.0, 2.0, 4.0).met
+    assert not time_of(1.0, 2.0, 4.8).met
+    assert not time_of(1.0, 2.0, 1.5).met
+    assert time_of(1.0, 2.0, 1.5).measured == "too small to tell"
+    dear = growth(points([1.0, 2.0, 4.0])) | {"of_whole_runs": 1.3}
+    assert not targets({"growth": part(dear)})[0].met
+
+
+def test_what_one_piece_measured_is_told_beside_larger_parts(script: Script) -> None:
+    page, fitted = script("bench_page"), script("growth").growth(points([1.0, 2.0, 4.8]))
+    found = result(growth=part(*points([1.0, 2.0, 4.8]), fitted)) | {"seconds": 700.4}
+    assert "all in one piece" not in page.render(found)
+    whole = page.in_one_piece(found)
+    assert whole["targets"] == 2
+    told = page.render(found | {"whole": whole})
+    assert "| all in one piece | `make bench`, 2026-01-02 03:04 UTC, 700 s; 1 of 2 targets" in told
+    assert "not met: CPU time a unit: items, 200 to 400 per 100 to 200: 1.40" in told
+
+
+def test_what_a_benchmark_cannot_find_is_told_in_a_line(
+    script: Script, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plainly = script("plainly").plainly
+
+    def fail() -> None:
+        raise FileNotFoundError(2, "No such file", "here")
+
+    assert plainly(lambda: None) == 0
+    assert plainly(fail) == 2
+    assert capsys.readouterr().err.endswith(": [Errno 2] No such file: 'here'\n")
+
+
 def test_growth_is_shown_with_its_plot(script: Script) -> None:
     fitted = script("growth").growth(points([1.0, 2.0, 4.0]))
     page = script("bench_page").render(result(growth=part(*points([1, 2, 4]), fitted)))
     assert "](images/growth.svg)" in page
-    assert "| items | 100 to 400 | 10 | 1.0 | 1.0 | 0.833 | 3 | 6.58 | 1.02 |" in page
+    assert "| items | 100 to 400 | 10 | 1.0 | 1.0 | 0.833 | 3 | 100.0, 102.0 | 1.02 |" in page
 
 
 def test_a_part_without_its_data_is_skipped_with_a_reason(script: Script, tmp_path: Path) -> None:
