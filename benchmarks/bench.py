@@ -40,6 +40,8 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "bench.json"
 PAGE = ROOT / "docs" / "performance.md"
 FORMAT = 1
+MEASURED = ("done", "elsewhere")
+"""What a part has to be for what it printed to stay when a later run of it ends otherwise."""
 PACKAGES = ("medstress", "torch", "transformers", "numpy", "polars", "orjson", "tokenizers")
 
 
@@ -198,8 +200,11 @@ def versions() -> dict[str, str]:
     return found
 
 
-def measured(given: argparse.Namespace, before: Mapping[str, Any]) -> dict[str, Any]:
-    """Run the chosen parts, one after the other, and keep the others of an earlier result."""
+def measure(given: argparse.Namespace, before: Mapping[str, Any]) -> bool:
+    """Run the chosen parts, one after the other, and keep the others of an earlier result.
+
+    Returns whether none of those that ran failed.
+    """
     parts = dict(before.get("parts", {}))
     # No path of this machine.
     words = ["DIR" if Path(word).is_absolute() else word for word in sys.argv[1:]]
@@ -214,26 +219,26 @@ def measured(given: argparse.Namespace, before: Mapping[str, Any]) -> dict[str, 
         **({"whole": before["whole"]} if "whole" in before else {}),
     }
     started = time.perf_counter()
+    none_failed = True
     for part in PARTS:
-        if part.name not in given.only or stands(parts.get(part.name), part, given.data):
+        if part.name not in given.only:
             continue
         left = given.minutes * 60 - (time.perf_counter() - started)
         print(f"{part.name} ...", file=sys.stderr, flush=True)
         found = run_part(part, given, None if given.full else left)
-        parts[part.name] = found
-        print(f"{part.name}: {found['status']}, {found.get('seconds', 0)} s", file=sys.stderr)
+        told = f"{part.name}: {found['status']}, {found.get('seconds', 0)} s"
+        if found["status"] != "done" and parts.get(part.name, {}).get("status") in MEASURED:
+            told += f" ({found['reason']}); what was measured before stays"
+        else:
+            parts[part.name] = found
+        none_failed &= found["status"] != "failed"
+        print(told, file=sys.stderr)
         result["seconds"] = round(time.perf_counter() - started, 1)
         write(result)
     if set(given.only) == set(NAMES):
         result["whole"] = in_one_piece(result)
         write(result)
-    return result
-
-
-def stands(known: Mapping[str, Any] | None, part: Part, data: Path) -> bool:
-    """Whether a part was measured on another machine and cannot be measured on this one."""
-    elsewhere = known is not None and known["status"] == "elsewhere"
-    return elsewhere and part.missing(data) is not None
+    return none_failed
 
 
 def measured_elsewhere(told: str) -> tuple[str, list[dict[str, Any]]]:
@@ -266,6 +271,11 @@ def arguments_by_part(told: str) -> dict[str, str]:
             f'expected JSON as {{"sampling": "--items 10"}} with some of {", ".join(NAMES)}, '
             f"not {told!r}"
         )
+    for name, text in found.items():
+        try:
+            shlex.split(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(f"{name}: {text!r} is no command: {error}") from error
     return dict(found)
 
 
@@ -324,11 +334,15 @@ def main() -> int:
         if not before:
             print(f"{RESULTS.relative_to(ROOT)} is not there yet: run make bench", file=sys.stderr)
             return 2
-        write(added(before, given.add))
+        try:
+            write(added(before, given.add))
+        except (KeyError, AttributeError, TypeError, ValueError) as error:
+            names = ", ".join(name for name, _ in given.add) or RESULTS.name
+            print(f"{names}: lines of another version cannot be shown: {error!r}", file=sys.stderr)
+            return 2
         return 0
     kept = before if len(given.only) < len(PARTS) else elsewhere_of(before)
-    result = measured(given, kept)
-    return int(any(part["status"] == "failed" for part in result["parts"].values()))
+    return int(not measure(given, kept))
 
 
 def elsewhere_of(before: Mapping[str, Any]) -> dict[str, Any]:

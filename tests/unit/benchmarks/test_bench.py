@@ -452,9 +452,54 @@ def test_what_was_measured_elsewhere_is_put_in_and_stays(script: Script, tmp_pat
     after = bench.added(result(start=part()), [bench.measured_elsewhere(f"gpu={file}")])
     assert after["parts"]["gpu"]["lines"] == [{"device": "X"}]
     assert set(bench.elsewhere_of(after)["parts"]) == {"gpu"}
-    no_gpu = bench.Part(name="gpu", missing=lambda data: "none here")
-    assert bench.stands(after["parts"]["gpu"], no_gpu, tmp_path)
-    assert not bench.stands(after["parts"]["gpu"], bench.Part(name="gpu"), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("earlier", "found", "stays", "well"),
+    [
+        ("done", "failed", True, False),
+        ("elsewhere", "skipped", True, True),
+        ("elsewhere", "done", False, True),
+        ("cut short", "failed", False, False),
+        (None, "skipped", False, True),
+    ],
+)
+def test_what_was_measured_stays_until_it_is_measured_anew(
+    earlier: str | None,
+    found: str,
+    stays: bool,
+    well: bool,
+    script: Script,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = script("bench")
+    monkeypatch.setattr(bench, "ROOT", tmp_path)
+    written: list[dict[str, Any]] = []
+    monkeypatch.setattr(bench, "write", written.append)
+    anew = part(status=found, reason="so it went", lines=[{"anew": True}])
+    monkeypatch.setattr(bench, "run_part", lambda *_: anew)
+    known = part(status=earlier, reason="", lines=[{"anew": False}])
+    given = argparse.Namespace(only=["start"], minutes=1, full=False, data=tmp_path)
+    assert bench.measure(given, result(start=known) if earlier else {}) == well
+    assert written[-1]["parts"]["start"]["lines"] == [{"anew": not stays}]
+
+
+def test_lines_of_another_version_are_refused_in_one_sentence(
+    script: Script,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    bench = script("bench")
+    file, results = tmp_path / "gpu.jsonl", tmp_path / "bench.json"
+    file.write_text('{"a": 1}\n')
+    results.write_text(json.dumps(result(start=part())))
+    monkeypatch.setattr(bench, "RESULTS", results)
+    monkeypatch.setattr("sys.argv", ["bench.py", "--add", f"gpu={file}"])
+    assert bench.main() == 2
+    assert "gpu: lines of another version cannot be shown: " in capsys.readouterr().err
+    assert json.loads(results.read_text()) == result(start=part())
 
 
 @pytest.mark.parametrize(
@@ -473,6 +518,7 @@ def test_what_was_measured_elsewhere_is_put_in_and_stays(script: Script, tmp_pat
         ("bench", ["--add", "gpu=missing.jsonl"], "missing.jsonl cannot be read: "),
         ("bench", ["--arguments", "[]"], 'expected JSON as {"sampling": "--items 10"}'),
         ("bench", ["--arguments", '{"gpus": ""}'], "with some of start, overhead"),
+        ("bench", ["--arguments", '{"gpu": "\'"}'], "is no command: No closing quotation"),
     ],
 )
 def test_what_a_benchmark_cannot_do_is_refused_in_one_sentence(
