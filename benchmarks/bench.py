@@ -77,18 +77,13 @@ PARTS = (
     Part(name="start"),
     Part(
         name="overhead",
-        quick="--queries 20000 100000 --repeats 3",
+        quick="--queries 20000 100000 1000000 --repeats 2",
         full="--queries 20000 100000 1000000 --repeats 3",
     ),
     Part(name="progress", quick="--repeats 3", full="--repeats 9"),
     Part(name="sampling"),
     Part(name="layers", quick="--repeats 2", full="--repeats 15"),
-    Part(
-        name="growth",
-        quick="--items 500 1000 2000 4000 --budget 8 32 64 128 --vocabulary 1000 4000 8000 16000"
-        " --victims 1 2 4 8 --repeats 3",
-        full="--repeats 9",
-    ),
+    Part(name="growth", quick="--repeats 3", full="--repeats 9"),
     Part(name="prefix_sharing", quick="--items 32", full="--items 200", missing=no_data),
     Part(name="padding", quick="--items 100", full="--items 1000", missing=no_data),
     Part(

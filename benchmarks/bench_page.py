@@ -151,8 +151,10 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "data": "dataset",
         "attacks end": "ends",
         "items": "items",
+        "successes": "flipped",
         "queries": "queries",
         "forwarded": "tokens_forwarded",
+        "for flip checks": "tokens_of_flip_checks",
         "needed": "tokens_unique",
         "in all prompts": "tokens_of_all_prompts",
         "forwarded / needed": "forwarded_per_unique",
@@ -238,9 +240,10 @@ PROSE = {
     "prefix_sharing": "Needed are the nodes of a trie over the distinct prompts that each item "
     "consumed. Forwarded counts everything the model has read, padding and early work included; it "
     "can be fewer, because items share the instruction. Attacks end at a "
-    "success, or ask eight names whatever comes; so few of them succeed against this model that "
-    "both ask nearly the same, and little early work is lost. Where most attacks succeed at once, "
-    "more of it would be.",
+    "success, on the questions whose two best options are closest, a quarter of those asked; or "
+    "they ask eight names whatever comes. What was computed early for an attack that then ended is "
+    "lost, and the flip check reads the whole prompt of a success again, alone, as it must; both "
+    "count as forwarded and not as needed.",
     "padding": "Their prompts share no prefix. A tiny T5 of random weights in real runs, with the "
     "embedded model's tokenizer: lengths and batches are real.",
     "equality": "The consumed prompts of real runs, as the sharing path answered them in the run, "

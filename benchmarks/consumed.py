@@ -10,7 +10,7 @@ import argparse
 import csv
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -165,11 +165,19 @@ def run_dataset(
     return done, done.manifest()["performance"]
 
 
-def answered_questions(name: str, given: argparse.Namespace, folder: Path) -> Path:
+def answered_questions(
+    name: str, given: argparse.Namespace, folder: Path, least_sure: int | None = None
+) -> Path:
     """Write the attackable questions of a data set with what the model answers as their keys.
 
     What is wrong at baseline is not attacked, and a model that knows nothing is wrong on three of
     four questions.
+
+    Args:
+        name: of the data set.
+        given: the arguments.
+        folder: where the questions are written.
+        least_sure: so many questions are kept, those whose two best options are closest; None: all.
     """
     once = argparse.Namespace(**{**vars(given), "budget": 1})
     asked = settings(name, once, folder)
@@ -178,6 +186,10 @@ def answered_questions(name: str, given: argparse.Namespace, folder: Path) -> Pa
     reader = RunReader(folder / "clean")
     try:
         items = [item for _, item in reader.items().values() if item.id in answers]
+        if least_sure is not None:
+            margins = dict(margins_of(reader))
+            closest = sorted(items, key=lambda item: margins[item.id])[:least_sure]
+            items = [item for item in items if item in closest]
     finally:
         reader.close()
     written = folder / "questions.jsonl"
@@ -198,15 +210,29 @@ def answered_questions(name: str, given: argparse.Namespace, folder: Path) -> Pa
     return written
 
 
-def consumed_calls(folder: Path) -> dict[int, dict[Score, None]]:
-    """The distinct calls that were consumed, by item, in order; what was early or alone is not."""
+def margins_of(reader: RunReader) -> Iterator[tuple[str, float]]:
+    """Item and difference of the log probabilities of its two best options, before the attack."""
+    items = reader.items()
+    for trial in reader.trials():
+        if before := trial.result.get("before"):
+            best, second = sorted(before[1], reverse=True)[:2]
+            yield items[trial.item][1].id, best - second
+
+
+def consumed_calls(folder: Path, purpose: str | None = None) -> dict[int, dict[Score, None]]:
+    """The distinct calls that were consumed, by item, in order.
+
+    Args:
+        folder: of the run.
+        purpose: only calls for this, as the ledger names it; None: all but early work.
+    """
     reader = RunReader(folder)
     found: dict[int, dict[Score, None]] = {}
     try:
         prompts, items = Prompts(reader.manifest), reader.items()
         edits: dict[tuple[int, str, int | None], str | None] = {}
         for row in reader.exchanges():
-            if row.purpose == "ahead":
+            if row.purpose == "ahead" or purpose not in (None, row.purpose):
                 continue
             place = (row.trial, row.purpose, row.query)
             # Only the first call of a query carries its edits.

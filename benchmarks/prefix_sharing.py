@@ -3,7 +3,8 @@
 Runs the real scheduler and compares what the model has read, padding and early work included, with
 the nodes of a trie over the distinct prompts each item consumed. Below 1 it is because items share
 the instruction, which the tries count once an item. Keys are what the model answers, so that every
-item is attacked; once until an answer changes, once with all queries of the budget:
+item is attacked. Once attacks end when an answer changes, on the quarter of four times as many
+questions whose two best options are closest, so that many do; once each asks all its queries:
 
     python benchmarks/prefix_sharing.py --items 100
 """
@@ -33,6 +34,9 @@ from medstress.backends.model_files import find_model
 from medstress.backends.options import BackendOptions
 from medstress.backends.prompt_tokens import PromptTokenizer
 
+AMONG = 4
+"""Times as many questions are asked, to find some whose answers change."""
+
 
 def measure(name: str, given: Any) -> dict[str, Any]:
     """Run one data set and count."""
@@ -41,13 +45,20 @@ def measure(name: str, given: Any) -> dict[str, Any]:
         AutoTokenizer.from_pretrained(files.location), given.model, open_end=True
     )
     with tempfile.TemporaryDirectory() as folder:
-        run_folder, questions = Path(folder) / "run", answered_questions(name, given, Path(folder))
+        run_folder = Path(folder) / "run"
+        if given.early_stop:
+            more = Namespace(**{**vars(given), "items": AMONG * given.items})
+            questions = answered_questions(name, more, Path(folder), least_sure=given.items)
+        else:
+            questions = answered_questions(name, given, Path(folder))
         started = time.perf_counter()
         done, counted = run_dataset(name, given, run_folder, questions)
         seconds = time.perf_counter() - started
         calls = consumed_calls(run_folder)
+        checks = consumed_calls(run_folder, "flip_check")
         flipped = sum(row.verdict.value == "flipped" for row in done.rows())
     read = [contexts(of_item, tokenizer) for of_item in calls.values()]
+    again = [contexts(of_item, tokenizer) for of_item in checks.values()]
     unique = sum(map(n_trie_nodes, read))
     all_tokens = sum(len(sequence) for sequences in read for sequence in sequences)
     return {
@@ -58,6 +69,7 @@ def measure(name: str, given: Any) -> dict[str, Any]:
         "flipped": flipped,
         "tokens_forwarded": counted["tokens_forwarded"],
         "tokens_unique": unique,
+        "tokens_of_flip_checks": sum(len(one) for sequences in again for one in sequences),
         "tokens_of_all_prompts": all_tokens,
         "forwarded_per_unique": round(counted["tokens_forwarded"] / unique, 4),
         "all_per_unique": round(all_tokens / unique, 2),

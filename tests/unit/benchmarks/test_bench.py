@@ -179,6 +179,21 @@ def test_needed_tokens_leave_out_what_is_known_unless_a_call_comes_again(script:
     assert counts == [6, 7, 12, 3]
 
 
+def test_the_least_sure_answers_have_the_smallest_margins(script: Script) -> None:
+    class Reader:
+        def items(self) -> dict[int, tuple[str, Any]]:
+            return {i: ("train", argparse.Namespace(id=f"q{i}")) for i in range(3)}
+
+        def trials(self) -> list[argparse.Namespace]:
+            scores = [[-3.0, -0.5, -1.0], None, [-0.5, -9.0, -4.5]]
+            return [
+                argparse.Namespace(item=i, result={"before": ["B", found]} if found else {})
+                for i, found in enumerate(scores)
+            ]
+
+    assert dict(script("consumed").margins_of(Reader())) == {"q0": 0.5, "q2": 4.0}
+
+
 @pytest.mark.parametrize(
     ("change", "fine"),
     [
