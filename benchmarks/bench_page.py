@@ -149,6 +149,7 @@ def _shown(key: str, value: Any) -> Any:
 COLUMNS: Mapping[str, Mapping[str, str]] = {
     "prefix_sharing": {
         "data": "dataset",
+        "questions": "questions",
         "attacks end": "ends",
         "items": "items",
         "successes": "flipped",
@@ -158,6 +159,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "needed": "tokens_unique",
         "in all prompts": "tokens_of_all_prompts",
         "forwarded / needed": "forwarded_per_unique",
+        "without flip checks": "without_flip_checks_per_unique",
         "all / needed": "all_per_unique",
     },
     "padding": {
@@ -240,10 +242,11 @@ PROSE = {
     "prefix_sharing": "Needed are the nodes of a trie over the distinct prompts that each item "
     "consumed. Forwarded counts everything the model has read, padding and early work included; it "
     "can be fewer, because items share the instruction. Attacks end at a "
-    "success, on the questions whose two best options are closest, a quarter of those asked; or "
-    "they ask eight names whatever comes. What was computed early for an attack that then ended is "
-    "lost, and the flip check reads the whole prompt of a success again, alone, as it must; both "
-    "count as forwarded and not as needed.",
+    "success, or ask eight names whatever comes. What was computed early for an attack that then "
+    "ended is lost, and the flip check reads the whole prompt of a success again, alone, on the "
+    "plain path; both are forwarded and not needed. *Least sure* are the questions whose two best "
+    "options are closest, of four times as many: many attacks succeed there, and it is the flip "
+    "checks (`flip_check = false` leaves them out) that cost most beyond what is needed.",
     "padding": "Their prompts share no prefix. A tiny T5 of random weights in real runs, with the "
     "embedded model's tokenizer: lengths and batches are real.",
     "equality": "The consumed prompts of real runs, as the sharing path answered them in the run, "

@@ -3,8 +3,8 @@
 Runs the real scheduler and compares what the model has read, padding and early work included, with
 the nodes of a trie over the distinct prompts each item consumed. Below 1 it is because items share
 the instruction, which the tries count once an item. Keys are what the model answers, so that every
-item is attacked. Once attacks end when an answer changes, on the quarter of four times as many
-questions whose two best options are closest, so that many do; once each asks all its queries:
+item is attacked: until an answer changes, with all queries of the budget, and until an answer
+changes where many do, on the questions whose two best options are closest, of four times as many:
 
     python benchmarks/prefix_sharing.py --items 100
 """
@@ -46,7 +46,7 @@ def measure(name: str, given: Any) -> dict[str, Any]:
     )
     with tempfile.TemporaryDirectory() as folder:
         run_folder = Path(folder) / "run"
-        if given.early_stop:
+        if given.least_sure:
             more = Namespace(**{**vars(given), "items": AMONG * given.items})
             questions = answered_questions(name, more, Path(folder), least_sure=given.items)
         else:
@@ -58,20 +58,22 @@ def measure(name: str, given: Any) -> dict[str, Any]:
         checks = consumed_calls(run_folder, "flip_check")
         flipped = sum(row.verdict.value == "flipped" for row in done.rows())
     read = [contexts(of_item, tokenizer) for of_item in calls.values()]
-    again = [contexts(of_item, tokenizer) for of_item in checks.values()]
+    again = sum(len(one) for made in checks.values() for one in contexts(made, tokenizer))
     unique = sum(map(n_trie_nodes, read))
     all_tokens = sum(len(sequence) for sequences in read for sequence in sequences)
     return {
         "dataset": name,
         "ends": "at a success" if given.early_stop else "with the budget",
+        "questions": "least sure" if given.least_sure else "all",
         "items": len(calls),
         "queries": sum(map(len, calls.values())),
         "flipped": flipped,
         "tokens_forwarded": counted["tokens_forwarded"],
         "tokens_unique": unique,
-        "tokens_of_flip_checks": sum(len(one) for sequences in again for one in sequences),
+        "tokens_of_flip_checks": again,
         "tokens_of_all_prompts": all_tokens,
         "forwarded_per_unique": round(counted["tokens_forwarded"] / unique, 4),
+        "without_flip_checks_per_unique": round((counted["tokens_forwarded"] - again) / unique, 4),
         "all_per_unique": round(all_tokens / unique, 2),
         "wall_seconds": round(counted["wall_seconds"], 1),
         "seconds_with_preparation": round(seconds, 1),
@@ -83,8 +85,8 @@ def main() -> None:
     parser = arguments(__doc__, n_items=100)
     given = parser.parse_args()
     for name in given.datasets:
-        for early_stop in (True, False):
-            way = Namespace(**{**vars(given), "early_stop": early_stop})
+        for early_stop, least_sure in ((True, False), (False, False), (True, True)):
+            way = Namespace(**{**vars(given), "early_stop": early_stop, "least_sure": least_sure})
             print(json.dumps(measure(name, way)), flush=True)
 
 
