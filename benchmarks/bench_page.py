@@ -241,12 +241,12 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
 PROSE = {
     "prefix_sharing": "Needed are the nodes of a trie over the distinct prompts that each item "
     "consumed. Forwarded counts everything the model has read, padding and early work included; it "
-    "can be fewer, because items share the instruction. Attacks end at a "
-    "success, or ask eight names whatever comes. What was computed early for an attack that then "
-    "ended is lost, and the flip check reads the whole prompt of a success again, alone, "
-    "from its first token; both are forwarded and not needed. *Least sure* are the questions whose two best "
-    "options are closest, of four times as many: many attacks succeed there, and it is the flip "
-    "checks (`flip_check = false` leaves them out) that cost most beyond what is needed.",
+    "can be fewer, because items share the instruction. Attacks end at a success, or ask eight "
+    "names whatever comes. What was computed early for an attack that then ended is lost, and the "
+    "flip check reads the whole prompt of a success again, alone, from its first token; both are "
+    "forwarded and not needed. *Least sure* are the questions whose two best options are closest, "
+    "of four times as many: many attacks succeed there, and it is the flip checks (`flip_check = "
+    "false` leaves them out) that cost most beyond what is needed.",
     "padding": "Their prompts share no prefix. A tiny T5 of random weights in real runs, with the "
     "embedded model's tokenizer: lengths and batches are real.",
     "equality": "The consumed prompts of real runs, as the sharing path answered them in the run, "
