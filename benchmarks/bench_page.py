@@ -328,7 +328,7 @@ def in_one_piece(result: Mapping[str, Any]) -> dict[str, Any]:
 def _in_one_piece(whole: Mapping[str, Any]) -> str:
     n, missed = whole["targets"], whole["missed"]
     told = f"`{whole['command']}`, {whole['date']}, {whole['seconds']:.0f} s; {n - len(missed)} "
-    told += f"of {n} targets met in the small sizes that its time allows"
+    told += f"of {n} targets met with the sizes that it takes"
     return told + (f"; not met: {'; '.join(missed)}" if missed else "")
 
 
