@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -207,10 +208,75 @@ def bart() -> tuple[Any, Any]:
     return model, tokenizer(before="<s>", after="</s>")
 
 
+_SHARED_KEYS = {"head_dim": 8, "num_key_value_heads": 2}
+_ONE_OF_TWO = {"num_experts_per_tok": 1, "moe_intermediate_size": 16}
+FAMILIES: dict[str, dict[str, Any]] = {
+    # Rotated positions; keys shared by heads; experts; keys and values of different sizes.
+    "qwen3": _SHARED_KEYS,
+    "phi3": {},
+    "gpt_neox": {},
+    "qwen3_moe": {"num_experts": 2, **_ONE_OF_TWO},
+    "deepseek_v3": {
+        "n_routed_experts": 2,
+        "n_group": 1,
+        "topk_group": 1,
+        "kv_lora_rank": 8,
+        "q_lora_rank": 8,
+        "qk_rope_head_dim": 8,
+        "qk_nope_head_dim": 8,
+        "v_head_dim": 8,
+        "num_key_value_heads": 4,
+        "first_k_dense_replace": 1,
+        **_ONE_OF_TWO,
+    },
+    # Learned positions, which OPT counts from 2.
+    "opt": {"word_embed_proj_dim": 32, "ffn_dim": 48},
+    "biogpt": {},
+    # Layers with a window beside others; attention in chunks.
+    "gemma3_text": {**_SHARED_KEYS, "sliding_window": 24, "num_hidden_layers": 6},
+    "llama4_text": {**_SHARED_KEYS, "attention_chunk_size": 24, "num_local_experts": 2},
+    # Attention of their own: it is not replaced, so nothing is kept.
+    "gptj": {"rotary_dim": 8},
+    "gemma2": {**_SHARED_KEYS, "sliding_window": 24},
+    "gpt_oss": {**_SHARED_KEYS, "num_local_experts": 2, **_ONE_OF_TWO},
+    # Positions as distances in the row; states in place of keys.
+    "mpt": {},
+    "mamba": {"state_size": 8},
+    "lfm2": {**_SHARED_KEYS, "layer_types": ["conv", "full_attention"]},
+    "recurrent_gemma": {**_SHARED_KEYS, "lru_width": 32, "num_hidden_layers": 3},
+}
+"""Decoder-only models, by what they are called in config.json, and what is particular to them."""
+
+
+def _of_family(name: str) -> tuple[Any, Any]:
+    import transformers
+
+    config = transformers.AutoConfig.for_model(
+        name,
+        **{
+            "vocab_size": 400,
+            "hidden_size": 32,
+            "intermediate_size": 48,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 4,
+            "max_position_embeddings": 256,
+            "bos_token_id": 0,
+            "eos_token_id": 1,
+            "pad_token_id": 1,
+            **FAMILIES[name],
+        },
+    )
+    model = transformers.AutoModelForCausalLM.from_config(config)
+    for weight in model.parameters():
+        if weight.dim() > 1:
+            weight.data.normal_(0, 0.3)
+    return model, tokenizer(before="<s>")
+
+
 ARCHITECTURES = {
     build.__name__: build
     for build in (llama, gpt2, sliding, index_window, longrope, alibi, t5, bart)
-}
+} | {name: partial(_of_family, name) for name in FAMILIES}
 
 
 @pytest.fixture(scope="session")

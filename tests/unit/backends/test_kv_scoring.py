@@ -72,6 +72,31 @@ def test_answers_equal_the_plain_path_whatever_is_forgotten(
     assert (backend.ahead, plain.ahead) == (2, 8)
 
 
+@pytest.mark.parametrize(
+    ("path", "keeps", "names"),
+    [
+        ("tree", True, "qwen3 phi3 gpt_neox qwen3_moe deepseek_v3 opt biogpt"),
+        ("tree", True, "gemma3_text llama4_text"),
+        ("tree", False, "gptj gemma2 gpt_oss"),
+        ("plain", False, "mpt mamba lfm2 recurrent_gemma"),
+    ],
+)
+def test_every_family_answers_as_on_the_plain_path(
+    path: str,
+    keeps: bool,
+    names: str,
+    rounds: list[list[Score]],
+    open_tiny: Callable[..., TransformersBackend],
+) -> None:
+    for name in names.split():
+        backend, plain = open_tiny(name, kv_bytes=20_000), open_tiny(name, sharing=False)
+        for batch in rounds:
+            assert_same(backend.answer(batch), plain.answer(batch))
+        assert (name, backend.path, backend.ahead) == (name, path, 2 if keeps else 8)
+        spent, plainly = (one.counters["tokens_forwarded"] for one in (backend, plain))
+        assert spent < plainly, name
+
+
 @pytest.mark.parametrize("name", KEEPING)
 def test_of_a_later_candidate_only_what_is_new_is_forwarded(
     name: str,
