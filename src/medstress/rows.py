@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from medstress.outcomes import Verdict
 
+NOT_SHOWN = "prompt not shown"
+"""Stands for a prompt whose template would have to be executed: in folders of the first edition."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialRow:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ from medstress.calls import Backend
 from medstress.items import Edited
 from medstress.tasks.multiple_choice import Flow
 from medstress.tasks.task import AnyTask
+from medstress.tasks.templates import Template
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,14 +34,24 @@ class Victim:
 
     @property
     def is_told(self) -> bool:
-        """Whether what is asked follows from earlier answers too, and is stored in full."""
+        """Whether its requests are stored as they are (`medstress.tasks.task.Task`)."""
         return bool(getattr(self.task, "is_told", False))
 
     @property
-    def prompt(self) -> dict[str, str] | None:
-        """Name and source of the prompt; None where sentences are read as they are."""
-        template = getattr(self.task, "template", None)
-        return None if template is None else {"name": template.name, "source": template.source}
+    def prompt(self) -> dict[str, Any] | None:
+        """Name, source and form of the prompt; None where sentences are read as they are."""
+        return None if self._template is None else self._template.as_told()
+
+    def kept_listings(self, candidates: Sequence[Edited]) -> list[str] | None:
+        """Listings that must be stored; None where the form of the prompt gives them back."""
+        template = self._template
+        if template is None or template.form is not None or not template.lists_options:
+            return None
+        return [self.listing(candidate) for candidate in candidates]
+
+    @property
+    def _template(self) -> Template | None:
+        return getattr(self.task, "template", None)
 
     def spec(self) -> dict[str, Any]:
         """What defines the victim, for fingerprints: task and model, no paths, no devices."""

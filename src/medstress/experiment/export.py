@@ -15,6 +15,8 @@ from medstress.errors import UsageError, did_you_mean
 from medstress.experiment.reviews import review_rows
 from medstress.experiment.rows import Prompts, trial_rows
 from medstress.hashing import content_hash
+from medstress.outcomes import Verdict
+from medstress.rows import NOT_SHOWN
 from medstress.sentences import SentencePair, TaggedText
 from medstress.store.codec import decode_answer, decode_edits
 from medstress.store.reader import RunReader, StoredExchange
@@ -95,7 +97,7 @@ def exchange_rows(reader: RunReader) -> Iterator[Row]:
             "query": row.query,
             "call": row.call,
             "prompt_hash": content_hash(call[1]) if call else None,
-            "prompt": _text(call[1]) if call else None,
+            "prompt": _text(call[1]) if call else None if row.call is None else NOT_SHOWN,
             "continuations": json.dumps(call[2]) if call and call[0] == "score" else None,
             "answer": answer,
             "scores": scores,
@@ -109,7 +111,10 @@ def exchange_rows(reader: RunReader) -> Iterator[Row]:
 
 def _trial_dicts(reader: RunReader) -> Iterator[Row]:
     for row in trial_rows(reader):
-        yield {**asdict(row), "verdict": row.verdict.value}
+        told = {**asdict(row), "verdict": row.verdict.value}
+        if row.verdict is Verdict.FLIPPED and row.prompt_after is None:
+            told |= {"prompt_before": NOT_SHOWN, "prompt_after": NOT_SHOWN}
+        yield told
 
 
 TABLES: dict[str, Callable[[RunReader], Iterator[Row]]] = {
@@ -128,7 +133,8 @@ def _call(row: StoredExchange, item: Any, edits: str | None, prompts: Prompts) -
     if row.call is None:
         return None  # computed ahead and never consumed: no query says which candidate it was
     candidate = candidate_of(item, decode_edits(edits) if edits else ())
-    return prompts.call(row.victim, candidate, row.call).canonical()
+    call = prompts.call(row.victim, candidate, row.call)
+    return None if call is None else call.canonical()
 
 
 def _text(prompt: str | list[Any]) -> str:

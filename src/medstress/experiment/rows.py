@@ -23,7 +23,7 @@ from medstress.store.reviews import Review
 from medstress.tasks.entity_tagging import EntityTagging
 from medstress.tasks.similarity import Similarity
 from medstress.tasks.task import AnyTask
-from medstress.tasks.templates import compile_template
+from medstress.tasks.templates import Template, stored_template
 from medstress.tasks.wrapping import task_from_spec
 
 
@@ -35,10 +35,13 @@ class Prompts:
         for label, victim in manifest["victims"].items():
             # Those that share the items have one name in rows, and the same task.
             self._tasks[victim.get("part_of", label)] = _task(victim["task"], victim["prompt"])
-        self._clean: dict[tuple[str, int], str] = {}
+        self._clean: dict[tuple[str, int], str | None] = {}
 
-    def call(self, victim: str, candidate: Edited, number: int) -> Call:
-        """The number-th call of a query about a candidate."""
+    def call(self, victim: str, candidate: Edited, number: int) -> Call | None:
+        """The number-th call of a query about a candidate; None where no form gives it back."""
+        template = self._template(victim)
+        if template is not None and not template.is_shown:
+            return None
         return next(self._tasks[victim].flow(candidate))[number].call
 
     def outcome(self, victim: str, candidate: Edited, answers: Sequence[Answer]) -> Outcome:
@@ -53,21 +56,28 @@ class Prompts:
                 outcome: Outcome = stop.value.outcome
                 return outcome
 
-    def listing(self, victim: str, candidate: Edited) -> str:
-        """The prompt with the options listed."""
+    def listing(self, victim: str, candidate: Edited) -> str | None:
+        """The prompt with the options listed; None where no form gives it back."""
+        template = self._template(victim)
+        # A prompt that does not list the options is shown in the words of one that does.
+        if template is not None and template.lists_options and not template.is_shown:
+            return None
         return self._tasks[victim].listing(candidate)
 
-    def clean(self, victim: str, row: int, item: Any) -> str:
+    def clean(self, victim: str, row: int, item: Any) -> str | None:
         """The same of an unperturbed item; `row` is its row in the run, whose trials share it."""
         if (victim, row) not in self._clean:
             self._clean[victim, row] = self.listing(victim, candidate_of(item))
         return self._clean[victim, row]
 
+    def _template(self, victim: str) -> Template | None:
+        return getattr(self._tasks[victim], "template", None)
 
-def _task(spec: Mapping[str, Any], prompt: Mapping[str, str] | None) -> AnyTask:
+
+def _task(spec: Mapping[str, Any], prompt: Mapping[str, Any] | None) -> AnyTask:
     """A task as the manifest describes it; those of sentences have no prompt."""
     if prompt is not None:
-        return task_from_spec(spec, compile_template(prompt["name"], prompt["source"]))
+        return task_from_spec(spec, stored_template(prompt))
     if spec["kind"] == "similarity":
         return Similarity()
     return EntityTagging(types=tuple(spec["types"]), names=spec["names"])
@@ -118,11 +128,16 @@ def _row(run: str, trial: StoredTrial, stored: Any, prompts: Prompts) -> TrialRo
     result = trial.result
     item = with_unit(stored, result.get("unit", WHOLE))
     before, after = result.get("before"), result.get("after")
-    flipped = trial.verdict == Verdict.FLIPPED.value
     candidate = candidate_of(item, edits_of(result.get("edits", [])))
     score = _score(item, before)
     n_options, key = _gold(item)
     excluded, records = result.get("n_excluded"), result.get("records")
+    shown: Sequence[str | None] = (None, None)
+    if trial.verdict == Verdict.FLIPPED.value:
+        shown = result.get("listings") or (
+            prompts.clean(trial.victim, trial.item, item),
+            prompts.listing(trial.victim, candidate),
+        )
     return TrialRow(
         trial_id=trial.trial_id,
         run=run,
@@ -159,8 +174,8 @@ def _row(run: str, trial: StoredTrial, stored: Any, prompts: Prompts) -> TrialRo
         n_excluded=json.dumps(excluded) if excluded is not None else None,
         guess=None if score is None or not n_options else score < 0.5,
         repeats=result.get("repeats"),
-        prompt_before=prompts.clean(trial.victim, trial.item, item) if flipped else None,
-        prompt_after=prompts.listing(trial.victim, candidate) if flipped else None,
+        prompt_before=shown[0],
+        prompt_after=shown[1],
         error=result.get("note") if trial.verdict == Verdict.FAILED.value else None,
         prompt_similarity=None,
         attempts=json.dumps(records, ensure_ascii=False) if records else None,

@@ -15,7 +15,7 @@ from itertools import groupby
 from medstress.hashing import digest
 from medstress.outcomes import Verdict
 from medstress.report.formats import decimal
-from medstress.rows import TrialRow
+from medstress.rows import NOT_SHOWN, TrialRow
 
 LIMIT = 200
 """How many successes, and how many failures, the page shows at most."""
@@ -56,6 +56,8 @@ class Example:
     """P(key) on the perturbed item."""
     flip_check: str
     """Whether the success repeated."""
+    note: str | None = None
+    """Why the whole prompt is not here, where it is not."""
     said: tuple[tuple[str, str], ...] = ()
     """(what, text) of the attempt that succeeded, where the victim was asked in turns: the
     attacker's plan, the victim's reasoning."""
@@ -94,8 +96,10 @@ def show(trial: TrialRow) -> Example:
     """Prepare a trial for the page."""
     checks = {True: "flipped again", False: "did not flip again", None: "not asked"}
     before, after = trial.prompt_before, trial.prompt_after
+    note = None
     if before is None or after is None:
         before, after = trial.replaced or "", trial.replacement or ""
+        note = f"{NOT_SHOWN}: the run folder keeps a template of it, which is not executed"
     return Example(
         trial=trial,
         segments=mark_changes(before, after),
@@ -103,6 +107,7 @@ def show(trial: TrialRow) -> Example:
         after=decimal(trial.score_after),
         flip_check=checks[trial.repeats],
         said=_said(trial),
+        note=note,
     )
 
 

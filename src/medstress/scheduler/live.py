@@ -144,6 +144,7 @@ def as_record(result: TrialResult | Findings) -> dict[str, Any]:
         "n_excluded": result.n_excluded,
         "first_success_attempt": result.first_success_attempt,
         "records": result.records,
+        "listings": result.listings,
     }
     return {name: value for name, value in record.items() if value not in (None, [])}
 

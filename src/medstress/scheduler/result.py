@@ -61,5 +61,7 @@ class TrialResult:
     """The attempt of the first success, where the attack counts attempts."""
     records: list[dict[str, Any]] = field(default_factory=list)
     """What the attack noted, and what a victim asked in turns said, in order."""
+    listings: list[str] | None = None
+    """The prompt before and after the pick, where they have to be stored."""
     n_excluded: dict[str, int] | None = None
     """Names never drawn by reason, where the attack knows them."""

@@ -111,8 +111,11 @@ def conduct(trial: Trial) -> Conduct:
         # A success before the failure stands: only the search for a valid one was cut off.
     else:
         referee.close(clean)
-    if result.first_success is not None and trial.flip_check:
-        yield from _check_flips(trial, result, referee)
+    if result.first_success is not None:
+        assert result.pick is not None
+        result.listings = trial.victim.kept_listings([clean, result.pick])
+        if trial.flip_check:
+            yield from _check_flips(trial, result, referee)
     return result
 
 

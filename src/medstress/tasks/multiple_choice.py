@@ -96,6 +96,11 @@ class MultipleChoice:
         return self.answer_by is AnswerBy.CHOICE
 
     @property
+    def is_told(self) -> bool:
+        """Whether its requests are stored as they are: no form gives them back."""
+        return self.template.form is None
+
+    @property
     def n_samples(self) -> int:
         """Sample indices that one query uses."""
         return 1

@@ -33,6 +33,11 @@ class Task(AnyTask, Protocol):
         """Whether asking again, as another sample, may bring another answer."""
 
     @property
+    def is_told(self) -> bool:
+        """Whether its requests are stored as they are, because item, edits and the form of the
+        prompt do not give them back."""
+
+    @property
     def n_samples(self) -> int:
         """Sample indices that one query uses, from 0."""
 

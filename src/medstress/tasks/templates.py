@@ -10,18 +10,19 @@ from pathlib import Path
 from typing import Any
 
 from medstress.calls import Message, Prompt
-from medstress.errors import UsageError, did_you_mean
+from medstress.errors import TrialError, UsageError, did_you_mean
 from medstress.hashing import content_hash
 from medstress.items import LETTERS, Candidate, Question
+from medstress.rendering import render
+from medstress.tasks.prompt_forms import FIELDS, Form, form_from_told, form_of
 from medstress.text import apply_edits
 
 SUFFIX = ".jinja"
-_MARK = "\x00"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Template:
-    """A compiled prompt template.
+    """A prompt template.
 
     The file sees `context`, `stem`, `question` (both as one text) and `options`, pairs of
     letter and text. It may set `lists_options = false` (the options are not in the prompt),
@@ -32,16 +33,16 @@ class Template:
     """Shipped name, or the file's name."""
     source: str
     """The template's text; part of the fingerprint."""
-    lists_options: bool
+    lists_options: bool = True
     """Whether the rendered prompt shows the options."""
-    chat: bool
+    chat: bool = False
     """Whether it renders to a conversation."""
-    summary: str
+    summary: str = "a template of yours"
     """One line for `medstress list prompts`."""
-    plain: bool
-    """Whether it only puts texts in places, so that rendering is joining pieces."""
-    compiled: Any
-    """The Jinja template."""
+    form: Form | None = None
+    """What it does, where it only puts texts in places: rendering is joining pieces then."""
+    is_own: bool = True
+    """False of a template that lies in a run folder: it is not rendered, whatever it says."""
 
     def __hash__(self) -> int:
         return hash(self.source)
@@ -51,10 +52,28 @@ class Template:
         """Content hash of the template's text."""
         return content_hash(self.source)
 
+    @property
+    def is_shown(self) -> bool:
+        """Whether prompts can be made with it."""
+        return self.is_own or self.form is not None
+
+    def as_told(self) -> dict[str, Any]:
+        """As the manifest keeps it: with its form, so that prompts can be read back."""
+        form = None if self.form is None else self.form.as_told()
+        own = {"name": self.name, "source": self.source, "form": form}
+        return {**own, "lists_options": self.lists_options}
+
     def render(self, candidate: Candidate) -> Prompt:
-        """Render a candidate, without trailing white space (METHODS 1.2)."""
+        """Render a candidate, without trailing white space (METHODS 1.2).
+
+        A template that `is_shown` says no of renders to an empty prompt.
+
+        Raises:
+            UsageError: it takes more time or memory, or makes more text, than it may.
+            TrialError: it cannot be rendered with this candidate.
+        """
         item, edits = candidate.item, candidate.edits
-        if self.plain and len(edits) == 1:
+        if self.form is not None and len(edits) == 1:
             frame = _frame(self, item, edits[0].field)
             if frame is not None:
                 text = apply_edits(item.option(edits[0].field), edits)
@@ -63,22 +82,19 @@ class Template:
         values = {"context": context, "stem": stem}
         values["question"] = f"{context} {stem}" if context else stem
         values.update(zip(candidate.item.letters, candidate.options, strict=True))
-        if not self.plain:
+        if self.form is None:
             return self._rendered(values, candidate.item.letters)
         shape = _shape(self, candidate.item.letters, bool(context))
         body = "".join(values[piece] if i % 2 else piece for i, piece in enumerate(shape.pieces))
         return self._prompt(body.strip(), shape.system)
 
     def _rendered(self, values: Mapping[str, str], letters: str) -> Prompt:
-        module = self.compiled.make_module(
-            {
-                "context": values["context"],
-                "stem": values["stem"],
-                "question": values["question"],
-                "options": [(letter, values[letter]) for letter in letters],
-            }
-        )
-        return self._prompt(str(module).strip(), str(getattr(module, "system", "")).strip())
+        if not self.is_own:
+            return self._prompt("", "")
+        told = {name: values[name] for name in FIELDS}
+        options = [(letter, values[letter]) for letter in letters]
+        found = render(self.source, {**told, "options": options}, name=f"prompt {self.name!r}")
+        return self._prompt(found.text.strip(), str(found.exports.get("system", "")).strip())
 
     def _prompt(self, body: str, system: str) -> Prompt:
         return (Message("system", system), Message("user", body)) if self.chat else body
@@ -86,7 +102,7 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """A plain template, rendered once for all items of one form."""
+    """A form laid out for all items of one shape."""
 
     pieces: tuple[str, ...]
     """Literal text at even places, names of fields at odd ones."""
@@ -96,15 +112,9 @@ class _Shape:
 
 @lru_cache(maxsize=256)
 def _shape(template: Template, letters: str, has_context: bool) -> _Shape:
-    """Render marks instead of texts, and cut the result at them."""
-    names = ("context", "stem", "question", *letters)
-    values = {name: f"{_MARK}{name}{_MARK}" for name in names}
-    if not has_context:
-        values["context"] = ""
-    prompt = template._rendered(values, letters)
-    body = prompt if isinstance(prompt, str) else prompt[1].content
-    system = "" if isinstance(prompt, str) else prompt[0].content
-    return _Shape(tuple(body.split(_MARK)), system)
+    assert template.form is not None
+    system = str(dict(template.form.says).get("system", "")).strip()
+    return _Shape(template.form.laid_out(letters, has_context=has_context), system)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,30 +144,6 @@ def _frame(template: Template, item: Question, letter: str) -> _Frame | None:
     texts = [values[piece] if i % 2 else piece for i, piece in enumerate(shape.pieces)]
     place = 2 * shape.pieces[1::2].index(letter) + 1
     return _Frame("".join(texts[:place]), "".join(texts[place + 1 :]), shape.system)
-
-
-def _is_plain(compiler: Any, source: str) -> bool:
-    """Whether a template only puts texts in places, so that marks can stand for the texts.
-
-    Known by what it may hold, not by what it may not: texts and bare names put out, the loop
-    over the options, `if context`, and constants set.
-    """
-    from jinja2 import nodes
-
-    def fits(node: Any) -> bool:
-        match node:
-            case nodes.Output():
-                return all(isinstance(part, nodes.TemplateData | nodes.Name) for part in node.nodes)
-            case nodes.Assign():
-                return isinstance(node.node, nodes.Const)
-            case nodes.If(test=nodes.Name(name="context")):
-                return not node.elif_ and all(map(fits, [*node.body, *node.else_]))
-            case nodes.For(iter=nodes.Name(name="options")):
-                plain = not (node.recursive or node.test or node.else_)
-                return plain and all(map(fits, node.body))
-        return False
-
-    return all(map(fits, compiler.parse(source).body))
 
 
 def shipped_prompts() -> list[str]:
@@ -193,39 +179,46 @@ def load_template(name: str, base: Path | None = None) -> Template:
 
 
 def compile_template(name: str, source: str) -> Template:
-    """Compile a template's text and try it on a made-up question.
+    """Read a template's text, and try it on a made-up question.
 
     Raises:
         UsageError: it does not compile or render; the message carries Jinja's reason.
     """
-    import jinja2
-
-    environment = jinja2.Environment(
-        undefined=jinja2.StrictUndefined, keep_trailing_newline=True, autoescape=False
-    )
-    options = tuple(f"option {letter}" for letter in LETTERS)
-    probe = Candidate(item=Question(id="probe", stem="s?", options=options, key="A"))
+    form = form_of(source)
     try:
-        compiled = environment.from_string(source)
-        module: Any = compiled.make_module(
-            {
-                "context": "",
-                "stem": "s?",
-                "question": "s?",
-                "options": list(zip(LETTERS, options, strict=True)),
-            }
-        )
-        template = Template(
-            name=name,
-            source=source,
-            lists_options=bool(getattr(module, "lists_options", True)),
-            chat=hasattr(module, "system"),
-            plain=_is_plain(environment, source),
-            summary=str(getattr(module, "summary", "a template of yours")),
-            compiled=compiled,
-        )
-        template.render(probe)
-    except Exception as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise UsageError(f"prompt {name!r} is not a usable Jinja template: {reason}") from error
-    return template
+        says = _said(name, source) if form is None else dict(form.says)
+    except TrialError as error:
+        raise UsageError(f"prompt {name!r} is not a usable Jinja template: {error}") from error
+    return _with_form(name, source, form, says, is_own=True)
+
+
+def stored_template(told: Mapping[str, Any]) -> Template:
+    """The template of a run folder, as `Template.as_told` wrote it: nothing of it is executed.
+
+    Folders of the first edition have no forms: theirs are read from the template's text.
+    """
+    name, source = str(told["name"]), str(told["source"])
+    form = form_from_told(told["form"]) if "form" in told else form_of(source)
+    says = {"lists_options": told.get("lists_options", True)} if form is None else dict(form.says)
+    return _with_form(name, source, form, says, is_own=False)
+
+
+def _with_form(
+    name: str, source: str, form: Form | None, says: Mapping[str, Any], *, is_own: bool
+) -> Template:
+    return Template(
+        name=name,
+        source=source,
+        lists_options=bool(says.get("lists_options", True)),
+        chat="system" in says,
+        summary=str(says.get("summary", "a template of yours")),
+        form=form,
+        is_own=is_own,
+    )
+
+
+def _said(name: str, source: str) -> Mapping[str, Any]:
+    """What a template that does more than place texts sets, tried on a made-up question."""
+    options = [(letter, f"option {letter}") for letter in LETTERS]
+    probe = {"context": "", "stem": "s?", "question": "s?", "options": options}
+    return render(source, probe, name=f"prompt {name!r}").exports

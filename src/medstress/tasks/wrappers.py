@@ -45,6 +45,11 @@ class Wrapper:
         return self.inner.is_sampled
 
     @property
+    def is_told(self) -> bool:
+        """As the inner task."""
+        return self.inner.is_told
+
+    @property
     def n_samples(self) -> int:
         """As the inner task."""
         return self.inner.n_samples

@@ -1,0 +1,111 @@
+"""The process that renders templates: one JSON request a line in, one JSON reply a line out.
+
+It is run as a file, by itself, so that it loads nothing of medstress and nothing but Jinja.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from functools import lru_cache
+from typing import Any
+
+LARGEST = 1 << 20
+"""Characters of one rendering."""
+MEMORY = 1 << 30
+"""Bytes of address space of this process, where the system keeps to such a limit."""
+_SECONDS = 30
+"""After so long the process ends itself: whoever asked is gone, or would have ended it."""
+_PLAIN = (str, bool, int, float, type(None))
+
+
+class TooLarge(Exception):
+    """A template made more text than it may."""
+
+
+def answer(request: dict[str, Any]) -> dict[str, Any]:
+    """Render a template, or name what it reads; or say why not."""
+    from jinja2 import TemplateSyntaxError
+
+    try:
+        if request["do"] == "name":
+            return {"names": _undeclared(request["source"])}
+        return _rendered(request["source"], request["values"], chat=request["chat"])
+    except TemplateSyntaxError as error:
+        return {"error": "syntax", "reason": _reason(error)}
+    except (TooLarge, MemoryError, OverflowError):
+        return {"error": "too_large"}
+    except Exception as error:  # noqa: BLE001 - a template is code: it can raise anything
+        return {"error": "values", "reason": _reason(error)}
+
+
+def _reason(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:1_000]
+
+
+def _undeclared(source: str) -> list[str]:
+    from jinja2 import meta
+
+    return sorted(
+        meta.find_undeclared_variables(_compiled(source, False).environment.parse(source))
+    )
+
+
+def _rendered(source: str, values: dict[str, Any], *, chat: bool) -> dict[str, Any]:
+    template = _compiled(source, chat)
+    context = template.new_context(values)
+    pieces, n = [], 0
+    for piece in template.root_render_func(context):
+        n += len(piece)
+        if n > LARGEST:
+            raise TooLarge
+        pieces.append(piece)
+    exports = {k: v for k, v in context.get_exported().items() if isinstance(v, _PLAIN)}
+    return {"text": "".join(pieces), "exports": exports}
+
+
+@lru_cache(maxsize=64)
+def _compiled(source: str, chat: bool) -> Any:
+    import jinja2
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    if not chat:
+        environment = ImmutableSandboxedEnvironment(
+            undefined=jinja2.StrictUndefined, keep_trailing_newline=True, autoescape=False
+        )
+        return environment.from_string(source)
+    # As transformers sets it up for chat templates.
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+    )
+    environment.globals["raise_exception"] = _refuse
+    return environment.from_string(source)
+
+
+def _refuse(reason: str) -> None:
+    import jinja2
+
+    raise jinja2.TemplateError(reason)
+
+
+def main() -> None:
+    """Answer requests until there are no more."""
+    try:
+        import resource
+    except ImportError:
+        pass  # Windows has no such limit; time and output are bounded there too
+    else:
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    for line in sys.stdin.buffer:
+        if hasattr(signal, "alarm"):
+            signal.alarm(_SECONDS)
+        reply = json.dumps(answer(json.loads(line)))
+        sys.stdout.buffer.write(reply.encode() + b"\n")
+        sys.stdout.buffer.flush()
+        if hasattr(signal, "alarm"):
+            signal.alarm(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,239 @@
+"""Forms of prompts: what a template that only places texts does, as data that cannot execute.
+
+A run folder keeps the form of its victims' prompts, so that reading it renders no template.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+FIELDS = ("context", "stem", "question")
+"""Texts of an item that a form may place anywhere."""
+OF_AN_OPTION = ("letter", "option")
+"""Texts that it may place for each option."""
+LARGEST = 1 << 16
+"""Characters of a template or form that is read; a prompt's own words are below a tenth of it."""
+_DEEPEST = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A text of the item is put here."""
+
+    name: str
+    """One of `FIELDS`, or, within `EachOption`, of `OF_AN_OPTION`."""
+
+
+@dataclass(frozen=True, slots=True)
+class IfContext:
+    """Parts that depend on whether the item has a context."""
+
+    then: tuple[Part, ...]
+    otherwise: tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EachOption:
+    """Parts that stand once for every option."""
+
+    parts: tuple[Part, ...]
+
+
+Part: TypeAlias = str | Place | IfContext | EachOption
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """The form of a prompt, and what its template says of it."""
+
+    parts: tuple[Part, ...]
+    """In order; texts stand for themselves."""
+    says: tuple[tuple[str, Any], ...] = ()
+    """Constants that the template sets: `system`, `lists_options`, `summary`."""
+
+    def laid_out(self, letters: str, *, has_context: bool) -> tuple[str, ...]:
+        """For items of one shape: texts at even places, names of fields at odd ones.
+
+        An option's field is its letter.
+        """
+        pieces = [""]
+        for piece in _flat(self.parts, letters, "", has_context):
+            if isinstance(piece, Place):
+                pieces += [piece.name, ""]
+            else:
+                pieces[-1] += piece
+        return tuple(pieces)
+
+    def as_told(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {"parts": _told(self.parts), "says": dict(self.says)}
+
+
+def form_of(source: str) -> Form | None:
+    """The form of a Jinja template; None of one that does more than place texts.
+
+    The template is parsed, never executed. It is known by what it may hold, not by what it may
+    not: texts and the names of fields put out, the loop over the options, `if context`, and
+    constants set at the top.
+
+    >>> form_of("{% if context %}{{ context }}. {% endif %}{{ stem }}").laid_out(
+    ...     "AB", has_context=False
+    ... )
+    ('', 'stem', '')
+    >>> form_of("{{ stem | upper }}") is None
+    True
+    """
+    import jinja2
+    from jinja2 import nodes
+
+    if len(source) > LARGEST:
+        return None
+    try:
+        says: dict[str, Any] = {}
+        parts: list[Part] = []
+        for node in jinja2.Environment(keep_trailing_newline=True).parse(source).body:
+            if isinstance(node, nodes.Assign):
+                says |= _constant(node, taken=says)
+            else:
+                parts += _parts([node], says, {})
+    except (_DoesMoreError, jinja2.TemplateError, RecursionError, ValueError):
+        return None
+    form = Form(parts=tuple(parts), says=tuple(says.items()))
+    return form_from_told(form.as_told())  # None too where nobody would read it back
+
+
+def form_from_told(told: Any) -> Form | None:
+    """The inverse of `Form.as_told` for values of any origin; None of what is no form."""
+    try:
+        says = told["says"]
+        if not all(type(value) in (str, bool, int, float) for value in says.values()):
+            return None
+        form = Form(parts=_read(told["parts"], _DEEPEST, False), says=tuple(says.items()))
+    except (_DoesMoreError, KeyError, TypeError, AttributeError):
+        return None
+    n = sum(map(len, form.laid_out("A", has_context=True)))
+    n += sum(map(len, form.laid_out("A", has_context=False)))
+    return form if n <= 2 * LARGEST else None
+
+
+class _DoesMoreError(Exception):
+    """A template does more than place texts."""
+
+
+def _flat(
+    parts: Sequence[Part], letters: str, letter: str, has_context: bool
+) -> Iterator[str | Place]:
+    """Parts without choices and loops; `letter` is that of the option at hand."""
+    for part in parts:
+        match part:
+            case IfContext(then, otherwise):
+                yield from _flat(then if has_context else otherwise, letters, letter, has_context)
+            case EachOption(inner):
+                for each in letters:
+                    yield from _flat(inner, letters, each, has_context)
+            case Place("letter"):
+                yield letter
+            case Place("option"):
+                yield Place(letter)
+            case Place("context") if not has_context:
+                pass
+            case _:
+                yield part
+
+
+def _told(parts: Sequence[Part]) -> list[Any]:
+    found: list[Any] = []
+    for part in parts:
+        match part:
+            case Place(name):
+                found.append({"place": name})
+            case IfContext(then, otherwise):
+                found.append({"if_context": _told(then), "else": _told(otherwise)})
+            case EachOption(inner):
+                found.append({"each_option": _told(inner)})
+            case text:
+                found.append(text)
+    return found
+
+
+def _read(told: Any, depth: int, in_option: bool) -> tuple[Part, ...]:
+    if depth == 0 or not isinstance(told, list):
+        raise _DoesMoreError
+    return tuple(_read_part(part, depth - 1, in_option) for part in told)
+
+
+def _read_part(part: Any, depth: int, in_option: bool) -> Part:
+    if isinstance(part, str):
+        return part
+    match part:
+        case {"place": str(name), **rest} if not rest and name in _known(in_option):
+            return Place(name)
+        case {"if_context": then, "else": otherwise, **rest} if not rest:
+            return IfContext(_read(then, depth, in_option), _read(otherwise, depth, in_option))
+        case {"each_option": inner, **rest} if not rest and not in_option:
+            return EachOption(_read(inner, depth, True))
+    raise _DoesMoreError
+
+
+def _known(in_option: bool) -> tuple[str, ...]:
+    return (*FIELDS, *OF_AN_OPTION) if in_option else FIELDS
+
+
+def _constant(node: Any, taken: dict[str, Any]) -> dict[str, Any]:
+    from jinja2 import nodes
+
+    match node:
+        case nodes.Assign(target=nodes.Name(name=name), node=nodes.Const(value=value)) if (
+            name not in (*FIELDS, "options", *taken) and type(value) in (str, bool, int, float)
+        ):
+            return {name: value}
+    raise _DoesMoreError
+
+
+def _parts(body: Sequence[Any], says: dict[str, Any], option: dict[str, str]) -> tuple[Part, ...]:
+    """The parts of nodes.
+
+    Args:
+        body: the nodes.
+        says: constants that are set, which may be put out.
+        option: within the loop, its own names for letter and text; else empty.
+    """
+    from jinja2 import nodes
+
+    found: list[Part] = []
+    for node in body:
+        match node:
+            case nodes.Output():
+                found += [_output(part, says, option) for part in node.nodes]
+            case nodes.If(test=nodes.Name(name="context"), elif_=[]) if "context" not in option:
+                then, otherwise = (_parts(each, says, option) for each in (node.body, node.else_))
+                found.append(IfContext(then, otherwise))
+            case nodes.For(
+                target=nodes.Tuple(items=[nodes.Name(name=letter), nodes.Name(name=text)]),
+                iter=nodes.Name(name="options"),
+                test=None,
+                recursive=False,
+                else_=[],
+            ) if not option and letter != text:
+                own = {letter: "letter", text: "option"}
+                found.append(EachOption(_parts(node.body, says, own)))
+            case _:
+                raise _DoesMoreError
+    return tuple(found)
+
+
+def _output(node: Any, says: dict[str, Any], option: dict[str, str]) -> Part:
+    from jinja2 import nodes
+
+    match node:
+        case nodes.TemplateData(data=text):
+            return str(text)
+        case nodes.Name(name=name) if name in option:
+            return Place(option[name])
+        case nodes.Name(name=name) if name in says:
+            return str(says[name])
+        case nodes.Name(name=name) if name in FIELDS:
+            return Place(name)
+    raise _DoesMoreError
