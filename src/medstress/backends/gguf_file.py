@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from medstress.calls import Message
-from medstress.errors import PermanentBackendError, UsageError, missing_extra
+from medstress.errors import PermanentBackendError, TrialError, UsageError, missing_extra
+from medstress.rendering import render
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,38 +72,21 @@ def render_chat(facts: GgufFacts, messages: tuple[Message, ...], name: str) -> s
     """Render a conversation with the template in the file, as transformers renders one.
 
     Raises:
-        UsageError: the file has no template, or one that is no Jinja.
+        UsageError: the file has no template, or one that is no Jinja or has no end.
         PermanentBackendError: the template refuses this conversation.
     """
-    from jinja2 import TemplateError, TemplateSyntaxError
-    from jinja2.ext import loopcontrols
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
-
     if not facts.template:
         raise UsageError(
             f"model {name!r} has no chat template, so it cannot be asked in turns; "
             "use a plain prompt (chat = false) or an instruction-tuned model"
         )
-    environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols]
-    )
-    environment.globals["raise_exception"] = _refuse
+    values = {
+        "messages": [{"role": one.role, "content": one.content} for one in messages],
+        "add_generation_prompt": True,
+        "bos_token": facts.start,
+        "eos_token": facts.end,
+    }
     try:
-        return environment.from_string(facts.template).render(
-            messages=[{"role": one.role, "content": one.content} for one in messages],
-            add_generation_prompt=True,
-            bos_token=facts.start,
-            eos_token=facts.end,
-        )
-    except TemplateSyntaxError as error:
-        raise UsageError(f"the chat template of {name!r} cannot be read: {error}") from error
-    except TemplateError as error:
-        raise PermanentBackendError(
-            f"the chat template of {name!r} refuses this conversation: {error}"
-        ) from error
-
-
-def _refuse(reason: str) -> None:
-    from jinja2 import TemplateError
-
-    raise TemplateError(reason)
+        return render(facts.template, values, name=f"the chat template of {name!r}", chat=True).text
+    except TrialError as error:
+        raise PermanentBackendError(f"{error}; it refuses this conversation") from error

@@ -6,10 +6,13 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from pydantic_core import to_jsonable_python
+
 from medstress.backends.continued_tokens import Continued, reads_by_words, tokens_of_each
 from medstress.backends.token_tree import Target, shared_length
 from medstress.calls import Prompt
-from medstress.errors import PermanentBackendError, UsageError
+from medstress.errors import PermanentBackendError, TrialError, UsageError
+from medstress.rendering import render
 
 
 class PromptTokenizer:
@@ -37,29 +40,24 @@ class PromptTokenizer:
         """Return the prompt as one text; a conversation goes through the chat template.
 
         Raises:
-            UsageError: a conversation, and the model has no chat template.
+            UsageError: a conversation, and the model has no chat template, or one without end.
             PermanentBackendError: the template refuses this conversation.
         """
         if isinstance(prompt, str):
             return prompt
-        from jinja2 import TemplateError
-
         if not self._tokenizer.chat_template:
             raise UsageError(
                 f"model {self._name!r} has no chat template, so it cannot be asked in turns; "
                 "use a plain prompt (chat = false) or an instruction-tuned model"
             )
         turns = [{"role": turn.role, "content": turn.content} for turn in prompt]
+        special = to_jsonable_python(self._tokenizer.special_tokens_map, fallback=str)
+        values = {**special, "messages": turns, "add_generation_prompt": True}
+        name = f"the chat template of {self._name!r}"
         try:
-            return str(
-                self._tokenizer.apply_chat_template(
-                    turns, tokenize=False, add_generation_prompt=True
-                )
-            )
-        except TemplateError as error:
-            raise PermanentBackendError(
-                f"the chat template of {self._name!r} refuses this conversation: {error}"
-            ) from error
+            return render(self._tokenizer.get_chat_template(), values, name=name, chat=True).text
+        except TrialError as error:
+            raise PermanentBackendError(f"{error}; it refuses this conversation") from error
 
     def tokens(self, texts: Sequence[str], *, chat: bool) -> list[tuple[int, ...]]:
         """Return the tokens of texts.

@@ -155,7 +155,9 @@ class PythonBackend:
                 answer.encode()
             except UnicodeEncodeError:
                 self._refuse(f"returned {answer!r}, which is not valid Unicode text")
-            return Chosen(text=answer)
+            # Functions that return prompt and answer in one are understood; what is stored is the
+            # answer, so that it can be read again without the prompt.
+            return Chosen(text=answer.removeprefix(call.prompt))
         if isinstance(answer, Mapping) and len(answer) == 1 and "answer" in answer:
             letter = answer["answer"]
             if not isinstance(letter, str) or len(letter) != 1 or letter not in letters:

@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import to_jsonable_python
 
 from medstress.errors import UsageError, did_you_mean
 from medstress.hashing import content_hash
+from medstress.rendering import names_read, render
 
 DEFAULT = "patient_characteristics"
 SUFFIX = ".jinja"
@@ -104,16 +106,36 @@ class PromptSet:
         return content_hash([dict(self.sources), categories, exemplars])
 
     def render(self, piece: str, **values: Any) -> str:
-        """Render one prompt, without white space at its ends."""
-        return str(_compiled(dict(self.sources)[piece]).render(**values)).strip()
+        """Render one prompt, without white space at its ends.
+
+        Raises:
+            UsageError: a piece of the user's takes more time or memory, or makes more text, than
+                it may.
+            TrialError: a piece of the user's cannot be rendered with these values.
+        """
+        source = dict(self.sources)[piece]
+        if source in _shipped_texts():
+            return str(_compiled(source).render(**values)).strip()
+        told = {name: to_jsonable_python(value) for name, value in values.items()}
+        name = f"template {self.name!r}: {piece}{SUFFIX}"
+        return render(source, told, name=name).text.strip()
 
 
 @lru_cache(maxsize=128)
 def _compiled(source: str) -> Any:
     import jinja2
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, autoescape=False)
+    environment = ImmutableSandboxedEnvironment(undefined=jinja2.StrictUndefined, autoescape=False)
     return environment.from_string(source)
+
+
+@lru_cache(maxsize=1)
+def _shipped_texts() -> frozenset[str]:
+    """The templates that come with medstress: they need no process with bounds."""
+    folders = (_root(), *(_root() / name for name in shipped()))
+    found = [entry for folder in folders for entry in folder.iterdir()]
+    return frozenset(one.read_text("utf-8") for one in found if one.name.endswith(SUFFIX))
 
 
 def shipped() -> list[str]:
@@ -182,15 +204,10 @@ def _text(name: str, folder: Traversable, file: str) -> str:
 
 
 def _check_compiles(name: str, file: str, text: str) -> None:
-    import jinja2
-    from jinja2 import meta
-
-    try:
-        read = meta.find_undeclared_variables(_compiled(text).environment.parse(text))
-    except jinja2.TemplateError as error:
-        raise UsageError(f"template {name!r}: {file} is not a Jinja template: {error}") from error
+    if text in _shipped_texts():
+        return
     given = PIECES[file.removesuffix(SUFFIX)]
-    for unknown in sorted(read - set(given)):
+    for unknown in sorted(set(names_read(text, name=f"template {name!r}: {file}")) - set(given)):
         hint = did_you_mean(unknown, given) or f" (it is given: {', '.join(given) or 'nothing'})"
         raise UsageError(
             f"template {name!r}: {file} reads {unknown!r}, which it is not given{hint}"

@@ -46,8 +46,8 @@ def render(source: str, values: Mapping[str, Any], *, name: str, chat: bool = Fa
         source: its text.
         values: what it is given, as JSON values.
         name: what it is, for messages: `prompt 'mine.jinja'`.
-        chat: whether it is a model's chat template, which has `break`, `continue` and
-            `raise_exception`.
+        chat: whether it is a model's chat template, which may use what transformers gives
+            those: `break`, `raise_exception`, `strftime_now`.
 
     Raises:
         UsageError: it is no Jinja, or it takes more time or memory, or makes more text, than it

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
+from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
@@ -75,18 +76,42 @@ def _compiled(source: str, chat: bool) -> Any:
             undefined=jinja2.StrictUndefined, keep_trailing_newline=True, autoescape=False
         )
         return environment.from_string(source)
-    # As transformers sets it up for chat templates.
+    # What chat templates are written for: the environment that transformers gives them.
     environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols", _generation()]
     )
-    environment.globals["raise_exception"] = _refuse
+    environment.globals |= {"raise_exception": _refuse, "strftime_now": _now}
+    environment.filters["tojson"] = _json
     return environment.from_string(source)
+
+
+def _generation() -> Any:
+    """The tag `generation`, which marks what the model wrote; here it only holds its body."""
+    from jinja2.ext import Extension
+
+    class Generation(Extension):
+        tags = {"generation"}  # noqa: RUF012 - as Jinja declares it
+
+        def parse(self, parser: Any) -> Any:
+            next(parser.stream)
+            return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+    return Generation
 
 
 def _refuse(reason: str) -> None:
     import jinja2
 
     raise jinja2.TemplateError(reason)
+
+
+def _now(form: str) -> str:
+    return datetime.now().strftime(form)
+
+
+def _json(value: Any, **how: Any) -> str:
+    """Unlike Jinja's own filter this one leaves the characters of HTML as they are."""
+    return json.dumps(value, **{"ensure_ascii": False, **how})
 
 
 def main() -> None:

@@ -167,7 +167,7 @@ def test_a_conversation_is_rendered_with_the_template_of_the_file(tmp_path: Path
         render_chat(facts, (Message("tool", "x"),), "m")
     with pytest.raises(UsageError, match="no chat template"):
         render_chat(read_facts(write_gguf(tmp_path / "b.gguf", template=None)), turns, "m")
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(UsageError, match="is not a usable Jinja template"):
         render_chat(read_facts(write_gguf(tmp_path / "c.gguf", template="{% if")), turns, "m")
 
 
