@@ -20,7 +20,8 @@ import pytest
 from medstress.cli.app import medstress_cli
 from medstress.experiment.cost import estimate
 from medstress.experiment.run import Run, Watcher, opened_victims, prepare, run
-from medstress.experiment.significance.run import Chosen, run_tests
+from medstress.experiment.significance.afterwards import run_tests
+from medstress.experiment.significance.run import Chosen
 
 NAMES = ("Abel", "Brook", "Cole")
 ROLES = """
@@ -126,9 +127,40 @@ def experiment(bench: Path, **test: Any) -> dict[str, Any]:
     }
 
 
+FILE = """
+[experiment]
+name = "planted"
+seeds = [0]
+[dataset]
+name = "jsonl"
+path = "q.jsonl"
+[[victim]]
+name = "rule"
+backend = "python"
+target = "roles.py:target"
+[role.attacker]
+backend = "python"
+target = "roles.py:attacker"
+[role.judge]
+backend = "python"
+target = "roles.py:judge"
+[[attack]]
+name = "medfuzz"
+attempts = 3
+runs = 1
+exemplars = 0
+"""
+
+
 @pytest.fixture(scope="module")
 def tested(bench: Path) -> Run:
+    (bench / "e.toml").write_text(f"{FILE}[test]\ncontrols = 30\n")
     return run(experiment(bench, controls=30), bench / "run")
+
+
+def asks(folder: str | Path, *more: str) -> list[str]:
+    """Arguments that test a folder again as the file beside it says."""
+    return ["test", str(folder), "--experiment", str(Path(folder).parent / "e.toml"), *more]
 
 
 def rows_of(found: Run, null: str = "matched") -> dict[str, dict[str, Any]]:
@@ -205,20 +237,10 @@ def test_other_nulls_stand_beside_and_only_attacked_items_can_dilute_matched_one
     bench: Path, tested: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = str(tested.folder)
-    assert medstress_cli(["test", folder, "--null", "flipped", "--quiet"]) == 0
+    assert medstress_cli(asks(folder, "--null", "flipped", "--quiet")) == 0
     assert (
         medstress_cli(
-            [
-                "test",
-                folder,
-                "--null",
-                "scrambled",
-                "--controls",
-                "30",
-                "--item",
-                "brook",
-                "--quiet",
-            ]
+            asks(folder, "--null", "scrambled", "--controls", "30", "--item", "brook", "--quiet")
         )
         == 0
     )
@@ -229,7 +251,7 @@ def test_other_nulls_stand_beside_and_only_attacked_items_can_dilute_matched_one
     assert {row["p"] for row in rows_of(tested, "flipped").values()} == {1.0}
     (scrambled,) = rows_of(tested, "scrambled").values()
     assert (scrambled["p"], scrambled["n_as_hard"]) == (1.0, 30)
-    code = medstress_cli(["test", folder, "--controls", "30", "--family", "attacked", "--quiet"])
+    code = medstress_cli(asks(folder, "--controls", "30", "--family", "attacked", "--quiet"))
     assert code == 0
     # Three attacked items, one of which held: 1/31 x 3/2.
     assert {row["p_adjusted"] for row in rows_of(tested).values()} == {1 / 31 * 3 / 2}
@@ -238,7 +260,7 @@ def test_other_nulls_stand_beside_and_only_attacked_items_can_dilute_matched_one
 @pytest.mark.parametrize("null", ["neutral", "best_of_k", "paraphrase"])
 def test_a_role_can_write_the_controls(bench: Path, tested: Run, null: str) -> None:
     changes = {"null": null, "controls": 30, "generator": "attacker"}
-    run_tests(tested.folder, Chosen(items=("abel",)), changes, lambda _: None, lambda _: None)
+    run_tests(tested.folder, experiment(bench), Chosen(items=("abel",)), changes, Watcher())
     (row,) = rows_of(tested, null).values()
     assert row["note"] is None
     assert (row["p"], row["n_controls"], row["n_as_hard"]) == (1 / 31, 30, 0)
@@ -266,15 +288,15 @@ def test_the_report_shows_tests_histogram_and_faithfulness(tested: Run) -> None:
 def test_a_family_in_which_nothing_can_be_found_is_refused_before_anything_is_asked(
     tested: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert medstress_cli(["test", str(tested.folder), "--controls", "5", "--quiet"]) == 2
+    assert medstress_cli(asks(tested.folder, "--controls", "5", "--quiet")) == 2
     assert "give --controls 9 or more" in capsys.readouterr().err
     # One test alone could reach 1/11, or 1/26: of the two successes, of the three attacked items.
-    one = ["test", str(tested.folder), "--item", "abel", "--quiet", "--controls"]
+    one = asks(tested.folder, "--item", "abel", "--quiet", "--controls")
     assert medstress_cli([*one, "10"]) == 2
     assert "give --controls 19 or more" in capsys.readouterr().err
     assert medstress_cli([*one, "25", "--family", "attacked"]) == 2
     assert "give --controls 29 or more" in capsys.readouterr().err
-    assert medstress_cli(["test", str(tested.folder), "--item", "cole", "--quiet"]) == 2
+    assert medstress_cli(asks(tested.folder, "--item", "cole", "--quiet")) == 2
     assert "no success of medfuzz on this item (items with one: abel, brook)" in (
         capsys.readouterr().err
     )
@@ -359,17 +381,17 @@ def test_a_success_that_experts_refuse_is_none_in_valid_rates_tests_and_faithful
     capsys.readouterr()
     folder = str(found.folder)
     more = ["--controls", "30", "--family", "attacked"]
-    assert medstress_cli(["test", folder, *more, "--quiet"]) == 0
+    assert medstress_cli(asks(folder, *more, "--quiet")) == 0
     shown = capsys.readouterr().out
     assert "not valid (experts): left out" in shown
     assert "1 successes left out, not valid for experts" in shown
     # Among all attacked trials it is one that held: 1/31 x 3/1.
     assert rows_of(found)["brook"]["p_adjusted"] == pytest.approx(3 / 31)
-    assert medstress_cli(["test", folder, "--controls", "30", "--item", "abel", "--quiet"]) == 2
+    assert medstress_cli(asks(folder, "--controls", "30", "--item", "abel", "--quiet")) == 2
     said = capsys.readouterr().err
     assert "no success that experts leave valid on this item (items with one: brook)" in said
     trial = next(one.trial_id for one in found.rows() if one.item_id == "abel")
-    assert medstress_cli(["test", folder, "--trial", trial, "--quiet"]) == 2
+    assert medstress_cli(asks(folder, "--trial", trial, "--quiet")) == 2
     assert "experts find that the key no longer holds" in capsys.readouterr().err
 
 
@@ -377,9 +399,8 @@ def test_a_refused_success_is_not_tested_and_named(bench: Path, tmp_path: Path) 
     found = run(experiment(bench), bench / "named")
     judge_cases(found, tmp_path / "sheet.csv", abel="no", brook="yes")
     notes: list[str] = []
-    run_tests(
-        found.folder, Chosen(), {"null": "neutral", "controls": 30}, notes.append, lambda _: None
-    )
+    changes = {"null": "neutral", "controls": 30}
+    run_tests(found.folder, experiment(bench), Chosen(), changes, Watcher(note=notes.append))
     assert "significance: left out, since experts find them not valid: abel" in notes
     assert list(rows_of(found, "neutral")) == ["brook"]
 
@@ -448,7 +469,7 @@ def test_a_file_that_is_no_sheet_is_refused_in_one_sentence(
 def test_what_cannot_be_tested_is_refused(
     tested: Run, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
 ) -> None:
-    assert medstress_cli(["test", str(tested.folder), *arguments, "--quiet"]) == 2
+    assert medstress_cli(asks(tested.folder, *arguments, "--quiet")) == 2
     assert said in capsys.readouterr().err
 
 
@@ -516,7 +537,7 @@ def test_the_slope_can_be_asked_for_later_and_is_shown(
 ) -> None:
     run(experiment(bench), bench / "later")
     given = ["--null", "neutral", "--controls", "30", "--slope", "--quiet"]
-    assert medstress_cli(["test", str(bench / "later"), *given]) == 0
+    assert medstress_cli(asks(bench / "later", *given)) == 0
     shown = capsys.readouterr().out
     assert "faithfulness slope of rule: 0.500" in shown
     assert "over 3 insertions" in shown
@@ -529,7 +550,7 @@ def test_tests_take_answers_from_the_cache_that_runs_share(bench: Path) -> None:
     computed = []
     for name in ("first", "second"):
         run(settings, bench / name)
-        run_tests(bench / name, Chosen(), changes, lambda _: None, lambda _: None)
+        run_tests(bench / name, settings, Chosen(), changes, Watcher())
         found = Run(bench / name)
         assert {row["p"] for row in rows_of(found, "neutral").values()} == {1 / 31}
         performance = found.summary()["performance"]
@@ -567,6 +588,6 @@ def test_a_success_is_not_tested_with_another_model(bench: Path, tested: Run) ->
     path.write_text(ROLES + "\n# another version\n")
     try:
         with pytest.raises(StoreError, match="victim 'rule' is another one"):
-            run_tests(tested.folder, Chosen(), {}, lambda _: None, lambda _: None)
+            run_tests(tested.folder, experiment(bench), Chosen(), {}, Watcher())
     finally:
         path.write_text(ROLES)

@@ -101,7 +101,7 @@ def test_a_test_killed_between_its_answers_asks_only_for_those_it_was_waiting_fo
         folder, workbench.start(folder, ["run", "e.toml", "--out", "whole"], "run.log", 0)
     )
     shutil.copytree(folder / "whole", folder / "broken")
-    asks = ["--null", "neutral", "--controls", str(N_CONTROLS)]
+    asks = ["--experiment", "e.toml", "--null", "neutral", "--controls", str(N_CONTROLS)]
     workbench.ended(folder, workbench.start(folder, ["test", "whole", *asks], "whole.log", 0))
     whole = workbench.logged(folder, "whole.log")
     # Two successes: 20 samples of clean item, fuzz and every control, three turns each.

@@ -168,9 +168,15 @@ def recipe_cli(args: argparse.Namespace) -> int:
 
 def test_cli(args: argparse.Namespace) -> int:
     """`medstress test`."""
-    from medstress.experiment.significance.run import Chosen, run_tests
+    from medstress.experiment.significance.afterwards import run_tests
+    from medstress.experiment.significance.run import Chosen
     from medstress.metrics.success_table import family_lines, slope_lines, success_table
 
+    if args.experiment is None:
+        raise UsageError(
+            "test asks models again, and whom to ask says your own file, never the folder: add "
+            "--experiment FILE, the experiment (or recipe) that the folder is a run of"
+        )
     changes = {
         "null": args.null,
         "controls": _controls(args.controls),
@@ -181,10 +187,11 @@ def test_cli(args: argparse.Namespace) -> int:
     with display(quiet=args.quiet) as watcher:
         run_tests(
             Path(args.folder),
+            args.experiment,
             Chosen(items=tuple(args.item), trial=args.trial),
             {key: value for key, value in changes.items() if value is not None},
-            watcher.note,
-            watcher.progress,
+            watcher,
+            args.set,
         )
     summary = Run(args.folder).summary()
     table = success_table(summary)

@@ -158,6 +158,10 @@ def _running(run: _Parser) -> None:
 
 def _experiment_flags(command: argparse.ArgumentParser) -> None:
     command.add_argument("--limit", type=int, metavar="N", help="at most N items of each data set")
+    _settings_flag(command)
+
+
+def _settings_flag(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--set",
         action="append",
@@ -239,10 +243,15 @@ def _test(commands: argparse._SubParsersAction[_Parser]) -> None:
         "test",
         help="significance of MedFuzz successes",
         description="Compare successes of MedFuzz with control fuzzes: is the victim misled by "
-        "what the attack says, or would any change do? Settings come from [test] in the "
-        "experiment that was run; the same command resumes, another one adds to the folder.",
+        "what the attack says, or would any change do? Whom to ask, where and with which key says "
+        "your experiment file, of which the folder has to be a run, and so do the settings ([test] "
+        "in it); the same command resumes, another one adds to the folder.",
     )
     test.add_argument("folder", metavar="DIR")
+    test.add_argument(
+        "--experiment", metavar="EXPERIMENT.toml", help="what the folder is a run of (needed)"
+    )
+    _settings_flag(test)
     which = test.add_mutually_exclusive_group()
     which.add_argument(
         "--item", nargs="+", default=[], metavar="ID", help="the successes on these items"

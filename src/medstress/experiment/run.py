@@ -278,7 +278,7 @@ def _start(store: RunStore, prepared: Prepared) -> None:
     """Write the manifest before the first call; refuse a folder with another experiment."""
     known = store.manifest()
     if known:
-        _keep_labels(prepared, known["parts"]["attacks"])
+        keep_labels(prepared, known["parts"]["attacks"])
     parts = manifests.fingerprint_parts(prepared)
     if known:
         manifests.check_same_run(store.folder, known["parts"], parts)
@@ -297,7 +297,7 @@ def _start(store: RunStore, prepared: Prepared) -> None:
     store.commit()
 
 
-def _keep_labels(prepared: Prepared, known: Mapping[str, str]) -> None:
+def keep_labels(prepared: Prepared, known: Mapping[str, str]) -> None:
     """Let attacks without a label of their own keep the one the folder knows them by.
 
     A default label grows when another attack of its name joins; the attack is the same.

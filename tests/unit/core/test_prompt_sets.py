@@ -27,7 +27,7 @@ def test_no_worked_question_tells_the_answer_of_an_item_that_the_recipes_attack(
 @pytest.mark.parametrize(
     ("file", "text", "said"),
     [
-        ("attacker_plan.jinja", "{{ listing ", "attacker_plan.jinja is not a usable Jinja template"),
+        ("attacker_plan.jinja", "{{ listing ", "attacker_plan.jinja is not a usable Jinja"),
         (
             "attacker_plan.jinja",
             "{{ lising }}",

@@ -1,26 +1,16 @@
-"""Running significance tests: at the end of a run, or on a folder that holds one."""
+"""Running significance tests on a run whose victims are open."""
 
 from __future__ import annotations
 
-import copy
-import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 from medstress.attacks.medfuzz import MedFuzz
-from medstress.errors import StoreError, UsageError
-from medstress.experiment import manifest as manifests
-from medstress.experiment.config import Experiment, SignificanceTable
-from medstress.experiment.conversations import check_conversations
+from medstress.errors import UsageError
+from medstress.experiment.config import SignificanceTable
 from medstress.experiment.free_group import free_group
-from medstress.experiment.parts import AttackPart, make_attacks, open_victims
 from medstress.experiment.prepared import Prepared
-from medstress.experiment.reading import apply_overrides, check_experiment
-from medstress.experiment.roles import RolePart, open_roles
 from medstress.experiment.rows import trial_rows
-from medstress.experiment.significance.checks import check_tests
 from medstress.experiment.significance.mentions import mention_studies
 from medstress.experiment.significance.plan import (
     Tools,
@@ -33,8 +23,6 @@ from medstress.experiment.significance.plan import (
 from medstress.experiment.significance.settings import Settings, settings_of
 from medstress.experiment.significance.slopes import slope_cost, slope_studies
 from medstress.experiment.spent import limits_of
-from medstress.hashing import content_hash
-from medstress.items import Question
 from medstress.metrics.counts import is_refused
 from medstress.metrics.success_tests import settings_key
 from medstress.rows import TrialRow
@@ -42,9 +30,7 @@ from medstress.scheduler.progress import Progress
 from medstress.scheduler.ready_queue import Scheduler
 from medstress.scheduler.study import Study
 from medstress.store.reader import RunReader
-from medstress.store.run_store import RunStore, lock_folder
-from medstress.store.shared_cache import open_shared
-from medstress.victim import Victim
+from medstress.store.run_store import RunStore
 
 Note = Callable[[str], None]
 OnProgress = Callable[[Progress], None]
@@ -74,8 +60,7 @@ def finish_tests(store: RunStore, prepared: Prepared, note: Note, on_progress: O
     table = prepared.experiment.test
     if table is None:
         return True
-    items = {(part.label, item.id): item for part in prepared.datasets for item in part.questions}
-    tools = _tools(prepared.victims, prepared.attacks, prepared.roles, items)
+    tools = _tools(prepared)
     start = _starter(store, prepared, on_progress)
     if not _faithfulness(table, store, tools, start, note):
         return False
@@ -91,74 +76,21 @@ def finish_tests(store: RunStore, prepared: Prepared, note: Note, on_progress: O
         return True
 
 
-def run_tests(
-    folder: Path,
-    chosen: Chosen,
-    changes: Mapping[str, Any],
-    note: Note,
-    on_progress: OnProgress,
+def conduct_tests(
+    store: RunStore, prepared: Prepared, chosen: Chosen, note: Note, on_progress: OnProgress
 ) -> None:
-    """Test successes of a run; what was asked before is not asked again.
-
-    Opens victims and roles as the run's experiment names them; relative paths start from where
-    the experiment file was.
-
-    Args:
-        folder: the run.
-        chosen: which successes.
-        changes: keys of `[test]` that the command line gives.
-        note: told what is being done.
-        on_progress: told the counts of tests.
+    """Test the chosen successes of a run whose victims and roles are open.
 
     Raises:
-        UsageError: nothing to test, or a family in which nothing could be found.
-        StoreError: a victim, role or attack is another one than the run's.
+        UsageError: nothing to test, or a family in which nothing could be found; nothing was asked.
     """
-    reader = RunReader(folder)
-    try:
-        manifest = reader.manifest
-        items = {(label, item.id): item for label, item in reader.items().values()}
-    finally:
-        reader.close()
-    experiment = _experiment(manifest, changes)
-    base = Path(manifest.get("base") or ".")
-    assert experiment.test is not None
-    attacks = make_attacks(experiment.attack, base)
-    check_tests(experiment, attacks)
-    lock = lock_folder(folder)
-    victims: list[Victim] = []
-    roles: list[RolePart] = []
-    try:
-        victims = open_victims(experiment.victim, base, note)
-        check_conversations(victims, attacks)
-        pairs = list(zip(experiment.victim, victims, strict=True))
-        roles = open_roles(experiment.role, base, note, pairs)
-        _check_same(manifest, victims, roles, folder)
-        manifests.expect_same_models([*victims, *roles], manifest)
-        tools = _tools(victims, _labelled(attacks, manifest), roles, items)
-        prepared = Prepared(
-            experiment=experiment,
-            given=manifest["given"],
-            base=base,
-            datasets=[],
-            groups=[],
-            attacks=attacks,
-            victims=victims,
-            roles=roles,
-        )
-        cache = experiment.experiment.cache
-        with open_shared(cache, base) as shared, RunStore(folder, lock=lock) as store:
-            prepared.shared = shared
-            start = _starter(store, prepared, on_progress)
-            settings = settings_of(experiment.test)
-            successes = _to_test(store, tools, settings, chosen, note)
-            if _faithfulness(experiment.test, store, tools, start, note):
-                _ask(store, tools, settings, successes, start, note)
-    finally:
-        own = [part.backend for part in roles if not part.is_shared]
-        for backend in [*(victim.backend for victim in victims), *own]:
-            backend.close()
-        lock.release()
+    table = prepared.experiment.test
+    assert table is not None
+    tools, start = _tools(prepared), _starter(store, prepared, on_progress)
+    settings = settings_of(table)
+    successes = _to_test(store, tools, settings, chosen, note)
+    if _faithfulness(table, store, tools, start, note):
+        _ask(store, tools, settings, successes, start, note)
 
 
 def _faithfulness(
@@ -286,36 +218,16 @@ def _names(row: TrialRow, given: str) -> bool:
     return row.trial_id.removeprefix("blake2b-128:").startswith(given.removeprefix("blake2b-128:"))
 
 
-def _experiment(manifest: Mapping[str, Any], changes: Mapping[str, Any]) -> Experiment:
-    """The run's experiment with the keys that the command line changes in `[test]`."""
-    given = manifest["given"]["experiment"]
-    raw = tomllib.loads(given) if isinstance(given, str) else copy.deepcopy(dict(given))
-    apply_overrides(raw, manifest["given"]["overrides"])
-    raw["test"] = {**(raw.get("test") or {}), **changes}
-    return check_experiment(raw)
-
-
-def _labelled(attacks: Sequence[AttackPart], manifest: Mapping[str, Any]) -> list[AttackPart]:
-    """The attacks under the labels that the run knows them by."""
-    from dataclasses import replace
-
-    labels = {content_hash(spec): label for label, spec in manifest["attacks"].items()}
-    known = [(part, labels.get(content_hash(part.attack.spec()))) for part in attacks]
-    return [replace(part, label=label) for part, label in known if label is not None]
-
-
-def _tools(
-    victims: Sequence[Victim],
-    attacks: Sequence[AttackPart],
-    roles: Sequence[RolePart],
-    items: Mapping[tuple[str, str], Question],
-) -> Tools:
-    free = free_group(attacks)
+def _tools(prepared: Prepared) -> Tools:
+    free = free_group(prepared.attacks)
+    attacks = {part.label: part.attack for part in prepared.attacks}
     return Tools(
-        victims={victim.label: victim for victim in victims},
-        attacks={part.label: part.attack for part in attacks if isinstance(part.attack, MedFuzz)},
-        roles={part.name: part.decoding for part in roles},
-        items=items,
+        victims={victim.label: victim for victim in prepared.victims},
+        attacks={label: each for label, each in attacks.items() if isinstance(each, MedFuzz)},
+        roles={part.name: part.decoding for part in prepared.roles},
+        items={
+            (part.label, item.id): item for part in prepared.datasets for item in part.questions
+        },
         names_in=free[0].resources.names_in if free else None,
     )
 
@@ -333,28 +245,3 @@ def _starter(store: RunStore, prepared: Prepared, on_progress: OnProgress) -> St
         )
 
     return start
-
-
-def _check_same(
-    manifest: Mapping[str, Any],
-    victims: Sequence[Victim],
-    roles: Sequence[RolePart],
-    folder: Path,
-) -> None:
-    """Refuse to test a success with another model than it was found with."""
-    parts = manifest["parts"]
-    now = {victim.label: content_hash(victim.spec()) for victim in victims}
-    wrong = [
-        f"victim {name!r}" for name, known in parts["victims"].items() if now.get(name) != known
-    ]
-    asked = {part.name: part.hash for part in roles}
-    wrong += [
-        f"role {name!r}"
-        for name, known in parts.get("roles", {}).items()
-        if asked.get(name) != known
-    ]
-    if wrong:
-        raise StoreError(
-            f"{wrong[0]} is another one than when {folder} was run (model, prompt or source "
-            "changed), so its successes cannot be tested with it"
-        )

@@ -1,0 +1,87 @@
+"""Significance tests on a folder that holds a run, as the user's own experiment file says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from medstress.errors import StoreError
+from medstress.experiment import manifest as manifests
+from medstress.experiment.prepared import Prepared
+from medstress.experiment.run import Watcher, keep_labels, opened_victims, prepare
+from medstress.experiment.significance.run import Chosen, conduct_tests
+from medstress.store.reader import RunReader
+from medstress.store.run_store import RunStore, lock_folder
+from medstress.store.shared_cache import open_shared
+
+
+def run_tests(
+    folder: Path,
+    experiment: str | Path | Mapping[str, Any],
+    chosen: Chosen,
+    changes: Mapping[str, Any],
+    watcher: Watcher,
+    overrides: Sequence[str] = (),
+) -> None:
+    """Test successes of a run; what was asked before is not asked again.
+
+    Whom to ask, where, and with which key, says the experiment, never the folder. The folder has
+    to be a run of it: its items, victims, roles and attacks are checked by content first.
+
+    Args:
+        folder: the run.
+        experiment: the file, recipe or dict that it is a run of.
+        chosen: which successes.
+        changes: keys of `[test]` that the command line gives.
+        watcher: told what is being done, and the counts of tests.
+        overrides: as the command line's --set.
+
+    Raises:
+        UsageError: nothing to test, or a family in which nothing could be found.
+        StoreError: the folder is a run of another experiment.
+    """
+    reader = RunReader(folder)
+    try:
+        manifest = reader.manifest
+    finally:
+        reader.close()
+
+    def complete(raw: dict[str, Any]) -> None:
+        table = raw.setdefault("test", {})
+        if isinstance(table, dict):
+            table.update(changes)
+
+    prepared = prepare(experiment, overrides=overrides, watcher=watcher, complete=complete)
+    keep_labels(prepared, manifest["parts"]["attacks"])
+    lock = lock_folder(folder)
+    try:
+        with opened_victims(prepared, watcher.note):
+            _check_agrees(manifest, prepared, folder)
+            manifests.expect_same_models([*prepared.victims, *prepared.roles], manifest)
+            cache = prepared.experiment.experiment.cache
+            with (
+                open_shared(cache, prepared.base) as shared,
+                RunStore(folder, lock=lock) as store,
+            ):
+                prepared.shared = shared
+                conduct_tests(store, prepared, chosen, watcher.note, watcher.progress)
+    finally:
+        lock.release()
+
+
+def _check_agrees(manifest: Mapping[str, Any], prepared: Prepared, folder: Path) -> None:
+    """Refuse a folder whose successes were found in another experiment.
+
+    The experiment may hold more than the folder: more items, seeds, victims and attacks.
+    """
+    now = manifests.fingerprint_parts(prepared)
+    known = manifest["parts"]
+    # Other commands than `run` note there which part of the experiment the folder holds.
+    settings = {key: known["settings"].get(key) for key in now["settings"]}
+    found = manifests.differences({**known, "settings": settings}, now)
+    if found:
+        raise StoreError(
+            f"{folder} is a run of another experiment: {'; '.join(found)}. Name with --experiment "
+            "the file that it was run with, with the same --set"
+        )
