@@ -1,0 +1,146 @@
+"""A run folder is data: its prompts are read back as text, and nothing in it is executed."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medstress.cli.app import medstress_cli
+from medstress.experiment.run import run
+from medstress.hashing import content_hash
+
+PLAIN = "Q: {{ question }}\n{% for a, b in options %}{{ a }}) {{ b }}\n{% endfor %}Answer:"
+MORE = "Q: {{ question | upper }}\n{% for a, b in options %}{{ a }}) {{ b }}\n{% endfor %}Answer:"
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
+
+
+def run_with(folder: Path, template: str, **victim: Any) -> Path:
+    (folder / "mine.jinja").write_text(template, "utf-8")
+    run(
+        {
+            "experiment": {"name": "x", "seeds": [0]},
+            "dataset": {"name": "sample", "limit": 12},
+            "entities": {"type": "drugs", "vocabulary": "drugs", "embedding": "ngram"},
+            "victim": [
+                {"name": "v", "backend": "mock", "prompt": str(folder / "mine.jinja"), **victim}
+            ],
+            "attack": [{"name": "entity_substitution", "sampler": "random", "budget": 8}],
+        },
+        folder / "run",
+    )
+    return folder / "run"
+
+
+def rows(folder: Path, table: str) -> list[dict[str, Any]]:
+    to = folder.parent / f"{table}.jsonl"
+    assert medstress_cli(["export", str(folder), "--table", table, "--to", str(to)]) == 0
+    return [json.loads(line) for line in to.read_text("utf-8").splitlines()]
+
+
+def set_prompt(folder: Path, source: str) -> None:
+    """Make it a folder of the first edition, whose manifest has the template's text alone."""
+    db = sqlite3.connect(folder / "run.sqlite")
+    (told,) = db.execute("SELECT value FROM manifest WHERE key = 'victims'").fetchone()
+    victims = json.loads(told)
+    for victim in victims.values():
+        victim["prompt"] = {"name": "mine.jinja", "source": source}
+        victim["task"]["template"] = content_hash(source)
+    db.execute("UPDATE manifest SET value = ? WHERE key = 'victims'", (json.dumps(victims),))
+    db.commit()
+    db.close()
+
+
+def readings(folder: Path) -> Iterator[list[str]]:
+    """Every command that reads a folder."""
+    at, out = str(folder), folder.parent
+    yield ["summary", at]
+    yield ["summary", at, "--json"]
+    yield ["report", at, "--out", str(out / "r.html")]
+    yield ["figures", at, "--out", str(out / "figures"), "--format", "svg"]
+    yield ["review", at, "--export", str(out / "cases.html")]
+    for table in ("items", "trials", "exchanges", "reviews"):
+        yield ["export", at, "--table", table, "--to", str(out / f"{table}.csv")]
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        "{{ cycler.__init__.__globals__.os.system('touch MARK') }}",
+        "{{ ''.__class__.__mro__[1].__subclasses__() }}",
+        "{% for i in range(10**9) %}{% for j in range(10**9) %}x{% endfor %}{% endfor %}",
+        "{{ 'a' * 10**11 }}",
+        "{{ not a template",
+    ],
+)
+def test_no_reading_command_executes_a_template_that_lies_in_a_folder(
+    tmp_path: Path, payload: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = run_with(tmp_path, PLAIN)
+    set_prompt(folder, payload.replace("MARK", str(tmp_path / "executed")))
+    for command in readings(folder):
+        assert medstress_cli(command) == 0, capsys.readouterr().err
+    assert not (tmp_path / "executed").exists()
+    assert "prompt not shown" in (tmp_path / "r.html").read_text("utf-8")
+    exchanges = [row for row in rows(folder, "exchanges") if row["call"] is not None]
+    assert {row["prompt"] for row in exchanges} == {"prompt not shown"}
+    assert {row["prompt_hash"] for row in exchanges} == {None}
+    flipped = [row for row in rows(folder, "trials") if row["verdict"] == "flipped"]
+    assert flipped
+    assert {row["prompt_after"] for row in flipped} == {"prompt not shown"}
+
+
+def test_a_plain_template_of_an_older_folder_is_still_shown(tmp_path: Path) -> None:
+    folder = run_with(tmp_path, PLAIN)
+    before = rows(folder, "exchanges"), rows(folder, "trials")
+    set_prompt(folder, PLAIN)
+    assert (rows(folder, "exchanges"), rows(folder, "trials")) == before
+    assert before[0][0]["prompt"].startswith("Q: ")
+    assert before[0][0]["prompt"].endswith("\nAnswer:")
+
+
+def test_prompts_of_a_template_that_does_more_are_kept_as_they_were_sent(tmp_path: Path) -> None:
+    folder = run_with(tmp_path, MORE)
+    exchanges = [row for row in rows(folder, "exchanges") if row["call"] is not None]
+    items = {row["item_id"]: row for row in rows(folder, "items")}
+    shown = {trial["trial_id"]: trial for trial in rows(folder, "trials")}
+    for row in exchanges:
+        item = items[shown[row["trial_id"]]["item_id"]]
+        question = f"{item['context']} {item['stem']}" if item["context"] else item["stem"]
+        assert row["prompt"].startswith(f"Q: {question.upper()}\nA) ")
+    flipped = [trial for trial in shown.values() if trial["verdict"] == "flipped"]
+    assert flipped
+    asked = {row["prompt"] for row in exchanges}
+    assert {trial["prompt_before"] for trial in flipped} <= asked
+    assert {trial["prompt_after"] for trial in flipped} <= asked
+    set_prompt(folder, "{{ nothing of this is needed to read it back }}")
+    assert [row["prompt"] for row in rows(folder, "exchanges") if row["call"] is not None] == [
+        row["prompt"] for row in exchanges
+    ]
+    assert [row["prompt_after"] for row in rows(folder, "trials")] == [
+        trial["prompt_after"] for trial in shown.values()
+    ]
+
+
+def test_a_template_of_the_users_own_that_never_ends_stops_the_run_with_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine.jinja").write_text("{{ stem }}{{ 'a' * 10**10 }}", "utf-8")
+    (tmp_path / "e.toml").write_text(
+        '[experiment]\nname = "x"\n[dataset]\nname = "sample"\n[entities]\ntype = "drugs"\n'
+        'vocabulary = "drugs"\n[victim]\nbackend = "mock"\nprompt = "mine.jinja"\n'
+        '[attack]\nname = "entity_substitution"\nsampler = "random"\n',
+        "utf-8",
+    )
+    assert medstress_cli(["run", str(tmp_path / "e.toml"), "--out", str(tmp_path / "run")]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("medstress: prompt 'mine.jinja' makes more than 1,048,576 characters")
+    assert not (tmp_path / "run" / "run.sqlite").exists()
