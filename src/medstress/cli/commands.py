@@ -16,6 +16,7 @@ from medstress.errors import UsageError
 from medstress.experiment.figures import INDEX
 from medstress.experiment.run import Run, opened_victims, prepare, run, run_folder
 from medstress.report.paper.collection import Made, Skipped
+from medstress.writing import Access, write_text
 
 
 def demo_cli(args: argparse.Namespace) -> int:
@@ -159,7 +160,7 @@ def recipe_cli(args: argparse.Namespace) -> int:
         # Somebody may have edited it: a recipe is there to be changed.
         raise UsageError(f"--to {path}: it is there already; give another name, or remove it")
     try:
-        path.write_text(text, encoding="utf-8")
+        write_text(path, text, Access.ORDINARY)
     except OSError as error:
         raise UsageError(f"--to {path}: cannot write it: {error.strerror}") from error
     print(f"recipe: {path}   next: medstress run {path}")
@@ -372,7 +373,7 @@ def _write_report(finished: Run, out: str | None) -> Path:
     page = Path(out) if out else finished.folder / "report.html"
     text = finished.report()
     try:
-        page.write_text(text, encoding="utf-8")
+        write_text(page, text)
     except OSError as error:
         raise UsageError(f"cannot write {page}: {error.strerror}; give another --out") from error
     return page

@@ -16,6 +16,7 @@ from medstress.report.case import Case, render_sheet
 from medstress.store.reader import RunReader
 from medstress.store.reviews import Review
 from medstress.store.run_store import RunStore
+from medstress.writing import write_text
 
 YES_NO = ("yes", "no")
 INTEREST = ("clinical", "advocacy", "both", "none")
@@ -77,7 +78,7 @@ def export_sheet(reader: RunReader, to: Path) -> int:
     else:
         raise UsageError(f"--export {to}: the name must end in .html or .csv")
     try:
-        to.write_text(text, encoding="utf-8", newline="")
+        write_text(to, text)
     except OSError as error:
         raise UsageError(f"--export {to}: cannot write it: {error.strerror}") from error
     return len(cases)
