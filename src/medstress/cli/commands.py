@@ -12,6 +12,7 @@ from typing import Any
 from medstress import recipes
 from medstress.cli.caching import cache_cli as cache_cli
 from medstress.cli.display import display, print_table
+from medstress.cli.streams import one_line
 from medstress.errors import UsageError
 from medstress.experiment.figures import INDEX
 from medstress.experiment.run import Run, opened_victims, prepare, run, run_folder
@@ -259,7 +260,7 @@ def perturb_cli(args: argparse.Namespace) -> int:
             Path(args.experiment), args.to, limit=args.limit, overrides=args.set, watcher=watcher
         )
     for note in told.notes:
-        print(f"! {note}")
+        print(f"! {one_line(note)}")
     print(f"{told.n_rows} rows, {told.n_changed} changed by {told.n_edits} edits: {args.to}")
     return 0
 
@@ -331,7 +332,7 @@ def _show(finished: Run) -> int:
 
     summary = finished.summary()
     for warning in summary["warnings"]:
-        print(f"! {warning}")
+        print(f"! {one_line(warning)}")
     table = summary_table(summary)
     print_table(table.headers, table.rows)
     scores = score_table(summary)
@@ -359,7 +360,7 @@ def _failures(finished: Run, summary: dict[str, Any], allowed: int) -> int:
     if failed:
         reasons = Counter(row.error for row in finished.rows() if row.error)
         for reason, n in reasons.most_common(3):
-            print(f"{n} failed: {' '.join(reason.splitlines())}")
+            print(f"{n} failed: {one_line(reason)}")
     if failed <= allowed:
         return 0
     print(

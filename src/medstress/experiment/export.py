@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -17,6 +16,7 @@ from medstress.experiment.reviews import review_rows
 from medstress.experiment.rows import Prompts, trial_rows
 from medstress.hashing import content_hash
 from medstress.sentences import SentencePair, TaggedText
+from medstress.spreadsheets import Writer
 from medstress.store.codec import decode_answer, decode_edits
 from medstress.store.reader import RunReader, StoredExchange
 from medstress.writing import replacing, write_bytes
@@ -165,9 +165,8 @@ def _write_csv(rows: Iterator[Row], stream: IO[str]) -> int:
     n, writer = 0, None
     for row in rows:
         if writer is None:
-            writer = csv.DictWriter(stream, fieldnames=list(row))
-            writer.writeheader()
-        writer.writerow(row)
+            writer = Writer(stream, row)
+        writer.write(row)
         n += 1
     return n
 
