@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from medstress.writing import Access
+
 
 def cache_dir(part: str) -> Path:
     """Return (and make) a folder of the user's cache, e.g. ``models`` or ``vectors``.
 
-    The environment variable MEDSTRESS_CACHE moves it.
+    The environment variable MEDSTRESS_CACHE moves it. What is made is its owner's alone, as it
+    may hold answers to texts of patients; a folder under MEDSTRESS_CACHE that is there already
+    may be shared on purpose and keeps its mode.
     """
     root = os.environ.get("MEDSTRESS_CACHE")
     if root:
@@ -18,6 +22,9 @@ def cache_dir(part: str) -> Path:
         from platformdirs import user_cache_path
 
         base = user_cache_path("medstress")
+    base.mkdir(parents=True, exist_ok=True)
     folder = base / part
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(Access.OWNER.folder, exist_ok=True)
+    if not root and folder.stat().st_mode & 0o077:
+        folder.chmod(Access.OWNER.folder)
     return folder

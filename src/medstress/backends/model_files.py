@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import logging
 import math
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -23,6 +22,7 @@ from medstress.backends.options import BackendOptions
 from medstress.errors import UsageError, missing_extra
 from medstress.hashing import content_hash, file_hash
 from medstress.paths import cache_dir
+from medstress.writing import write_text
 
 log = logging.getLogger(__name__)
 
@@ -105,7 +105,7 @@ def remembered_hash(path: Path) -> str:
     if key not in known:
         value = file_hash(path)
         # Another process may have added to it meanwhile; what is lost is only hashed once more.
-        _write_atomically(memory, json.dumps({**_read_hashes(memory), key: value}, indent=1))
+        write_text(memory, json.dumps({**_read_hashes(memory), key: value}, indent=1))
         return value
     return known[key]
 
@@ -296,10 +296,3 @@ def _read_hashes(memory: Path) -> dict[str, str]:
     except (FileNotFoundError, json.JSONDecodeError):
         return {}
     return known if isinstance(known, dict) else {}
-
-
-def _write_atomically(path: Path, text: str) -> None:
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-    with os.fdopen(handle, "w", encoding="utf-8") as stream:
-        stream.write(text)
-    Path(name).replace(path)

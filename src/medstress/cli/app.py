@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from medstress.cli.parser import NOT_BUILT, build_parser
+from medstress.cli.streams import visible_output
 from medstress.errors import MedstressError, UsageError, did_you_mean
 
 COMMANDS = (
@@ -28,6 +29,7 @@ COMMANDS = (
 )
 
 
+@visible_output()
 def medstress_cli(arguments: Sequence[str]) -> int:
     """Run one command.
 

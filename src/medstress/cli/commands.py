@@ -12,10 +12,12 @@ from typing import Any
 from medstress import recipes
 from medstress.cli.caching import cache_cli as cache_cli
 from medstress.cli.display import display, print_table
+from medstress.cli.streams import one_line
 from medstress.errors import UsageError
 from medstress.experiment.figures import INDEX
 from medstress.experiment.run import Run, opened_victims, prepare, run, run_folder
 from medstress.report.paper.collection import Made, Skipped
+from medstress.writing import Access, write_text
 
 
 def demo_cli(args: argparse.Namespace) -> int:
@@ -159,7 +161,7 @@ def recipe_cli(args: argparse.Namespace) -> int:
         # Somebody may have edited it: a recipe is there to be changed.
         raise UsageError(f"--to {path}: it is there already; give another name, or remove it")
     try:
-        path.write_text(text, encoding="utf-8")
+        write_text(path, text, Access.ORDINARY)
     except OSError as error:
         raise UsageError(f"--to {path}: cannot write it: {error.strerror}") from error
     print(f"recipe: {path}   next: medstress run {path}")
@@ -265,7 +267,7 @@ def perturb_cli(args: argparse.Namespace) -> int:
             Path(args.experiment), args.to, limit=args.limit, overrides=args.set, watcher=watcher
         )
     for note in told.notes:
-        print(f"! {note}")
+        print(f"! {one_line(note)}")
     print(f"{told.n_rows} rows, {told.n_changed} changed by {told.n_edits} edits: {args.to}")
     return 0
 
@@ -337,7 +339,7 @@ def _show(finished: Run) -> int:
 
     summary = finished.summary()
     for warning in summary["warnings"]:
-        print(f"! {warning}")
+        print(f"! {one_line(warning)}")
     table = summary_table(summary)
     print_table(table.headers, table.rows)
     scores = score_table(summary)
@@ -365,7 +367,7 @@ def _failures(finished: Run, summary: dict[str, Any], allowed: int) -> int:
     if failed:
         reasons = Counter(row.error for row in finished.rows() if row.error)
         for reason, n in reasons.most_common(3):
-            print(f"{n} failed: {' '.join(reason.splitlines())}")
+            print(f"{n} failed: {one_line(reason)}")
     if failed <= allowed:
         return 0
     print(
@@ -379,7 +381,7 @@ def _write_report(finished: Run, out: str | None) -> Path:
     page = Path(out) if out else finished.folder / "report.html"
     text = finished.report()
     try:
-        page.write_text(text, encoding="utf-8")
+        write_text(page, text)
     except OSError as error:
         raise UsageError(f"cannot write {page}: {error.strerror}; give another --out") from error
     return page

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from medstress.cli.streams import one_line, plain_stream
 from medstress.experiment.run import Watcher
 from medstress.scheduler.progress import Progress as Counts
 
@@ -28,15 +30,15 @@ _REFRESH_SECONDS = 0.25
 @contextmanager
 def display(*, quiet: bool) -> Iterator[Watcher]:
     """Yield a watcher that draws bars on a terminal, and does nothing where there is none."""
-    console = Console(stderr=True)
+    console = Console(file=plain_stream(sys.stderr))
     if quiet or not console.is_terminal:
         yield Watcher()
         return
     with Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[told]}"),
+        TextColumn("{task.fields[told]}", markup=False),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
         console=console,
@@ -52,7 +54,7 @@ def _watcher(bars: Progress) -> Watcher:
     drawn = 0.0
 
     def note(what: str) -> None:
-        bars.update(task, description=what, total=None, completed=0)
+        bars.update(task, description=one_line(what), total=None, completed=0)
 
     def vectors(done: int, total: int) -> None:
         bars.update(task, completed=done, total=total)
@@ -78,12 +80,13 @@ def _watcher(bars: Progress) -> Watcher:
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table, as wide as it needs where stdout is no terminal."""
-    console = Console(soft_wrap=True)
+    stream = plain_stream(sys.stdout)
+    console = Console(file=stream, soft_wrap=True)
     if not console.is_terminal:
-        console = Console(width=10_000)
+        console = Console(file=stream, width=10_000)
     table = Table(box=None, pad_edge=False, header_style="bold")
     for header in headers:
-        table.add_column(header, overflow="fold")
+        table.add_column(escape(header), overflow="fold")
     for row in rows:
-        table.add_row(*[escape(cell) for cell in row])
+        table.add_row(*[escape(one_line(cell)) for cell in row])
     console.print(table)

@@ -7,6 +7,7 @@ from pathlib import Path
 from medstress.errors import UsageError, did_you_mean
 from medstress.prompts import shipped, texts_of
 from medstress.tasks.templates import load_template, shipped_prompts
+from medstress.writing import Access, write_text
 
 
 def prompt_texts(name: str) -> dict[str, str]:
@@ -35,7 +36,7 @@ def write_prompts(texts: dict[str, str], folder: Path) -> None:
     try:
         folder.mkdir(parents=True)
         for file, text in texts.items():
-            (folder / file).write_text(text, encoding="utf-8")
+            write_text(folder / file, text, Access.ORDINARY)
     except FileExistsError:
         raise UsageError(
             f"--to {folder}: it is there already; give another name, or remove it"

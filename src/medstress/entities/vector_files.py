@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 import tokenize
 import weakref
 from collections.abc import Iterable
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 
 from medstress.errors import UsageError
+from medstress.writing import replacing
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -107,22 +107,14 @@ def write_vectors(
     Raises:
         UsageError: the folder cannot be written to.
     """
-    name = None
     try:
-        descriptor, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
-        with os.fdopen(descriptor, "w+b") as stream:
-            written = _write(stream, key, n_rows, blocks)
-        Path(name).replace(path)
+        with replacing(path) as stream:
+            return _write(stream, key, n_rows, blocks)
     except OSError as error:
-        _remove(name)
         raise UsageError(
             f"embedding: the vectors cannot be written to {path.parent} ({error.strerror}); make "
             "room there, or set MEDSTRESS_CACHE to another folder"
         ) from error
-    except BaseException:
-        _remove(name)
-        raise
-    return written
 
 
 def _write(
@@ -138,15 +130,9 @@ def _write(
         stream.write(np.ascontiguousarray(block, _TYPE).data)
     stream.write(_line(key, n_rows))
     stream.flush()
-    os.fsync(stream.fileno())
     return VectorFile(stream, offset, (n_rows, width))
 
 
 def _line(key: str, n_rows: int) -> bytes:
     said = {"medstress": "vectors", "key": key, "n_rows": n_rows}
     return b"\n" + json.dumps(said, sort_keys=True).encode() + b"\n"
-
-
-def _remove(name: str | None) -> None:
-    if name is not None:
-        Path(name).unlink(missing_ok=True)

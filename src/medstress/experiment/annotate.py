@@ -12,10 +12,12 @@ from medstress.entities.grouping import typed_options
 from medstress.entities.semantic_types import types_of
 from medstress.errors import UsageError
 from medstress.experiment.config import Experiment
+from medstress.experiment.export import write_frame
 from medstress.experiment.parts import DatasetPart, load_datasets
 from medstress.experiment.recognising import group_labels, recognise_mentions
 from medstress.experiment.run import Watcher, resolve
 from medstress.items import LETTERS, Question
+from medstress.writing import replacing
 
 NEEDS = ("experiment", "dataset", "entities")
 """No victim and no attack: nothing is asked."""
@@ -80,7 +82,7 @@ def annotate(
     try:
         WRITERS[to.suffix](rows, to, list(groups))
     except OSError as error:
-        raise UsageError(f"cannot write {to}: {error}") from error
+        raise UsageError(f"cannot write {to}: {error.strerror}; give another --to") from error
     return Annotated(
         n_rows=len(rows),
         n_mentions=sum(len(row["mentions"]) for row in rows),
@@ -125,9 +127,9 @@ def _check_ids(datasets: Sequence[DatasetPart]) -> None:
 
 
 def _write_jsonl(rows: Sequence[Row], to: Path, _: Sequence[str]) -> None:
-    with to.open("w", encoding="utf-8", newline="\n") as stream:
+    with replacing(to) as stream:
         for row in rows:
-            stream.write(json.dumps(row, ensure_ascii=False) + "\n")
+            stream.write((json.dumps(row, ensure_ascii=False) + "\n").encode())
 
 
 def _write_parquet(rows: Sequence[Row], to: Path, groups: Sequence[str]) -> None:
@@ -145,7 +147,7 @@ def _write_parquet(rows: Sequence[Row], to: Path, groups: Sequence[str]) -> None
     try:
         frame = polars.DataFrame(rows, schema_overrides=known, infer_schema_length=None)
         _check_kept(rows, frame.to_dicts(), to)
-        frame.write_parquet(to)
+        write_frame(frame, to)
     except polars.exceptions.PolarsError as error:
         reason = str(error).partition("\n")[0]
         raise UsageError(

@@ -16,6 +16,7 @@ from medstress.experiment.phase_tables import (
 )
 from medstress.experiment.table import Count, NonEmpty, Seed, Table
 from medstress.experiment.training_table import TrainTable
+from medstress.writing import Access
 
 __all__ = [
     "GRID",
@@ -56,6 +57,13 @@ class ExperimentTable(Table):
     """Tagged texts: a control arm beside every perturbed copy, as much noise outside entities."""
     flip_check: bool = True
     """Ask every success again, alone."""
+    group_readable: bool = False
+    """Let the owner's group read the run folder; default: the owner alone."""
+
+    @property
+    def access(self) -> Access:
+        """Who may read the run folder."""
+        return Access.GROUP if self.group_readable else Access.OWNER
 
     @field_validator("seeds", mode="before")
     @classmethod

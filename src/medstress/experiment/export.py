@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from medstress.calls import Compared, Tagged
 from medstress.candidates import candidate_of
@@ -18,8 +18,13 @@ from medstress.hashing import content_hash
 from medstress.outcomes import Verdict
 from medstress.rows import NOT_SHOWN
 from medstress.sentences import SentencePair, TaggedText
+from medstress.spreadsheets import Writer
 from medstress.store.codec import decode_answer, decode_edits
 from medstress.store.reader import RunReader, StoredExchange
+from medstress.writing import replacing, write_bytes
+
+if TYPE_CHECKING:
+    from polars import DataFrame
 
 FORMATS = ("jsonl", "csv", "parquet")
 
@@ -45,10 +50,10 @@ def export(reader: RunReader, table: str, to: Path) -> int:
     try:
         if form == "parquet":
             return _write_parquet(rows, to)
-        with to.open("w", encoding="utf-8", newline="") as stream:
+        with replacing(to) as file, TextIOWrapper(file, "utf-8", newline="") as stream:
             return (_write_jsonl if form == "jsonl" else _write_csv)(rows, stream)
     except OSError as error:
-        raise UsageError(f"cannot write {to}: {error}") from error
+        raise UsageError(f"cannot write {to}: {error.strerror}; give another --to") from error
 
 
 def item_rows(reader: RunReader) -> Iterator[Row]:
@@ -166,9 +171,8 @@ def _write_csv(rows: Iterator[Row], stream: IO[str]) -> int:
     n, writer = 0, None
     for row in rows:
         if writer is None:
-            writer = csv.DictWriter(stream, fieldnames=list(row))
-            writer.writeheader()
-        writer.writerow(row)
+            writer = Writer(stream, row)
+        writer.write(row)
         n += 1
     return n
 
@@ -177,5 +181,17 @@ def _write_parquet(rows: Iterator[Row], to: Path) -> int:
     import polars
 
     frame = polars.DataFrame(list(rows), infer_schema_length=None)
-    frame.write_parquet(to)
+    write_frame(frame, to)
     return frame.height
+
+
+def write_frame(frame: DataFrame, to: Path) -> None:
+    """Write a table as parquet, complete or not at all.
+
+    Raises:
+        OSError: the disk does not take it.
+    """
+    # In memory first: on a full disk polars would end with errors of its own.
+    held = BytesIO()
+    frame.write_parquet(held)
+    write_bytes(to, held.getbuffer())

@@ -11,6 +11,7 @@ from medstress.experiment.summary import summarise_run
 from medstress.report.paper.canvas import FORMATS
 from medstress.report.paper.collection import Made, Skipped, index, make_all
 from medstress.store.reader import RunReader
+from medstress.writing import make_folder, write_bytes
 
 INDEX = "index.md"
 
@@ -33,9 +34,9 @@ def write_figures(reader: RunReader, out: Path, formats: Sequence[str]) -> list[
     }
     contents[INDEX] = index(found, str(summary["experiment"]["name"])).encode()
     try:
-        out.mkdir(parents=True, exist_ok=True)
+        make_folder(out)
         for name, data in contents.items():
-            (out / name).write_bytes(data)
+            write_bytes(out / name, data)
     except OSError as error:
         raise UsageError(f"cannot write into {out}: {error.strerror}; give another --out") from None
     return found

@@ -14,6 +14,7 @@ from medstress.errors import UsageError
 from medstress.items import Candidate
 from medstress.sentences import SentencePair, TaggedText
 from medstress.text import Edit
+from medstress.writing import write_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,8 +100,7 @@ def write(rows: Sequence[Row], to: Path, kind: str) -> None:
         raise UsageError(f"--to {to}: the name must end in {' or '.join(WRITERS[kind])} for {kind}")
     lines = list(writer(rows, to))  # all refusals come before anything is written
     try:
-        with to.open("w", encoding="utf-8", newline="\n") as stream:
-            stream.writelines(line + "\n" for line in lines)
+        write_text(to, "".join(line + "\n" for line in lines))
     except OSError as error:
         raise UsageError(f"cannot write {to}: {error.strerror}; give another --to") from error
 

@@ -13,9 +13,11 @@ from medstress.errors import UsageError, did_you_mean
 from medstress.experiment import manifest as manifests
 from medstress.experiment.cases import cases_of
 from medstress.report.case import Case, render_sheet
+from medstress.spreadsheets import Reader, Writer
 from medstress.store.reader import RunReader
 from medstress.store.reviews import Review
 from medstress.store.run_store import RunStore
+from medstress.writing import write_text
 
 YES_NO = ("yes", "no")
 INTEREST = ("clinical", "advocacy", "both", "none")
@@ -77,7 +79,7 @@ def export_sheet(reader: RunReader, to: Path) -> int:
     else:
         raise UsageError(f"--export {to}: the name must end in .html or .csv")
     try:
-        to.write_text(text, encoding="utf-8", newline="")
+        write_text(to, text)
     except OSError as error:
         raise UsageError(f"--export {to}: cannot write it: {error.strerror}") from error
     return len(cases)
@@ -117,10 +119,9 @@ def review_rows(reader: RunReader) -> Iterator[dict[str, Any]]:
 
 def _as_csv(cases: Sequence[Case]) -> str:
     stream = io.StringIO(newline="")
-    writer = csv.DictWriter(stream, fieldnames=[*SHOWN, *(column for column, *_ in FORM)])
-    writer.writeheader()
+    writer = Writer(stream, [*SHOWN, *(column for column, *_ in FORM)])
     for case in cases:
-        writer.writerow(_csv_row(case))
+        writer.write(_csv_row(case))
     return stream.getvalue()
 
 
@@ -133,7 +134,7 @@ def _csv_row(case: Case) -> dict[str, Any]:
         if one.confidences
     ]
     gates = [f"attempt {one.number}: {why}" for one in case.attempts for why in one.objections]
-    row = {
+    return {
         "trial_id": case.trial_id,
         "dataset": case.dataset,
         "item_id": item.id,
@@ -155,12 +156,6 @@ def _csv_row(case: Case) -> dict[str, Any]:
         "guess": "guess" if case.guess else "",
         "valid": "" if case.valid is None else "yes" if case.valid else "no",
     }
-    return {name: _harmless(str(value)) for name, value in row.items()}
-
-
-def _harmless(text: str) -> str:
-    """A text that no spreadsheet takes for a formula."""
-    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t") else text
 
 
 def _read(path: Path, known: set[str]) -> Iterator[Review]:
@@ -175,24 +170,30 @@ def _read(path: Path, known: set[str]) -> Iterator[Review]:
     head = text.partition("\n")[0]
     # Spreadsheets of many countries write semicolons.
     separator = ";" if head.count(";") > head.count(",") else ","
-    rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=separator)
+    try:
+        rows = Reader(io.StringIO(text, newline=""), separator)
+        given = list(rows)
+    except csv.Error as error:
+        raise UsageError(
+            f"--import {path}: it is no CSV ({error}); save the sheet as CSV, UTF-8"
+        ) from error
     needed = ("trial_id", "reviewer", "human_valid")
-    if missing := [name for name in needed if name not in (rows.fieldnames or ())]:
+    if missing := [name for name in needed if name not in rows.fields]:
         raise UsageError(
             f"--import {path}: the column {missing[0]!r} is missing; make a sheet with: medstress "
             "review DIR --export FILE.csv"
         )
-    for number, row in enumerate(rows, start=2):
+    for number, row in enumerate(given, start=2):
         review = _review(row, f"--import {path}, row {number}", known)
         if review is not None:
             yield review
 
 
-def _review(row: Mapping[str, str | None], where: str, known: set[str]) -> Review | None:
-    given = {column: (row.get(column) or "").strip() for column, *_ in FORM}
+def _review(row: Mapping[str, str], where: str, known: set[str]) -> Review | None:
+    given = {column: row.get(column, "").strip() for column, *_ in FORM}
     if not any(value for column, value in given.items() if column != "reviewer"):
         return None
-    trial = (row.get("trial_id") or "").strip()
+    trial = row["trial_id"].strip()
     if trial not in known:
         raise UsageError(f"{where}, column 'trial_id': the run has no trial {trial!r}")
     if not given["reviewer"]:

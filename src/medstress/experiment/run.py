@@ -210,7 +210,7 @@ def run(
     folder = run_folder(prepared, out)
     if fresh and folder.exists() and not (folder / FILE).is_file():
         raise StoreError(f"--fresh: {folder} holds no run, so nothing of it is thrown away")
-    lock = lock_folder(folder)
+    lock = lock_folder(folder, prepared.experiment.experiment.access)
     try:
         # Before the store: a victim that cannot be opened costs no stored run.
         with opened_victims(prepared, watcher.note):
@@ -261,10 +261,10 @@ def run_prepared(
     Returns:
         What the folder's run has used up.
     """
-    cache = prepared.experiment.experiment.cache
+    settings = prepared.experiment.experiment
     with (
-        open_shared(cache, prepared.base) as shared,
-        RunStore(folder, lock=lock, fresh=fresh) as store,
+        open_shared(settings.cache, prepared.base) as shared,
+        RunStore(folder, lock=lock, fresh=fresh, access=settings.access) as store,
     ):
         prepared.shared = shared
         _start(store, prepared)

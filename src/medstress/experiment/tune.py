@@ -19,7 +19,9 @@ from medstress.experiment.tuning_summary import REPORT, SAME_ITEMS
 from medstress.metrics.counts import is_failed_at_baseline
 from medstress.metrics.tuning import is_pdws, regime_of, template_of
 from medstress.outcomes import Verdict
+from medstress.store.database import translated
 from medstress.store.run_store import FILE, lock_folder
+from medstress.writing import refuse_link, write_text
 
 if TYPE_CHECKING:
     from filelock import FileLock
@@ -98,7 +100,8 @@ def tune(
     folder = Path(out) if out is not None else Path("runs") / f"{name}-tuned"
     if fresh:
         _check_is_run(folder)
-    lock = lock_folder(folder)
+    access = prepared.experiment.experiment.access
+    lock = lock_folder(folder, access, others=(SPLIT_FOLDER, RESULT_FILE))
     try:
         if not fresh:
             _check_folder(plan, folder)
@@ -262,16 +265,19 @@ def _check_choices(folder: Path, choices: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _throw_away(folder: Path) -> None:
-    for each in (folder / SPLIT_FOLDER, folder):
-        for path in each.glob(f"{FILE}*"):
+    held = [path for each in (folder / SPLIT_FOLDER, folder) for path in each.glob(f"{FILE}*")]
+    with translated(folder):
+        for path in held:
+            refuse_link(path)
+        for path in held:
             path.unlink()
-    (folder / RESULT_FILE).unlink(missing_ok=True)
+        (folder / RESULT_FILE).unlink(missing_ok=True)
 
 
 def _write_result(folder: Path, run: Run) -> None:
     path = folder / RESULT_FILE
     text = json.dumps({"format": 1, **(run.tuning() or {})}, indent=1, allow_nan=False)
     try:
-        path.write_text(text + "\n", encoding="utf-8")
+        write_text(path, text + "\n")
     except OSError as error:
         raise StoreError(f"cannot write {path}: {error.strerror}") from error

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from medstress.items import LETTERS, Question
 from medstress.report import formats
@@ -144,7 +144,7 @@ def confidence_plot(attempts: Sequence[Attempt], item: Question) -> Markup | Non
             f'<text class="{kind}" x="{points[-1][0] + 6:.1f}" y="{points[-1][1] + 4:.1f}">'
             f"{letter}</text>"
         )
-    label = f"Stated confidence from 1 to 5 by attempt; {item.key} is the key"
+    label = f"Stated confidence from 1 to 5 by attempt; {escape(item.key)} is the key"
     return Markup(
         f'<svg role="img" aria-label="{label}" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" '
         f'height="{HEIGHT}">{"".join(parts)}</svg>'

@@ -26,16 +26,26 @@ def clean(text: str) -> str:
     return _UNWRITABLE.sub("\N{REPLACEMENT CHARACTER}", _NEWLINE.sub("\n", text))
 
 
+def undirected(text: str) -> str:
+    r"""Clean a text, and replace what turns the direction of writing.
+
+    In running text, a plot or a source file an override would turn round what follows it.
+
+    >>> undirected("a\u202eb")
+    'a�b'
+    """
+    return _DIRECTION.sub("\N{REPLACEMENT CHARACTER}", clean(text))
+
+
 def shorten(text: str, limit: int) -> str:
     """Cut `text` to one line of at most `limit` characters.
 
-    What changes the direction of writing becomes U+FFFD: a short text stands in running text
-    and in plots, where an override would turn round what follows it.
+    What changes the direction of writing becomes U+FFFD: a short text stands in running text.
 
     >>> shorten("entity substitution", 12)
     'entity subs…'
     """
-    line = " ".join(_DIRECTION.sub("\N{REPLACEMENT CHARACTER}", clean(text)).split())
+    line = " ".join(undirected(text).split())
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 

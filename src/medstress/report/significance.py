@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from medstress.report.formats import NONE, interval
 from medstress.report.tables import (
@@ -61,6 +61,7 @@ def significance_tables(summary: Mapping[str, Any]) -> list[Table]:
 
 def _bars(counts: Sequence[int], label: str) -> Markup:
     """A bar chart with its title and axis; the first bar holds what is significant at .05."""
+    label = escape(label)
     top, width = max(max(counts), 1), (RIGHT - LEFT) / len(counts)
     bars = "".join(
         f'<rect x="{LEFT + j * width:.1f}" y="{BASE - TALLEST * n / top:.1f}" '

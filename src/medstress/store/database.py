@@ -11,8 +11,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from medstress.errors import StoreError
+from medstress.writing import Access, PlaceTaken, take_place
 
 R = TypeVar("R")
+
+SIDES = ("", "-wal", "-shm", "-journal")
+"""Endings of the names of SQLite's files."""
 
 _ROWS_A_STATEMENT = 64
 """Rows inserted by one statement: two thirds of the time of one each, and another thread is let
@@ -27,6 +31,8 @@ def translated(folder: Path) -> Iterator[None]:
         yield
     except StoreError:
         raise
+    except PlaceTaken as error:
+        raise StoreError(f"cannot write {error.filename}: {error.strerror}") from error
     except Exception as error:
         text = str(error)
         if "readonly" in text or isinstance(error, PermissionError):
@@ -47,12 +53,18 @@ class Database:
     since the last commit is undone as a whole, and the next to wait is told why.
     """
 
-    def __init__(self, file: Path, prepare: Callable[[sqlite3.Connection], None]) -> None:
+    def __init__(
+        self,
+        file: Path,
+        prepare: Callable[[sqlite3.Connection], None],
+        access: Access | None = None,
+    ) -> None:
         """Open a file, or begin one.
 
         Args:
             file: in the folder that errors name.
             prepare: called before the first transaction.
+            access: who may read it; None: who may already, and the owner alone where it is new.
 
         Raises:
             StoreError: it cannot be opened, or written to.
@@ -63,7 +75,7 @@ class Database:
         self._is_open = True
         try:
             with translated(self._folder):
-                self._db = self._thread.submit(_opened, file, prepare).result()
+                self._db = self._thread.submit(_opened, file, prepare, access).result()
         except BaseException:
             self._thread.shutdown()
             raise
@@ -161,7 +173,13 @@ def insert_rows(
     db.executemany(start + row, rows[len(rows) - n_last :])
 
 
-def _opened(file: Path, prepare: Callable[[sqlite3.Connection], None]) -> sqlite3.Connection:
+def _opened(
+    file: Path, prepare: Callable[[sqlite3.Connection], None], access: Access | None
+) -> sqlite3.Connection:
+    # SQLite gives the files beside it its own mode; those that a killed process left have theirs.
+    for side in SIDES:
+        if not side or Path(f"{file}{side}").exists():
+            take_place(Path(f"{file}{side}"), access)
     db = sqlite3.connect(file, isolation_level=None)
     try:
         db.execute("PRAGMA journal_mode = WAL")

@@ -19,26 +19,48 @@ from medstress.store import reviews
 from medstress.store.beginnings import Begun, Planned, arm_row, begin
 from medstress.store.calls_in_flight import CallsInFlight
 from medstress.store.codec import decode_answer, encode_answer
-from medstress.store.database import Database, commit, insert_rows, translated
+from medstress.store.database import SIDES, Database, commit, insert_rows, translated
 from medstress.store.formats import bring_up_to_date, make_views
 from medstress.store.key_index import NEWEST, KeyIndex
 from medstress.store.spending import Spending, read_spending
+from medstress.writing import (
+    DATABASE,
+    Access,
+    make_folder,
+    refuse_link,
+    refuse_taken,
+    take_place,
+)
 
-FILE = "run.sqlite"
+FILE = DATABASE
+LOCK = "run.lock"
 _DERIVED = "exchanges (trial, seq, role, purpose, query, call, answer, edits)"
 
 R = TypeVar("R")
 
 
-def lock_folder(folder: Path) -> FileLock:
+def lock_folder(
+    folder: Path, access: Access | None = None, *, others: Iterable[str] = ()
+) -> FileLock:
     """Make the folder if need be and lock it for this process; release the lock when done.
 
+    Args:
+        folder: the run folder.
+        access: who may read it; None: who may already, and the owner alone where it is new.
+        others: names of what else will be written in it.
+
     Raises:
-        StoreError: another process works in it, or it cannot be written.
+        StoreError: another process works in it, it cannot be written, or a link lies where
+            something is to be written.
     """
     with translated(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(folder / "run.lock")
+        make_folder(folder, access or Access.OWNER)
+        for name in (*(f"{FILE}{side}" for side in SIDES), LOCK):
+            refuse_taken(folder / name)
+        for name in others:
+            refuse_link(folder / name)
+        take_place(folder / LOCK, access)
+        lock = FileLock(folder / LOCK, mode=(folder / LOCK).stat().st_mode & 0o777)
         try:
             lock.acquire(timeout=0)
         except Timeout:
@@ -58,22 +80,30 @@ class RunStore:
     waited for; an error in it comes with the next commit, or with the next question.
     """
 
-    def __init__(self, folder: Path, *, lock: FileLock | None = None, fresh: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        lock: FileLock | None = None,
+        fresh: bool = False,
+        access: Access | None = None,
+    ) -> None:
         """Open the folder's run, or begin one.
 
         Args:
             folder: the run folder.
             lock: the folder's lock where the caller holds it already (`lock_folder`).
             fresh: throw away the run that the folder holds, whatever its state.
+            access: as in `lock_folder`.
         """
         self.folder = folder
-        self._lock = lock or lock_folder(folder)
+        self._lock = lock or lock_folder(folder, access)
         try:
             if fresh:
                 with translated(folder):
                     for path in folder.glob(f"{FILE}*"):
                         path.unlink()
-            self._db = Database(folder / FILE, self._prepare)
+            self._db = Database(folder / FILE, self._prepare, access)
             try:
                 self._read_keys()
                 self._in_flight = CallsInFlight(self._db, self._find)

@@ -19,6 +19,7 @@ from medstress.errors import StoreError
 from medstress.hashing import digest
 from medstress.paths import cache_dir
 from medstress.store.codec import decode_answer, encode_answer
+from medstress.writing import PlaceTaken, make_folder, take_place
 
 FILE = "answers.sqlite"
 FORMAT = 1
@@ -70,7 +71,8 @@ class SharedCache:
         if not create and not self._path.is_file():
             raise StoreError(f"there is no answer cache in {folder} (no {FILE})")
         with self._translated():
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
+            take_place(self._path, None)
             # Closed by whoever waits for the threads' answers: one thread at a time uses it.
             self._db = sqlite3.connect(self._path, timeout=_BUSY_SECONDS, isolation_level=None)
         try:
@@ -202,6 +204,8 @@ class SharedCache:
         """Turn SQLite's and the system's errors into one sentence."""
         try:
             yield
+        except PlaceTaken as error:
+            raise StoreError(f"the answer cache {error.filename}: {error.strerror}") from error
         except (sqlite3.Error, OSError) as error:
             if "locked" in str(error):
                 hint = "another process holds it; run the same command again"

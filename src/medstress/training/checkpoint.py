@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from medstress.errors import StoreError
+from medstress.writing import beside, make_folder, write_text
 
 _WEIGHTS, _OPTIMISER, _STATE = "weights.safetensors", "optimiser.safetensors", "state.json"
 _UNFINISHED = ".part"
@@ -36,10 +37,10 @@ def save_checkpoint(
     building = folder / f"{step:09d}{_UNFINISHED}"
     try:
         shutil.rmtree(building, ignore_errors=True)
-        building.mkdir(parents=True)
+        make_folder(building)
         save_weights(building / _WEIGHTS, model)
         _save(building / _OPTIMISER, dict(_flat(optimiser.state_dict()["state"])))
-        (building / _STATE).write_text(json.dumps(dict(state), allow_nan=False), "utf-8")
+        write_text(building / _STATE, json.dumps(dict(state), allow_nan=False))
         complete = folder / f"{step:09d}"
         shutil.rmtree(complete, ignore_errors=True)
         building.rename(complete)
@@ -96,12 +97,16 @@ def load_weights(path: Path, model: Any) -> None:
 
 
 def _save(path: Path, tensors: Mapping[str, Any]) -> None:
+    from safetensors import SafetensorError
     from safetensors.torch import save_file
 
     # Tied weights share memory, which safetensors refuses; copies are few and small.
-    save_file(
-        {name: tensor.detach().clone().contiguous() for name, tensor in tensors.items()}, path
-    )
+    copies = {name: tensor.detach().clone().contiguous() for name, tensor in tensors.items()}
+    try:
+        with beside(path) as part:
+            save_file(copies, part)
+    except SafetensorError as error:
+        raise StoreError(f"cannot write {path}: {error}") from error
 
 
 def _flat(states: Mapping[int, Mapping[str, Any]]) -> Any:

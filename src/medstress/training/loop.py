@@ -24,6 +24,7 @@ from medstress.training.checkpoint import (
     save_weights,
 )
 from medstress.training.learner import Learner
+from medstress.writing import make_folder
 
 WEIGHT_DECAY = 0.01
 """As in BLUE, not of biases and layer norms."""
@@ -118,7 +119,7 @@ def fit(
     Raises:
         StoreError: a checkpoint cannot be written or read.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     optimiser = _optimiser(learner.model, schedule)
     state = State(**(load_checkpoint(folder, learner.model, optimiser) or {}))
     training = _Training(learner, optimiser, schedule, folder, note, every_seconds)

@@ -7,15 +7,18 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
 from medstress.errors import StoreError
 from medstress.experiment.config import Experiment
 from medstress.experiment.run import Run, Watcher, opened_victims, run_prepared
+from medstress.store.database import translated
 from medstress.store.run_store import FILE, lock_folder
 from medstress.training.learner import Learner, Start, find_start
 from medstress.training.loop import Point, fit
 from medstress.training.plan import ModelPlan, TrainingPlan, plan_training
+from medstress.writing import Access, give_access, make_folder, refuse_link, write_text
 
 if TYPE_CHECKING:
     from filelock import FileLock
@@ -64,7 +67,8 @@ def train(
     plan = plan_training(experiment, limit=limit, overrides=overrides, watcher=watcher)
     name = plan.prepared.experiment.experiment.name
     folder = Path(out) if out is not None else Path("runs") / f"{name}-trained"
-    lock = lock_folder(folder)
+    access = plan.prepared.experiment.experiment.access
+    lock = lock_folder(folder, access, others=(MODELS, RESULT_FILE))
     try:
         start = find_start(plan.table.model, plan.table.device, plan.prepared.base)
         _check_folder(plan, folder, start)
@@ -114,20 +118,38 @@ def _trained(
     if done is None:
         checkpoints = folder / f"{model.folder}{_CHECKPOINTS}"
         own = plan.hash_of(model, start)
-        checkpoints.mkdir(parents=True, exist_ok=True)
-        _write(checkpoints / "training.json", {"hash": own})
+        access = plan.prepared.experiment.experiment.access
+        with translated(folder):
+            for place in (folder, checkpoints):
+                make_folder(place, access)
+            refuse_link(folder / model.folder)
+        _write(checkpoints / "training.json", {"hash": own}, access)
         note(f"{model.label}: opening {start.name}")
         learner = plan.learner(model, start)
         curve = _fit(plan, model, learner, checkpoints, note) if model.is_trained else []
-        learner.save(folder / model.folder)
+        _save(learner, folder / model.folder, access)
         done = {
             "hash": own,
             "measure": learner.measure,
             "curve": [asdict(point) for point in curve],
         }
-        _write(_result_file(folder, model), done)
+        _write(_result_file(folder, model), done, access)
         shutil.rmtree(checkpoints, ignore_errors=True)
     return {"measure": done["measure"], "curve": done["curve"]}
+
+
+def _save(learner: Learner, folder: Path, access: Access) -> None:
+    """Write a model's folder beside its place: it is complete, or what it was."""
+    with translated(folder):
+        building = Path(mkdtemp(prefix=".medstress-", suffix=".part", dir=folder.parent))
+        try:
+            learner.save(building)
+            give_access(building, access)
+            if folder.is_dir():
+                shutil.rmtree(folder)
+            building.rename(folder)
+        finally:
+            shutil.rmtree(building, ignore_errors=True)
 
 
 def _fit(
@@ -186,11 +208,9 @@ def _read(path: Path) -> dict[str, Any] | None:
     return found
 
 
-def _write(path: Path, content: Mapping[str, Any]) -> None:
+def _write(path: Path, content: Mapping[str, Any], access: Access | None = None) -> None:
     """Write a file that is complete or absent."""
-    part = path.with_name(f"{path.name}.part")
     try:
-        part.write_text(json.dumps(dict(content), indent=1, allow_nan=False) + "\n", "utf-8")
-        part.replace(path)
+        write_text(path, json.dumps(dict(content), indent=1, allow_nan=False) + "\n", access)
     except OSError as error:
         raise StoreError(f"cannot write {path}: {error.strerror}") from error

@@ -109,7 +109,7 @@ def as_html(cases: Sequence[Case], heading: str, notes: Iterable[str]) -> str:
 def as_latex(cases: Sequence[Case], heading: str, notes: Iterable[str]) -> str:
     """The same as LaTeX, to be put into a document."""
     lines = [
-        f"% medstress figures: {heading}",
+        f"% medstress figures: {escape(heading)}",
         PACKAGES + "{booktabs,xcolor,amssymb}",
         *(line for case in cases for line in _latex(case)),
         r"{\scriptsize",

@@ -14,6 +14,7 @@ from medstress.report.paper.claims import CHECK, Tested
 from medstress.report.paper.exponents import SHARE
 from medstress.report.paper.latex import latex_table
 from medstress.report.paper.layout import Cell, Line, PaperTable
+from medstress.report.paper.markdown import escape
 
 CLAIM_FIELDS = (
     "dataset",
@@ -111,15 +112,15 @@ def markdown(found: Sequence[Tested]) -> str:
     blocks = []
     for place, rows in _by_place(found).items():
         told = [row for row in rows if row.verdict != Finding.NOT_TESTED]
-        lines = [f"### {_title(place)}", ""]
+        lines = [f"### {escape(_title(place))}", ""]
         if caution := rows[0].caution:
-            lines += [f"Caution: {_plain(caution)}.", ""]
+            lines += [f"Caution: {escape(caution)}.", ""]
         if told:
             lines += [f"| {' | '.join(('#', *_HEADS[1:]))} |", "| --- | --- |" + " ---: |" * 4]
             lines[-1] += " --- |"
-            lines += [f"| {' | '.join(_plain(cell) for cell in _cells(row))} |" for row in told]
+            lines += [f"| {' | '.join(escape(cell) for cell in _cells(row))} |" for row in told]
             lines.append("")
-        lines += [f"* {_plain(text)}" for text in _untold(rows)]
+        lines += [f"* {escape(text)}" for text in _untold(rows)]
         blocks.append("\n".join(lines).rstrip())
     return "\n\n".join(blocks)
 
@@ -198,12 +199,3 @@ def _effect(estimate: Estimate) -> str:
     if estimate.low is None or estimate.high is None:
         return f"{decimal(estimate.value)} of resamples"
     return f"{decimal(estimate.value)} [{decimal(estimate.low)}, {decimal(estimate.high)}]"
-
-
-def _plain(text: str) -> str:
-    r"""Write text so that it stays in its cell.
-
-    >>> _plain("a|b < c")
-    'a\\|b &lt; c'
-    """
-    return text.replace("|", "\\|").replace("<", "&lt;")

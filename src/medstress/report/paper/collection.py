@@ -25,6 +25,7 @@ from medstress.report.paper.arms import Arm, arms_of
 from medstress.report.paper.change_table import advantage_rows, advantage_summary, change_table
 from medstress.report.paper.latex import latex_table
 from medstress.report.paper.layout import PaperTable, as_csv, flatten
+from medstress.report.paper.markdown import escape
 from medstress.report.paper.plot_advantages import plot_advantages
 from medstress.report.paper.plot_curves import plot_curves
 from medstress.report.paper.plot_noise_scores import plot_noise_scores
@@ -118,16 +119,17 @@ def make_all(
 
 def index(found: Sequence[Made | Skipped], name: str) -> str:
     """A page that lists what was made, with captions, and what was not, with the reason."""
-    lines = [f"# Tables and figures of {name}", ""]
+    lines = [f"# Tables and figures of {escape(name)}", ""]
     for each in found:
         if isinstance(each, Made):
-            lines += [f"## {each.title}", "", f"Files: {', '.join(sorted(each.files))}", ""]
-            lines += [*(f"* {note}" for note in each.notes), ""]
+            lines += [f"## {escape(each.title)}", "", f"Files: {', '.join(sorted(each.files))}", ""]
+            lines += [*(f"* {escape(note)}" for note in each.notes), ""]
             lines += [each.body, ""] if each.body else []
     skipped = [each for each in found if isinstance(each, Skipped)]
     if skipped:
         lines += ["## Not made", ""]
-        lines += [f"* {each.title}: {each.reason}" for each in skipped]
+        # Reasons are words of ours, with Markdown in them.
+        lines += [f"* {escape(each.title)}: {each.reason}" for each in skipped]
     return "\n".join(lines).rstrip() + "\n"
 
 

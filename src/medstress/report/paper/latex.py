@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from medstress.report.formats import clean
+from medstress.report.formats import undirected
 from medstress.report.paper.layout import Cell, Line, PaperTable
 
 PACKAGES = "% needs \\usepackage[utf8]{inputenc} (older LaTeX) and \\usepackage"
@@ -23,6 +23,7 @@ _SPECIAL = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
+    "`": r"\textasciigrave{}",
     "−": r"$-$",
     "–": "--",
     "†": r"\textdagger{}",
@@ -37,15 +38,18 @@ _SPECIAL = {
     "\N{REPLACEMENT CHARACTER}": "?",
 }
 _ANY = re.compile("|".join(map(re.escape, _SPECIAL)))
+_BREAK = re.compile("[ \t\n\u2028\u2029]+")
 
 
 def escape(text: str) -> str:
-    r"""Write text so that LaTeX sets it as it stands.
+    r"""Write text in one line, so that LaTeX sets it as it stands.
+
+    An empty line would end the argument of a command, and a comment ends with its line.
 
     >>> escape("50 % of a_b & {c} \\ −1")
     '50 \\% of a\\_b \\& \\{c\\} \\textbackslash{} $-$1'
     """
-    return _ANY.sub(lambda found: _SPECIAL[found[0]], clean(text))
+    return _ANY.sub(lambda found: _SPECIAL[found[0]], _BREAK.sub(" ", undirected(text)))
 
 
 def latex_table(table: PaperTable) -> str:
@@ -91,7 +95,7 @@ def _heads(table: PaperTable) -> list[str]:
             if span > 1 and text and i < len(table.heads) - 1:
                 rules.append(rf"\cmidrule(lr){{{column}-{column + span - 1}}}")
             column += span
-        lines.append(" & ".join(cells) + r" \\")
+        lines.append(_guarded(" & ".join(cells)) + r" \\")
         if rules:
             lines.append(" ".join(rules))
     return lines
@@ -100,8 +104,12 @@ def _heads(table: PaperTable) -> list[str]:
 def _line(line: Line, n_columns: int) -> list[str]:
     above = [rf"\cmidrule{{1-{n_columns}}}"] if line.rule_above else []
     text = " & ".join(_cell(cell, italic=line.published) for cell in line.cells)
-    # After the end of a line LaTeX would read a bracket as the line's extra height.
-    return [*above, ("{}" if text.startswith("[") else "") + text + r" \\"]
+    return [*above, _guarded(text) + r" \\"]
+
+
+def _guarded(line: str) -> str:
+    """After the end of a line, or a rule, LaTeX would read a bracket as its height."""
+    return "{}" + line if line.startswith("[") else line
 
 
 def _cell(cell: Cell, *, italic: bool) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
@@ -11,6 +10,7 @@ from typing import Any
 
 from medstress.metrics.estimates import Estimate
 from medstress.report.formats import MINUS, NONE, decimal
+from medstress.spreadsheets import Writer
 
 CSV_FIELDS = (
     "source",
@@ -83,9 +83,9 @@ class PaperTable:
 def as_csv(rows: Sequence[Mapping[str, Any]], fields: Sequence[str] = CSV_FIELDS) -> str:
     """Write rows as CSV, one header line; None is empty."""
     stream = io.StringIO()
-    writer = csv.DictWriter(stream, fieldnames=list(fields), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
+    writer = Writer(stream, fields, line_end="\n")
+    for row in rows:
+        writer.write(row)
     return stream.getvalue()
 
 

@@ -1,0 +1,273 @@
+"""What lies in a run folder is written through no link, and is its owner's alone."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import signal
+import sqlite3
+import stat
+from pathlib import Path
+
+import pytest
+
+from medstress.store.run_store import RunStore
+
+FILES = ("run.sqlite", "run.sqlite-wal", "run.sqlite-shm", "run.sqlite-journal", "run.lock")
+
+
+def modes(folder: Path) -> dict[str, int]:
+    found = {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
+    return {".": stat.S_IMODE(folder.stat().st_mode), **found}
+
+
+@pytest.fixture
+def umask():
+    """As wide as it gets."""
+    old = os.umask(0)
+    yield
+    os.umask(old)
+
+
+@pytest.fixture
+def run_of(finished, tmp_path):
+    """A copy of a finished run, in which anything may lie."""
+    return Path(shutil.copytree(finished.out, tmp_path / "given"))
+
+
+@pytest.fixture
+def outside(tmp_path):
+    """A file that no command has any business with."""
+    path = tmp_path / "outside"
+    path.write_bytes(b"mine\n" * 100)
+    return path
+
+
+# -- links -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("flags", [(), ("--fresh",)], ids=str)
+def test_a_run_writes_through_no_link_in_its_folder(bench, medstress, outside, name, flags):
+    assert bench.run() == 0
+    place = bench.out / name
+    place.unlink(missing_ok=True)
+    place.symlink_to(outside)
+    before = {path.name: path.read_bytes() for path in bench.out.iterdir() if path != place}
+    told = medstress("run", bench.write(), "--out", bench.out, "--quiet", *flags)
+    assert told.code == 2
+    assert told.err.count("\n") == 1
+    assert name in told.err
+    assert place.is_symlink()
+    assert outside.read_bytes() == b"mine\n" * 100
+    after = {path.name: path.read_bytes() for path in bench.out.iterdir() if path != place}
+    assert after == before
+
+
+@pytest.mark.parametrize("name", ["run.sqlite", "run.lock"])
+def test_a_run_changes_no_file_that_has_another_name(bench, medstress, outside, name):
+    assert bench.run() == 0
+    (bench.out / name).unlink(missing_ok=True)
+    os.link(outside, bench.out / name)
+    told = medstress("run", bench.write(), "--out", bench.out, "--quiet")
+    assert told.code == 2
+    assert "hard link" in told.err
+    assert outside.read_bytes() == b"mine\n" * 100
+
+
+def test_a_folder_that_is_a_link_is_refused_and_a_linked_one_above_is_normal(
+    bench, medstress, tmp_path
+):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "runs").symlink_to(tmp_path / "elsewhere")
+    told = medstress("run", bench.write(), "--out", tmp_path / "runs", "--quiet")
+    assert (told.code, list((tmp_path / "elsewhere").iterdir())) == (2, [])
+    assert "it is a link" in told.err
+    told = medstress("run", bench.write(), "--out", tmp_path / "runs" / "first", "--quiet")
+    assert (told.code, told.err) == (0, "")
+
+
+def tuned(bench, workbench) -> None:
+    bench.write_items(workbench.questions(30))
+    bench.tables["attack"] = [{"name": "entity_substitution", "budget": 2}]
+    bench.tables["tune"] = {"grid": [-5, 5], "share": 0.5}
+
+
+@pytest.mark.parametrize("name", ["tuning", "tune.json"])
+@pytest.mark.parametrize("flags", [(), ("--fresh",)], ids=str)
+def test_tuning_throws_away_and_writes_nothing_behind_a_link(
+    bench, medstress, workbench, tmp_path, name, flags
+):
+    assert bench.run() == 0
+    tuned(bench, workbench)
+    other = Path(shutil.copytree(bench.out, tmp_path / "other"))
+    held = {path.name: path.read_bytes() for path in other.iterdir()}
+    (bench.out / name).symlink_to(other)
+    told = medstress("tune", bench.write(), "--out", bench.out, "--quiet", *flags)
+    assert told.code == 2
+    assert "it is a link" in told.err
+    assert {path.name: path.read_bytes() for path in other.iterdir()} == held
+
+
+def test_tuning_anew_removes_no_run_where_one_of_its_files_is_a_link(
+    bench, medstress, workbench, tmp_path
+):
+    assert bench.run() == 0
+    tuned(bench, workbench)
+    (bench.out / "tuning").mkdir()
+    (bench.out / "tuning" / "run.sqlite").symlink_to(tmp_path / "nothing")
+    told = medstress("tune", bench.write(), "--out", bench.out, "--quiet", "--fresh")
+    assert told.code == 2
+    assert "it is a link" in told.err
+    assert (bench.out / "run.sqlite").is_file()
+
+
+OUTPUTS = {
+    "report": ("report", "{run}", "--out", "{to}.html"),
+    "export": ("export", "{run}", "--table", "trials", "--to", "{to}.csv"),
+    "export as parquet": ("export", "{run}", "--table", "items", "--to", "{to}.parquet"),
+    "review": ("review", "{run}", "--export", "{to}.csv"),
+    "review page": ("review", "{run}", "--export", "{to}.html"),
+    "recipe": ("recipe", "xian2024-table1", "--to", "{to}.toml"),
+    "figures": ("figures", "{run}", "--format", "svg", "--out", "{to}"),
+}
+
+
+@pytest.mark.parametrize("what", OUTPUTS)
+@pytest.mark.parametrize("is_dangling", [True, False], ids=str)
+def test_no_output_goes_through_a_link(run_of, medstress, tmp_path, outside, what, is_dangling):
+    arguments = [each.format(run=run_of, to=tmp_path / "to") for each in OUTPUTS[what]]
+    link = Path(arguments[-1])
+    if is_dangling:
+        outside.unlink()
+    link.symlink_to(outside)
+    told = medstress(*arguments)
+    assert told.code == 2
+    assert told.err.count("\n") == 1
+    assert link.is_symlink()
+    assert outside.exists() is not is_dangling
+    assert is_dangling or outside.read_bytes() == b"mine\n" * 100
+
+
+def test_figures_go_through_no_link_in_their_folder(run_of, medstress, tmp_path, outside):
+    folder = tmp_path / "figures"
+    folder.mkdir()
+    (folder / "index.md").symlink_to(outside)
+    told = medstress("figures", run_of, "--format", "svg", "--out", folder)
+    assert told.code == 2
+    assert outside.read_bytes() == b"mine\n" * 100
+
+
+def test_a_report_that_is_a_link_in_a_foreign_folder_is_refused(run_of, medstress, outside):
+    (run_of / "report.html").symlink_to(outside)
+    told = medstress("report", run_of)
+    assert told.code == 2
+    assert "report.html: it is a link" in told.err
+    assert outside.read_bytes() == b"mine\n" * 100
+
+
+def test_reviews_are_read_into_no_link(run_of, medstress, tmp_path, outside):
+    sheet = tmp_path / "sheet.csv"
+    assert medstress("review", run_of, "--export", sheet).code == 0
+    (run_of / "run.lock").unlink(missing_ok=True)
+    (run_of / "run.lock").symlink_to(outside)
+    told = medstress("review", run_of, "--import", sheet)
+    assert told.code == 2
+    assert "run.lock: it is a link" in told.err
+    assert outside.read_bytes() == b"mine\n" * 100
+
+
+# -- modes -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("umask")
+@pytest.mark.parametrize(("group", "expected"), [(False, (0o700, 0o600)), (True, (0o750, 0o640))])
+def test_a_run_folder_is_its_owners_alone_unless_its_group_may_read(
+    bench, medstress, group, expected
+):
+    bench.tables["experiment"]["group_readable"] = group
+    seen = {}
+
+    class Watched(RunStore):
+        def close(self) -> None:
+            seen.update(modes(self.folder))
+            super().close()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("medstress.experiment.run.RunStore", Watched)
+        assert bench.run() == 0
+    assert {"run.sqlite", "run.sqlite-wal", "run.sqlite-shm"} <= set(seen)
+    assert medstress("report", bench.out).code == 0
+    export = bench.out / "trials.csv"
+    assert medstress("export", bench.out, "--table", "trials", "--to", export).code == 0
+    for found in (seen, modes(bench.out)):
+        assert found.pop(".") == expected[0]
+        assert set(found.values()) == {expected[1]}
+
+
+@pytest.mark.usefixtures("umask")
+def test_outputs_elsewhere_are_their_owners_alone(run_of, medstress, tmp_path):
+    for what, arguments in OUTPUTS.items():
+        told = [each.format(run=run_of, to=tmp_path / what) for each in arguments]
+        assert medstress(*told).code == 0
+        place = Path(told[-1])
+        found = stat.S_IMODE(place.stat().st_mode)
+        assert found == {"recipe": 0o666, "figures": 0o700}.get(what, 0o600), what
+    assert set(modes(tmp_path / "figures").values()) == {0o700, 0o600}
+
+
+def test_who_may_read_a_run_is_no_part_of_what_it_is(bench, medstress):
+    assert bench.run() == 0
+    bench.tables["experiment"]["group_readable"] = True
+    told = medstress("run", bench.write(), "--out", bench.out, "--quiet")
+    assert (told.code, told.err) == (0, "")
+    assert modes(bench.out)["."] == 0o750
+    assert modes(bench.out)["run.sqlite"] == 0o640
+
+
+def test_a_folder_of_the_first_edition_keeps_its_mode_and_its_files_are_closed(bench, medstress):
+    assert bench.run() == 0
+    bench.out.chmod(0o755)
+    for path in bench.out.iterdir():
+        path.chmod(0o644)
+    told = medstress("run", bench.write(), "--out", bench.out, "--quiet")
+    assert (told.code, told.err) == (0, "")
+    assert modes(bench.out)["."] == 0o755
+    assert modes(bench.out)["run.sqlite"] == modes(bench.out)["run.lock"] == 0o600
+
+
+@pytest.mark.usefixtures("umask")
+def test_a_shared_cache_is_its_owners_alone(bench, medstress, tmp_path):
+    bench.tables["experiment"]["cache"] = str(tmp_path / "answers")
+    assert bench.run() == 0
+    assert modes(tmp_path / "answers") == {".": 0o700, "answers.sqlite": 0o600}
+
+
+# -- full disks ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("what", ["report", "export", "export as parquet", "review page"])
+def test_a_full_disk_leaves_the_old_file_whole(run_of, medstress, tmp_path, what):
+    arguments = [each.format(run=run_of, to=tmp_path / "to") for each in OUTPUTS[what]]
+    place = Path(arguments[-1])
+    assert medstress(*arguments).code == 0
+    old, around = place.read_bytes(), sorted(tmp_path.iterdir())
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    told = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    # A file may hold no more than a part of it: what a full disk looks like to a process.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(old) // 2, limit[1]))
+    try:
+        said = medstress(*arguments)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+        signal.signal(signal.SIGXFSZ, told)
+    assert (said.code, said.err.count("\n")) == (2, 1)
+    assert place.read_bytes() == old
+    assert sorted(tmp_path.iterdir()) == around
+
+
+def test_a_run_is_read_after_its_folder_was_closed_to_others(bench):
+    assert bench.run() == 0
+    with sqlite3.connect(f"file:{bench.out / 'run.sqlite'}?mode=ro", uri=True) as db:
+        assert db.execute("PRAGMA quick_check").fetchone() == ("ok",)

