@@ -235,11 +235,12 @@ def opened_victims(prepared: Prepared, note: Callable[[str], None]) -> Iterator[
         UsageError: see `open_victims`, `check_conversations` and `open_roles`.
     """
     tables, base = prepared.experiment.victim, prepared.base
-    prepared.victims = open_victims(tables, base, note, prepared.asked)
+    seconds = prepared.experiment.experiment.timeout_seconds
+    prepared.victims = open_victims(tables, base, note, prepared.asked, seconds)
     try:
         check_conversations(prepared.victims, prepared.attacks)
         known = list(zip(tables, prepared.victims, strict=True))
-        prepared.roles = open_roles(prepared.experiment.role, base, note, known)
+        prepared.roles = open_roles(prepared.experiment.role, base, note, known, seconds)
         yield
     finally:
         own = [part.backend for part in prepared.roles if not part.is_shared]

@@ -126,13 +126,14 @@ def run_tests(
     attacks = make_attacks(experiment.attack, base)
     check_tests(experiment, attacks)
     lock = lock_folder(folder)
+    seconds = experiment.experiment.timeout_seconds
     victims: list[Victim] = []
     roles: list[RolePart] = []
     try:
-        victims = open_victims(experiment.victim, base, note)
+        victims = open_victims(experiment.victim, base, note, timeout_seconds=seconds)
         check_conversations(victims, attacks)
         pairs = list(zip(experiment.victim, victims, strict=True))
-        roles = open_roles(experiment.role, base, note, pairs)
+        roles = open_roles(experiment.role, base, note, pairs, seconds)
         _check_same(manifest, victims, roles, folder)
         manifests.expect_same_models([*victims, *roles], manifest)
         tools = _tools(victims, _labelled(attacks, manifest), roles, items)
