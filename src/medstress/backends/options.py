@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-
 ANSWER_SECONDS = 300.0
 """For one request, where nobody says otherwise."""
 

@@ -52,9 +52,9 @@ def usage_of(found: dict[str, Any], sent: Sequence[str], text: str) -> tuple[int
     """Tokens in and out as the server says, else estimated from the characters."""
     usage = found.get("usage")
     given = usage if isinstance(usage, dict) else {}
-    counted = []
+    counted: list[int] = []
     for key, texts in (("prompt_tokens", sent), ("completion_tokens", [text])):
-        value = given.get(key)
+        value: Any = given.get(key)
         known = type(value) is int and 0 <= value <= _MOST_COUNTED
         counted.append(value if known else sum(map(len, texts)) // _CHARACTERS_PER_TOKEN)
     return counted[0], counted[1]

@@ -212,14 +212,7 @@ def open_victims(
     asked: Asked | None = None,
     timeout_seconds: float = ANSWER_SECONDS,
 ) -> list[Victim]:
-    """Open every victim's back end.
-
-    Args:
-        tables: the victims.
-        base: folder that files of theirs are relative to.
-        note: told which one is being opened.
-        asked: what the items ask; questions by default.
-        timeout_seconds: of one request to a server.
+    """Open every victim's back end, for items that ask questions by default.
 
     Raises:
         UsageError: a combination the back end cannot do, or a missing extra, model or function.
@@ -231,9 +224,7 @@ def open_victims(
             note(f"victim {label} ({table.backend})")
             task = asked.task if asked is not None else "multiple_choice"
             given = table.model_dump(include=names)
-            options = BackendOptions(
-                base=base, task=task, timeout_seconds=timeout_seconds, **given
-            )
+            options = BackendOptions(base=base, task=task, timeout_seconds=timeout_seconds, **given)
             backend: Backend = registry.load("backends", table.backend)(options)
             opened.callback(backend.close)
             if asked is not None and asked.task != "multiple_choice":

@@ -38,6 +38,7 @@ from medstress.items import Question
 from medstress.metrics.counts import is_refused
 from medstress.metrics.success_tests import settings_key
 from medstress.rows import TrialRow
+from medstress.scheduler.lane import release
 from medstress.scheduler.progress import Progress
 from medstress.scheduler.ready_queue import Scheduler
 from medstress.scheduler.study import Study
@@ -158,7 +159,7 @@ def run_tests(
     finally:
         own = [part.backend for part in roles if not part.is_shared]
         for backend in [*(victim.backend for victim in victims), *own]:
-            backend.close()
+            release(backend)
         lock.release()
 
 
