@@ -24,6 +24,7 @@ from medstress.experiment.parts import (
 from medstress.experiment.reading import check_table
 from medstress.experiment.recognising import recognise_mentions
 from medstress.items import Question
+from medstress.scheduler.lane import release
 from medstress.scheduler.ready_queue import Scheduler
 from medstress.scheduler.trial import Trial
 from medstress.store.reader import RunReader
@@ -99,7 +100,7 @@ def attack_one(
         return _run_one(trial)
     finally:
         if opened is not victim:
-            opened.backend.close()
+            release(opened.backend)
 
 
 def _run_one(trial: Trial) -> dict[str, Any]:

@@ -124,7 +124,7 @@ class TrialRow:
     prompt_after: str | None
     """The perturbed prompt with the options listed (successes only)."""
     error: str | None
-    """Why a failed trial failed."""
+    """Why a trial failed or was cut short."""
     prompt_similarity: float | None
     """Cosine of the embedded prompts before and after (successes, where `[analysis]` asks)."""
     attempts: str | None = None

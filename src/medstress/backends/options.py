@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+ANSWER_SECONDS = 300.0
+"""For one request, where nobody says otherwise."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendOptions:
@@ -47,6 +50,8 @@ class BackendOptions:
     """openai: the most requests a minute."""
     tokens_per_minute: int | None = None
     """openai: the most tokens a minute, in and out."""
+    timeout_seconds: float = ANSWER_SECONDS
+    """openai: seconds of one request in all."""
     structured: bool = True
     """openai: ask for JSON of a schema where a call has one."""
     base: Path = field(default_factory=Path.cwd)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from urllib.parse import urlsplit
 
+from medstress.backends.known_keys import remember_key
 from medstress.errors import UsageError
 
 
@@ -39,4 +40,5 @@ def key_of(name: str | None) -> str | None:
         )
     if not key.isascii() or not key.isprintable() or " " in key:
         raise UsageError(f"the key in the environment variable {name} has characters no key has")
+    remember_key(key)
     return key

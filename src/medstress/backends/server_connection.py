@@ -4,32 +4,27 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 import orjson
 
+from medstress.backends.bounded_body import LARGEST_ANSWER, AnswerEncoded, AnswerTooLarge
+from medstress.backends.http_client import open_client
+from medstress.backends.known_keys import cleaned
+from medstress.backends.options import ANSWER_SECONDS
 from medstress.backends.rate_limits import RateLimits
-from medstress.backends.server_errors import (
-    AnswerTooLarge,
-    Server,
-    ServerTrouble,
-    Then,
-    from_client,
-)
-from medstress.errors import UsageError, missing_extra
+from medstress.backends.server_errors import Server, ServerTrouble, Then, from_client
+from medstress.errors import UsageError
 
 T = TypeVar("T")
 
-LARGEST_ANSWER = 8 << 20
-"""Bytes. Log probabilities of a few long prompts are below a tenth of it."""
+_FRAMING = 1 << 20
+"""Bytes beside the body: headers, and the marks between pieces."""
 _MOST_UNREACHABLE = 3
 """So many calls in a row for which nothing came back, each tried again and again: it is down."""
-_SENT = {"host", "accept", "content-type", "content-length", "connection", "user-agent"}
-"""Headers that leave the machine; the client's own tell the system and versions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +39,8 @@ class Patience:
     """Seconds between two attempts, at most."""
     connect: float = 10.0
     """Seconds until a connection stands."""
-    answer: float = 120.0
-    """Seconds without a byte."""
+    answer: float = ANSWER_SECONDS
+    """Seconds of one request in all, from its first step to the last byte of the answer."""
 
     def seconds(self, attempt: int, asked: float | None) -> float:
         """The wait after a failed attempt, from 1: full jitter, on top of what the server asks."""
@@ -86,7 +81,7 @@ class Connection:
         self._lock = Lock()
         self._n_unreachable = 0
         self._models: list[str] = []
-        self._client = _client(server, max_in_flight, self._patience)
+        self._client, self._allowance = open_client(server, max_in_flight, self._patience.connect)
 
     def greet(self) -> None:
         """List the server's models, which asks none of them anything.
@@ -102,7 +97,7 @@ class Connection:
                     raise UsageError(str(trouble)) from None
                 if not trouble.unreachable:
                     return  # not every server has the list
-                if attempt == 3:
+                if attempt == 3 or trouble.late:
                     raise UsageError(str(trouble)) from None
                 self._sleep(self._patience.seconds(attempt, None))
             else:
@@ -163,7 +158,7 @@ class Connection:
             self.n_requests += 1
             self.n_repeated += repeated
         try:
-            answer, used = read(self._send("POST", path, body))
+            answer, used = self._read(self._send("POST", path, body), read)
         except ServerTrouble as trouble:
             used = 0 if trouble.rejected else reserved
             raise
@@ -183,81 +178,47 @@ class Connection:
             sentence += "; run the same command again to resume, with --retry-failed"
         return ServerTrouble(sentence, Then.STOP if down else Then.ITEM_FAILS)
 
-    def _send(self, method: str, path: str, body: Mapping[str, Any] | None) -> dict[str, Any]:
-        """One HTTP request; its JSON object."""
-        import httpx2
-        import openai
-
+    def _read(self, found: dict[str, Any], read: Callable[[Any], tuple[T, int]]) -> tuple[T, int]:
+        """What a reply says, whatever a server may have put where something else is expected."""
         try:
-            if method == "GET":
-                response = self._client.get(path, cast_to=httpx2.Response)
-            else:
-                response = self._client.post(path, body=body, cast_to=httpx2.Response)
-        except openai.OpenAIError as error:
-            raise from_client(error, self.server, self._models) from None
-        except AnswerTooLarge:
+            return read(found)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
             raise ServerTrouble(
-                f"{self.server.where} sent an answer of more than {LARGEST_ANSWER >> 20} MiB",
-                Then.AGAIN,
+                f"{self.server.where} sent an answer that has not the form of one", Then.AGAIN
             ) from None
+
+    def _send(self, method: str, path: str, body: Mapping[str, Any] | None) -> dict[str, Any]:
+        """One HTTP request; its JSON object, without the keys."""
+        content = self._content(method, path, body)
         try:
-            found = orjson.loads(response.content)
-        except orjson.JSONDecodeError:
-            found = None
-        if not isinstance(found, dict):
-            raise ServerTrouble(
-                f"{self.server.where} sent something that is no JSON object", Then.AGAIN
-            )
-        return found
+            found = orjson.loads(content)
+            if isinstance(found, dict):
+                return cleaned(found)
+        except (orjson.JSONDecodeError, orjson.JSONEncodeError):
+            pass  # no JSON, or nested deeper than any answer
+        raise ServerTrouble(
+            f"{self.server.where} sent something that is no JSON object", Then.AGAIN
+        )
 
-
-def _client(server: Server, max_in_flight: int, patience: Patience) -> Any:
-    """The official client, without its own repetitions, environment and headers."""
-    try:
+    def _content(self, method: str, path: str, body: Mapping[str, Any] | None) -> bytes:
+        """One HTTP request; the body of its answer."""
         import httpx2
         import openai
-    except ImportError as error:
-        raise missing_extra("the back end 'openai'", "openai") from error
 
-    class Bounded(httpx2.SyncByteStream):
-        def __init__(self, stream: Any) -> None:
-            self._stream = stream
-
-        def __iter__(self) -> Iterator[bytes]:
-            n = 0
-            for chunk in self._stream:
-                n += len(chunk)
-                if n > LARGEST_ANSWER:
-                    raise AnswerTooLarge
-                yield chunk
-
-        def close(self) -> None:
-            self._stream.close()
-
-    def send_only_what_is_needed(request: Any) -> None:
-        for name in [name for name in request.headers if name.lower() not in _SENT]:
-            del request.headers[name]
-        request.headers["User-Agent"] = "medstress"
-        if server.key is not None:
-            request.headers["Authorization"] = f"Bearer {server.key}"
-
-    def bound_the_answer(response: Any) -> None:
-        response.stream = Bounded(response.stream)
-
-    host = urlsplit(server.url).hostname or ""
-    loopback = host in ("localhost", "::1") or host.startswith("127.")
-    http_client = httpx2.Client(
-        timeout=httpx2.Timeout(patience.answer, connect=patience.connect, pool=None),
-        limits=httpx2.Limits(
-            max_connections=max_in_flight, max_keepalive_connections=max_in_flight
-        ),
-        # Another address than the one named in the file is never asked.
-        follow_redirects=False,
-        event_hooks={"request": [send_only_what_is_needed], "response": [bound_the_answer]},
-        # A proxy cannot know this machine's own address.
-        mounts={f"all://{'[::1]' if host == '::1' else host}": None} if loopback else None,
-    )
-    # The key is put in by the hook, so that the client, which reads the environment, has none.
-    return openai.OpenAI(
-        api_key="none", base_url=server.url, max_retries=0, http_client=http_client
-    )
+        where, seconds = self.server.where, self._patience.answer
+        try:
+            with self._allowance.of(seconds, LARGEST_ANSWER + _FRAMING):
+                if method == "GET":
+                    response = self._client.get(path, cast_to=httpx2.Response)
+                else:
+                    response = self._client.post(path, body=body, cast_to=httpx2.Response)
+                content: bytes = response.content
+                return content
+        except (openai.OpenAIError, httpx2.HTTPError, httpx2.StreamError) as error:
+            raise from_client(error, self.server, self._models, seconds) from None
+        except AnswerTooLarge:
+            sentence = f"{where} sent an answer of more than {LARGEST_ANSWER >> 20} MiB"
+            raise ServerTrouble(sentence, Then.AGAIN) from None
+        except AnswerEncoded:
+            sentence = f"{where} sent its answer encoded in a way that was not asked for"
+            raise ServerTrouble(sentence, Then.AGAIN) from None

@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
+from urllib.parse import urljoin, urlsplit
 
 import orjson
 
+from medstress.backends.known_keys import SHORTEST, SHOWN, without_keys
 from medstress.errors import did_you_mean
 
 LONGEST_WAIT = 300.0
@@ -21,6 +23,7 @@ _TOO_LONG = re.compile(
     r"context.{0,12}(length|size|window)|maximum context|prompt is too long|too many tokens", re.I
 )
 _SAID = 300
+_HOST = re.compile(r"[A-Za-z0-9.:_-]{1,200}")
 _RESUME = "run the same command again later to resume"
 
 
@@ -43,7 +46,8 @@ class ServerTrouble(Exception):
         said: the server's own words, without the key.
         retry_after: seconds the server asks to wait.
         status: of the HTTP answer, where it was an error.
-        unreachable: nothing at all came back.
+        unreachable: nothing at all came back, or not in time.
+        late: it did not come back in time.
     """
 
     def __init__(
@@ -55,22 +59,20 @@ class ServerTrouble(Exception):
         retry_after: float | None = None,
         status: int | None = None,
         unreachable: bool = False,
+        late: bool = False,
     ) -> None:
         super().__init__(sentence)
         self.then = then
         self.said = said
         self.retry_after = retry_after
         self.status = status
-        self.unreachable = unreachable
+        self.unreachable = unreachable or late
+        self.late = late
 
     @property
     def rejected(self) -> bool:
         """Whether the server did not begin to work on it, so that no tokens were used."""
         return self.status is not None and 400 <= self.status < 500
-
-
-class AnswerTooLarge(Exception):
-    """More bytes came than any answer has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -96,22 +98,36 @@ class Server:
 
     def redacted(self, text: str) -> str:
         """One line of text without the key and without half of it."""
-        text = " ".join(text.split())
+        text = without_keys(" ".join(text.split()))
         if self.key:
-            text = text.replace(self.key, "[key]")
-            if len(self.key) >= 8:
+            text = text.replace(self.key, SHOWN)
+            if len(self.key) >= SHORTEST:
                 # Servers like to show the ends of a wrong key.
                 for part in (self.key[:6], self.key[-4:]):
-                    text = re.sub(rf"\S*{re.escape(part)}\S*", "[key]", text)
+                    text = re.sub(rf"\S*{re.escape(part)}\S*", SHOWN, text, flags=re.I)
         return text[:_SAID] + ("..." if len(text) > _SAID else "")
 
 
-def from_client(error: Exception, server: Server, known_models: list[str]) -> ServerTrouble:
-    """The client's exception as ours."""
+def from_client(
+    error: Exception, server: Server, known_models: list[str], seconds: float
+) -> ServerTrouble:
+    """The client's exception as ours; so long a request may take."""
+    import httpx2
     import openai
 
-    if isinstance(error, openai.APITimeoutError):
-        return ServerTrouble(f"{server.where} did not answer in time", Then.AGAIN)
+    if isinstance(error, openai.APITimeoutError | httpx2.TimeoutException):
+        if any(isinstance(cause, httpx2.ConnectTimeout) for cause in _causes(error)):
+            return ServerTrouble(
+                f"{server.where} cannot be reached in time: is it running, and is base_url right?",
+                Then.AGAIN,
+                unreachable=True,
+            )
+        return ServerTrouble(
+            f"{server.where} did not send its whole answer within {seconds:g} seconds "
+            "(timeout_seconds)",
+            Then.AGAIN,
+            late=True,
+        )
     if isinstance(error, openai.APIStatusError):
         return _from_status(error, server, known_models)
     return _from_connection(error, server)
@@ -151,7 +167,9 @@ def _from_status(error: Any, server: Server, known_models: list[str]) -> ServerT
     shown = f" (it says: {said})" if said else ""
     start = f"{server.where} answered {status}"
     seconds = None
-    if status in (401, 403):
+    if 300 <= status < 400:
+        sentence, then = f"{start}, {_about_the_way(error, server)}", Then.STOP
+    elif status in (401, 403):
         # Not with the server's words, which may show parts of what was sent.
         sentence, then = f"{start}: {_about_the_key(status, server)}", Then.STOP
     elif status == 404:
@@ -171,6 +189,25 @@ def _from_status(error: Any, server: Server, known_models: list[str]) -> ServerT
     else:
         sentence, then = f"{start}{shown}", Then.ITEM_FAILS
     return ServerTrouble(sentence, then, said=said, retry_after=seconds, status=status)
+
+
+def _about_the_way(error: Any, server: Server) -> str:
+    """Where a redirect points: to whom, and nothing else that a stranger wrote."""
+    said = str(error.response.headers.get("location", ""))
+    try:
+        to = urlsplit(urljoin(server.url, said))
+        host = (to.hostname or "") if to.port is None else f"{to.hostname}:{to.port}"
+    except ValueError:
+        host = ""
+    known = server.redacted(host)
+    if not _HOST.fullmatch(host):
+        known = "no address that can be read"
+    elif to.hostname == urlsplit(server.url).hostname:
+        known += " (the same host)"
+    return (
+        f"which points to {known}; medstress asks nobody but the address you name: put the one "
+        "that answers itself into base_url, with the right http:// or https:// and path"
+    )
 
 
 def _about_the_key(status: int, server: Server) -> str:
@@ -207,7 +244,7 @@ def retry_after(headers: Any) -> float | None:
         except ValueError:
             try:
                 seconds = email.utils.parsedate_to_datetime(value).timestamp() - time.time()
-            except ValueError:
+            except (ArithmeticError, LookupError, TypeError, ValueError):
                 continue
         if seconds == seconds:  # no nan
             return max(seconds, 0.0)

@@ -11,6 +11,8 @@ from medstress.calls import Prompt
 _ADDED_TOKENS = 64
 """More than a chat template, or a mark of the beginning, adds to the tokens of a prompt."""
 _CHARACTERS_PER_TOKEN = 4
+_MOST_COUNTED = 1 << 31
+"""Tokens; what a server says beyond that is no count."""
 _VERSION = re.compile(r"(-\d{4}(-?\d\d){0,2}|:latest|@.+)", re.I)
 """What a server may add to the name it was asked for: a date, a tag, a revision."""
 
@@ -50,9 +52,9 @@ def usage_of(found: dict[str, Any], sent: Sequence[str], text: str) -> tuple[int
     """Tokens in and out as the server says, else estimated from the characters."""
     usage = found.get("usage")
     given = usage if isinstance(usage, dict) else {}
-    counted = []
+    counted: list[int] = []
     for key, texts in (("prompt_tokens", sent), ("completion_tokens", [text])):
-        value = given.get(key)
-        known = isinstance(value, int) and value >= 0
-        counted.append(int(value or 0) if known else sum(map(len, texts)) // _CHARACTERS_PER_TOKEN)
+        value: Any = given.get(key)
+        known = type(value) is int and 0 <= value <= _MOST_COUNTED
+        counted.append(value if known else sum(map(len, texts)) // _CHARACTERS_PER_TOKEN)
     return counted[0], counted[1]

@@ -355,7 +355,11 @@ def _show(finished: Run) -> int:
         print(f"spent: ${usd:,.4f}, of which each victim: summary --json, performance.spending")
     settings = finished.manifest()["config"]["experiment"]
     if not summary["experiment"]["complete"]:
-        limits = [key for key in ("max_queries", "max_tokens", "max_usd") if key in settings]
+        limits = [
+            key
+            for key in ("max_queries", "max_tokens", "max_usd", "max_seconds")
+            if key in settings
+        ]
         raised = f", with a higher {' or '.join(limits)}" if limits else ""
         print(f"not complete; run the same command again{raised} to resume")
     return _failures(finished, summary, settings["max_failed"])

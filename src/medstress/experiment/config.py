@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
+from medstress.backends.options import ANSWER_SECONDS
 from medstress.experiment.model_tables import RolesTable, RoleTable, VictimTable
 from medstress.experiment.phase_tables import (
     GRID,
@@ -14,7 +15,7 @@ from medstress.experiment.phase_tables import (
     SignificanceTable,
     TuneTable,
 )
-from medstress.experiment.table import Count, NonEmpty, Seed, Table
+from medstress.experiment.table import Count, NonEmpty, Seconds, Seed, Table
 from medstress.experiment.training_table import TrainTable
 from medstress.writing import Access
 
@@ -51,6 +52,12 @@ class ExperimentTable(Table):
     """Stop cleanly after about so many tokens."""
     max_usd: Annotated[float, Field(gt=0)] | None = None
     """Stop cleanly after about so many US dollars, at `price_in` and `price_out` of the victims."""
+    max_seconds: Seconds | None = None
+    """Stop cleanly after so many seconds of asking, over all processes of the run."""
+    trial_seconds: Seconds | None = None
+    """A trial that is not done so long after its first call was made ends as `cut_short`."""
+    timeout_seconds: Seconds = ANSWER_SECONDS
+    """openai: seconds of one request in all, from its first step to the last byte."""
     cache: NonEmpty | None = None
     """A folder of answers that runs share, or `default`; default: each run has only its own."""
     controls: bool = False

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from medstress import registry
 from medstress.attacks.protocol import Attack, ReadsFiles
 from medstress.backends.llama_cpp import NO_TEXT
-from medstress.backends.options import BackendOptions
+from medstress.backends.options import ANSWER_SECONDS, BackendOptions
 from medstress.calls import Backend, Decoding
 from medstress.datasets.draw import draw
 from medstress.datasets.source import DatasetOptions, Loaded, LoadedTexts
@@ -206,20 +206,25 @@ def load_groups(
 
 
 def open_victims(
-    tables: Sequence[VictimTable], base: Path, note: Note, asked: Asked | None = None
+    tables: Sequence[VictimTable],
+    base: Path,
+    note: Note,
+    asked: Asked | None = None,
+    timeout_seconds: float = ANSWER_SECONDS,
 ) -> list[Victim]:
-    """Open every victim's back end; `asked` says what its items ask, questions by default.
+    """Open every victim's back end, for items that ask questions by default.
 
     Raises:
         UsageError: a combination the back end cannot do, or a missing extra, model or function.
     """
     victims: list[Victim] = []
-    names = {field.name for field in fields(BackendOptions)} - {"base", "task"}
+    names = {field.name for field in fields(BackendOptions)} - {"base", "task", "timeout_seconds"}
     with ExitStack() as opened:
         for table, label in zip(tables, victim_labels(tables), strict=True):
             note(f"victim {label} ({table.backend})")
             task = asked.task if asked is not None else "multiple_choice"
-            options = BackendOptions(base=base, task=task, **table.model_dump(include=names))
+            given = table.model_dump(include=names)
+            options = BackendOptions(base=base, task=task, timeout_seconds=timeout_seconds, **given)
             backend: Backend = registry.load("backends", table.backend)(options)
             opened.callback(backend.close)
             if asked is not None and asked.task != "multiple_choice":

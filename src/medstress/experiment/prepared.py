@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -16,6 +17,7 @@ from medstress.experiment.parts import AttackPart, DatasetPart, GroupPart
 from medstress.experiment.roles import RolePart
 from medstress.experiment.sentence_groups import Asked, SentenceGroupPart
 from medstress.hashing import content_hash
+from medstress.scheduler.progress import DRAIN_SECONDS
 from medstress.scheduler.trial import Trial
 from medstress.store.shared_cache import SharedCache
 from medstress.victim import Victim
@@ -43,6 +45,8 @@ class Portion:
     """Their tokens."""
     usd: float = 0.0
     """Their price."""
+    seconds: float = 0.0
+    """How long they took."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -73,6 +77,10 @@ class Prepared:
     """Opened with the victims."""
     asked: Asked = field(default_factory=Asked)
     """What the items ask of victims."""
+    started: float = field(default_factory=time.monotonic)
+    """When this process began to ask, on the monotonic clock."""
+    drain_seconds: float = DRAIN_SECONDS
+    """For calls in flight once the run is stopped."""
 
     @property
     def question_groups(self) -> list[GroupPart]:

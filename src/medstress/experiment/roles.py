@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from medstress import registry
-from medstress.backends.options import BackendOptions
+from medstress.backends.options import ANSWER_SECONDS, BackendOptions
 from medstress.calls import Backend, Decoding
 from medstress.errors import UsageError
 from medstress.experiment.config import RolesTable, RoleTable, SignificanceTable, VictimTable
@@ -17,7 +17,7 @@ from medstress.experiment.parts import AttackPart, GroupPart
 from medstress.hashing import content_hash
 from medstress.victim import Victim
 
-_OPTIONS = {field.name for field in fields(BackendOptions)} - {"base"}
+_OPTIONS = {field.name for field in fields(BackendOptions)} - {"base", "timeout_seconds"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +99,7 @@ def open_roles(
     base: Path,
     note: Callable[[str], None],
     victims: Sequence[tuple[VictimTable, Victim]] = (),
+    timeout_seconds: float = ANSWER_SECONDS,
 ) -> list[RolePart]:
     """Open every role's back end; what a victim or another role has open already is shared, so
     that a model is loaded once and a server's limits hold for all who ask it.
@@ -115,7 +116,8 @@ def open_roles(
             if same:
                 backend = same[0]
             else:
-                options = BackendOptions(base=base, **table.model_dump(include=_OPTIONS))
+                given = table.model_dump(include=_OPTIONS)
+                options = BackendOptions(base=base, timeout_seconds=timeout_seconds, **given)
                 backend = registry.load("backends", table.backend)(options)
                 opened.callback(backend.close)
                 known.append((table, backend))

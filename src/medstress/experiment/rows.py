@@ -26,6 +26,8 @@ from medstress.tasks.task import AnyTask
 from medstress.tasks.templates import Template, stored_template
 from medstress.tasks.wrapping import task_from_spec
 
+_LOST = (Verdict.FAILED.value, Verdict.CUT_SHORT.value)
+
 
 class Prompts:
     """The tasks of a run's victims, rebuilt from the manifest."""
@@ -176,7 +178,7 @@ def _row(run: str, trial: StoredTrial, stored: Any, prompts: Prompts) -> TrialRo
         repeats=result.get("repeats"),
         prompt_before=shown[0],
         prompt_after=shown[1],
-        error=result.get("note") if trial.verdict == Verdict.FAILED.value else None,
+        error=result.get("note") if trial.verdict in _LOST else None,
         prompt_similarity=None,
         attempts=json.dumps(records, ensure_ascii=False) if records else None,
     )

@@ -48,7 +48,8 @@ from medstress.experiment.similarity import prompt_encoder
 from medstress.experiment.sources import find_source
 from medstress.experiment.spent import Spent, check_prices, limits_of, spent
 from medstress.hashing import content_hash
-from medstress.scheduler.progress import Progress
+from medstress.scheduler.lane import release
+from medstress.scheduler.progress import DRAIN_SECONDS, Progress
 from medstress.scheduler.ready_queue import Scheduler
 from medstress.store.run_store import FILE, RunStore, lock_folder
 from medstress.store.shared_cache import open_shared
@@ -78,6 +79,8 @@ class Watcher:
     """(done, all) while vectors are computed."""
     progress: Callable[[Progress], None] = lambda _: None
     """Counts while trials run."""
+    drain_seconds: float = DRAIN_SECONDS
+    """For calls in flight once the run is stopped."""
 
 
 def prepare(
@@ -235,16 +238,17 @@ def opened_victims(prepared: Prepared, note: Callable[[str], None]) -> Iterator[
         UsageError: see `open_victims`, `check_conversations` and `open_roles`.
     """
     tables, base = prepared.experiment.victim, prepared.base
-    prepared.victims = open_victims(tables, base, note, prepared.asked)
+    seconds = prepared.experiment.experiment.timeout_seconds
+    prepared.victims = open_victims(tables, base, note, prepared.asked, seconds)
     try:
         check_conversations(prepared.victims, prepared.attacks)
         known = list(zip(tables, prepared.victims, strict=True))
-        prepared.roles = open_roles(prepared.experiment.role, base, note, known)
+        prepared.roles = open_roles(prepared.experiment.role, base, note, known, seconds)
         yield
     finally:
         own = [part.backend for part in prepared.roles if not part.is_shared]
         for backend in [*(victim.backend for victim in prepared.victims), *own]:
-            backend.close()
+            release(backend)
 
 
 def run_prepared(
@@ -311,6 +315,7 @@ def keep_labels(prepared: Prepared, known: Mapping[str, str]) -> None:
 
 
 def _drive(store: RunStore, prepared: Prepared, watcher: Watcher) -> None:
+    prepared.started, prepared.drain_seconds = time.monotonic(), watcher.drain_seconds
     encoder = prompt_encoder(prepared.experiment.analysis, prepared.base)
     roles = {part.name: part.backend for part in prepared.roles}
     scheduler = Scheduler(
@@ -322,14 +327,13 @@ def _drive(store: RunStore, prepared: Prepared, watcher: Watcher) -> None:
     )
     n_planned = prepared.n_trials(len(prepared.victims))
     before = [dict(getattr(victim.backend, "counters", {})) for victim in prepared.victims]
-    started = time.perf_counter()
     try:
         progress = scheduler.run(prepared.trials(), n_planned)
         done = progress.n_done + progress.n_skipped == n_planned and finish(
             store, prepared, encoder, watcher.note, watcher.progress
         )
     finally:
-        _account(store, prepared, time.perf_counter() - started, before)
+        _account(store, prepared, time.monotonic() - prepared.started, before)
     if done:
         store.write_manifest({"complete": True, "finished": manifests.now()})
 

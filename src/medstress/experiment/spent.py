@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -43,6 +44,8 @@ class Spent:
     """Their tokens."""
     usd: float
     """Their price, at the prices of now; 0 where there is none."""
+    seconds: float
+    """How long its processes asked, the one that runs left out until it ends."""
 
 
 def prices_of(tables: Iterable[VictimTable]) -> dict[str, Price]:
@@ -95,7 +98,8 @@ def spent(store: RunStore, prepared: Prepared) -> Spent:
     prices = all_prices(prepared.experiment)
     # Without a price nothing costs money, and adding up by payer sorts every answer.
     usd = usd_of(store.spending(), prices) if prices else 0.0
-    return Spent(n_queries=n_queries, n_tokens=n_tokens, usd=usd)
+    seconds = store.manifest().get("performance", {}).get("wall_seconds", 0.0)
+    return Spent(n_queries=n_queries, n_tokens=n_tokens, usd=usd, seconds=seconds)
 
 
 def usd_of(spending: Iterable[Spending], prices: Mapping[str, Price]) -> float:
@@ -121,7 +125,11 @@ def limits_of(store: RunStore, prepared: Prepared) -> Limits:
         price = of_backend.get(id(backend))
         return 0.0 if price is None else price.usd(answer.tokens_in, answer.tokens_out)
 
+    left = (settings.max_seconds or math.inf) - so_far.seconds - elsewhere.seconds
     return Limits(
+        until=None if settings.max_seconds is None else prepared.started + left,
+        trial_seconds=settings.trial_seconds,
+        drain_seconds=prepared.drain_seconds,
         max_queries=settings.max_queries,
         max_tokens=settings.max_tokens,
         max_usd=settings.max_usd,

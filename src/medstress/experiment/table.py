@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 NonEmpty = Annotated[str, Field(min_length=1)]
 Count = Annotated[int, Field(ge=1)]
+Seconds = Annotated[float, Field(gt=0, le=1e8)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 
 

@@ -156,7 +156,11 @@ def _tune(
         return Tuned(tuning=tuning, report=None)
     report = _report(plan, tuning.tuning() or {})
     portion = replace(
-        report.portion, n_queries=spent.n_queries, n_tokens=spent.n_tokens, usd=spent.usd
+        report.portion,
+        n_queries=spent.n_queries,
+        n_tokens=spent.n_tokens,
+        usd=spent.usd,
+        seconds=spent.seconds,
     )
     _check_choices(folder, portion.notes["tuning"]["choices"])
     run_prepared(

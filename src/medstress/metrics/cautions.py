@@ -8,7 +8,12 @@ from typing import Any
 
 from medstress.metrics.accuracies import accuracy
 from medstress.metrics.chance import chance_of
-from medstress.metrics.counts import first_of_each_item, is_answered, is_flipped
+from medstress.metrics.counts import (
+    first_of_each_item,
+    is_answered,
+    is_failed_at_baseline,
+    is_flipped,
+)
 from medstress.outcomes import Verdict
 from medstress.rows import TrialRow
 
@@ -35,6 +40,14 @@ def cautions(trials: Sequence[TrialRow], experiment: Mapping[str, Any]) -> list[
         found.append(
             f"{failed} of {len(trials)} trials failed; those that failed under attack count as "
             "not flipped: run again with --retry-failed."
+        )
+    cut = [row for row in trials if row.verdict == Verdict.CUT_SHORT]
+    if cut:
+        early = sum(map(is_failed_at_baseline, cut))
+        found.append(
+            f"{len(cut)} of {len(trials)} trials were cut short: they were not done within "
+            f"trial_seconds, {early} of them not with the clean item; the others count as not "
+            "flipped: run again with --retry-failed."
         )
     unstable = sum(is_flipped(row) and row.repeats is False for row in trials)
     if unstable:

@@ -19,6 +19,8 @@ REVIEW = "review"
 # A tuple: members are found by identity, where a set would hash every verdict in Python.
 _NOT_ELIGIBLE = (Verdict.ALREADY_WRONG, Verdict.NOT_ATTACKABLE, Verdict.UNREADABLE)
 
+_LOST = (Verdict.FAILED, Verdict.CUT_SHORT)
+
 
 def check_trial(trial: TrialRow, budgets: Mapping[str, int]) -> None:
     """Refuse a trial that breaks the contract on which the identities rest.
@@ -59,7 +61,7 @@ def check_trial(trial: TrialRow, budgets: Mapping[str, int]) -> None:
 
 def is_failed_at_baseline(trial: TrialRow) -> bool:
     """Whether the clean item was never answered."""
-    return trial.verdict == Verdict.FAILED and trial.at == "baseline"
+    return trial.at == "baseline" and trial.verdict in _LOST
 
 
 def is_eligible(trial: TrialRow) -> bool:
@@ -122,19 +124,19 @@ def count_verdicts(trials: Sequence[TrialRow]) -> dict[str, int]:
     0
     """
     by_verdict = Counter(trial.verdict for trial in trials)
-    n_failed_at_baseline = sum(map(is_failed_at_baseline, trials))
+    lost = Counter(trial.verdict for trial in trials if is_failed_at_baseline(trial))
     return {
         "n_items": len({trial.item_id for trial in trials}),
         "n_trials": len(trials),
         "n_already_wrong": by_verdict[Verdict.ALREADY_WRONG],
         "n_not_attackable": by_verdict[Verdict.NOT_ATTACKABLE],
         "n_unreadable_at_baseline": by_verdict[Verdict.UNREADABLE],
-        "n_failed_at_baseline": n_failed_at_baseline,
+        "n_failed_at_baseline": lost.total(),
         "n_eligible": sum(map(is_eligible, trials)),
         "n_flipped": by_verdict[Verdict.FLIPPED],
         "n_held": by_verdict[Verdict.HELD],
         "n_measured": by_verdict[Verdict.MEASURED],
-        "n_cut_short": by_verdict[Verdict.CUT_SHORT],
-        "n_failed": by_verdict[Verdict.FAILED] - n_failed_at_baseline,
+        "n_cut_short": by_verdict[Verdict.CUT_SHORT] - lost[Verdict.CUT_SHORT],
+        "n_failed": by_verdict[Verdict.FAILED] - lost[Verdict.FAILED],
         "n_unreadable_answers": sum(trial.n_unreadable for trial in trials),
     }

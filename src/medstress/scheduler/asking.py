@@ -20,6 +20,10 @@ class UnansweredError(Exception):
     """A call failed; ends what asked for it."""
 
 
+class OutOfTimeError(UnansweredError):
+    """The time of a trial is up; ends it as cut short."""
+
+
 def answers_of(replies: tuple[Reply, ...]) -> tuple[Answer, ...]:
     """The answers.
 

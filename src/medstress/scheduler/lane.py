@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import count
 
 from medstress.calls import Backend, Failure, Reply, Request
+from medstress.daemon_threads import DaemonThreads
 from medstress.errors import BackendError, UsageError
 from medstress.scheduler.live import Live
 
@@ -69,7 +70,7 @@ class Lane:
         self._waiting: list[tuple[int, int, Group]] = []
         self._alone: list[tuple[int, int, Group]] = []
         self._arrivals = count()
-        self._pool = ThreadPoolExecutor(backend.workers, thread_name_prefix="medstress-backend")
+        self._threads = DaemonThreads(backend.workers, "medstress-backend")
 
     def add(self, group: Group) -> None:
         """Queue a group; its entries are pending from now on.
@@ -130,7 +131,7 @@ class Lane:
             finally:
                 batch.seconds = time.perf_counter() - started
 
-        self.in_flight[self._pool.submit(work)] = batch
+        self.in_flight[self._threads.submit(work)] = batch
 
     def check(self, batch: Batch, replies: Sequence[Reply]) -> None:
         """Look at what came back; a back end that never answers stops the run.
@@ -156,6 +157,35 @@ class Lane:
                 f"{self._failures_in_a_row} times in a row; the last error was: {failures[-1]}"
             )
 
+    def forget(self, live: Live) -> None:
+        """Take the calls off the queue that only a trial that has ended waits for."""
+        for key in set(live.keys) & self.pending.keys():
+            entry = self.pending[key]
+            entry.waiters = [each for each in entry.waiters if each[0] is not live]
+        for queue in (self._waiting, self._alone):
+            for _, _, group in queue:
+                for entry in group.entries:
+                    if not entry.waiters:
+                        del self.pending[entry.key]
+                group.entries = [entry for entry in group.entries if entry.waiters]
+                if group.trial == live.row:
+                    group.ahead = iter(())
+            queue[:] = [each for each in queue if each[2].entries]
+            heapify(queue)
+
     def close(self) -> None:
-        """Release the threads; calls in flight are waited for."""
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        """Release the threads; a call that is still in flight is given up."""
+        if not all(future.done() for future in self.in_flight):
+            _given_up.append(self.backend)
+        self._threads.close()
+
+
+_given_up: list[Backend] = []
+"""Back ends that still work on calls nobody waits for."""
+
+
+def release(backend: Backend) -> None:
+    """Close a back end, unless it still works on a call that was given up: to take a model away
+    from under it would bring the process down."""
+    if not any(each is backend for each in _given_up):
+        backend.close()

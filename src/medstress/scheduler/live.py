@@ -10,6 +10,7 @@ from medstress.errors import StoreError
 from medstress.hashing import canonical_json
 from medstress.items import Edited
 from medstress.outcomes import Prediction
+from medstress.scheduler.asking import OutOfTimeError
 from medstress.scheduler.inquiry import Findings, Inquiring, Inquiry, inquire
 from medstress.scheduler.ledger import Exchange
 from medstress.scheduler.need import Need
@@ -28,6 +29,7 @@ class Live:
         keys: cache keys of the needed calls, same order.
         replies: their answers; None while open.
         n_open: how many are open.
+        until: when its time is up, on the monotonic clock; None before its first call.
         unwritten: exchanges that the ledger does not have yet.
     """
 
@@ -40,6 +42,7 @@ class Live:
         self.keys: list[bytes] = []
         self.replies: list[Reply | None] = []
         self.n_open = 0
+        self.until: float | None = None
         self.unwritten: list[Exchange] = []
         self._journal = journal
         self._seq = 0
@@ -56,6 +59,16 @@ class Live:
             result: TrialResult | Findings = stop.value
             return result
         return None
+
+    def cut_short(self, error: OutOfTimeError) -> TrialResult | Findings:
+        """End it where it stands, and return the result."""
+        try:
+            while True:
+                # It may ask something else then, such as the next flip check: not any more.
+                self._conduct.throw(error)
+        except StopIteration as stop:
+            result: TrialResult | Findings = stop.value
+            return result
 
     def expect(self, keys: list[bytes]) -> None:
         """Start waiting for the calls with these keys."""

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from medstress.calls import Answer, Backend
+
+DRAIN_SECONDS = 20.0
+"""For calls in flight when a run is stopped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +23,12 @@ class Limits:
     """Tokens read and written; may be exceeded by what one batch holds."""
     max_usd: float | None = None
     """Money; likewise."""
+    until: float | None = None
+    """When the run's seconds are used up, on the monotonic clock."""
+    trial_seconds: float | None = None
+    """For one trial, from when its first call is made."""
+    drain_seconds: float = DRAIN_SECONDS
+    """For calls in flight once the run is stopped, by a limit of time or an interrupt."""
     n_queries: int = 0
     """Computed calls of earlier processes."""
     n_tokens: int = 0
@@ -30,6 +40,8 @@ class Limits:
 
     def room(self, progress: Progress, n_in_flight: int) -> int:
         """How many more calls may be made."""
+        if self.until is not None and time.monotonic() >= self.until:
+            return 0
         if self.max_tokens is not None and self.n_tokens + progress.n_tokens >= self.max_tokens:
             return 0
         if self.max_usd is not None and self.n_usd + progress.usd >= self.max_usd:

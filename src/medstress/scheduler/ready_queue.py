@@ -6,6 +6,7 @@ Identical pending calls are computed once, and nothing stored is computed again.
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
@@ -16,8 +17,10 @@ from itertools import islice
 from medstress.calls import Backend, Failure, Reply, Request
 from medstress.errors import BackendError, MedstressError, StoreError, UsageError
 from medstress.outcomes import Verdict
+from medstress.scheduler.asking import OutOfTimeError
 from medstress.scheduler.batches import next_batch
 from medstress.scheduler.collections import rare_collections
+from medstress.scheduler.deadlines import Deadlines
 from medstress.scheduler.identity import arm_spec, trial_id
 from medstress.scheduler.inquiry import Ending, Findings, Inquiry
 from medstress.scheduler.lane import Batch, Entry, Group, Lane
@@ -51,6 +54,7 @@ class Scheduler:
         self._ledger = ledger
         self._roles = dict(roles or {})
         self._limits = limits or Limits()
+        self._deadlines = Deadlines(self._limits)
         self._known = KnownAnswers(ledger, shared)
         self._on_progress = on_progress or (lambda _: None)
         self._lanes: dict[int, Lane] = {}
@@ -69,7 +73,7 @@ class Scheduler:
             UsageError: a victim broke its contract.
             BackendError: a back end failed several times before answering anything.
             StoreError: the run folder cannot be written, or replay diverged.
-            KeyboardInterrupt: after everything in flight was stored.
+            KeyboardInterrupt: after what was in flight was stored, as far as it came in time.
         """
         self.progress.n_planned = n_planned
         plan = iter(trials)
@@ -89,13 +93,16 @@ class Scheduler:
         while True:
             self._admit(plan)
             self._step_all()
+            self._cut_late()
             if not self.progress.stopped:
                 self._dispatch()
             self._on_progress(self.progress)
-            if self._n_in_flight():
+            if self._n_in_flight() and not self._deadlines.gives_up:
                 self._collect()
             elif not self._runnable and (
-                self.progress.stopped or (self._all_admitted and not self._live)
+                self.progress.stopped
+                or self._deadlines.gives_up
+                or (self._all_admitted and not self._live)
             ):
                 # Not yet where all live trials ended in one step: the next ones are admitted.
                 return
@@ -146,6 +153,14 @@ class Scheduler:
             live = self._runnable.popleft()
             live.record()
             self._advance(live)
+        self._write()
+
+    def _cut_late(self) -> None:
+        """End the trials whose time is up."""
+        for live in self._deadlines.late(self._live.values()):
+            for lane in self._lanes.values():
+                lane.forget(live)
+            self._finish(live, live.cut_short(OutOfTimeError(self._deadlines.told)))
         self._write()
 
     def _advance(self, live: Live) -> None:
@@ -280,11 +295,13 @@ class Scheduler:
                 if entries:
                     # Journalled and committed before the back end sees it.
                     self._ledger.dispatching([(entry.key, entry.trial) for entry in entries])
+                    self._deadlines.begin(entries)
                     lane.submit(Batch(entries))
 
     def _collect(self) -> None:
         futures = [future for lane in self._lanes.values() for future in lane.in_flight]
-        done, _ = wait(futures, return_when=FIRST_COMPLETED)
+        seconds = self._deadlines.patience(self._live.values())
+        done, _ = wait(futures, seconds, return_when=FIRST_COMPLETED)
         for lane in self._lanes.values():
             for future in [future for future in lane.in_flight if future in done]:
                 self._receive(lane, future)
@@ -329,17 +346,21 @@ class Scheduler:
             self._drain()
 
     def _drain(self) -> None:
-        """Store the answers that are in flight, a batch at a time."""
+        """Store the answers that are in flight, a batch at a time, as far as they come in time."""
         failure: StoreError | None = None
-        for lane in self._lanes.values():
-            for future, batch in list(lane.in_flight.items()):
+        until = time.monotonic() + self._limits.drain_seconds
+        while left := {future: lane for lane in self._lanes.values() for future in lane.in_flight}:
+            done, _ = wait(left, max(until - time.monotonic(), 0.0), FIRST_COMPLETED)
+            if not done:
+                break  # its calls stay journalled and are reported as interrupted
+            for future in done:
                 try:
-                    self._store(batch, future.result())
+                    self._store(left[future].in_flight[future], future.result())
                 except StoreError as error:
                     failure = error  # what is in the other batches may yet find room
                 except MedstressError:
-                    pass  # its calls stay journalled and are reported as interrupted
-                del lane.in_flight[future]
+                    pass  # as above
+                del left[future].in_flight[future]
         if failure is not None:
             raise failure
 

@@ -24,9 +24,9 @@ class TrialResult:
     verdict: Verdict = Verdict.HELD
     """The referee's verdict: flipped where there is any success."""
     at: str | None = None
-    """For failed trials: `baseline` or `attack`."""
+    """For trials that failed or were cut short: `baseline` or `attack`."""
     note: str | None = None
-    """Why it failed, or why the item is not attackable."""
+    """Why it failed or was cut short, or why the item is not attackable."""
     before: Prediction | None = None
     """The answer on the clean item."""
     after: Prediction | None = None

@@ -18,7 +18,7 @@ from medstress.errors import MedstressError, TrialError
 from medstress.items import Edited, Item
 from medstress.outcomes import Outcome, Prediction, Verdict
 from medstress.queries import Ask, CleanAnswer, Consult, Note, Predict
-from medstress.scheduler.asking import Flows, UnansweredError, consult, predict
+from medstress.scheduler.asking import Flows, OutOfTimeError, UnansweredError, consult, predict
 from medstress.scheduler.need import Need, Purpose
 from medstress.scheduler.referee import Bystander, Judge, Referee
 from medstress.scheduler.result import TrialResult
@@ -83,7 +83,7 @@ def conduct(trial: Trial) -> Conduct:
     except MedstressError:
         raise
     except Exception as error:  # noqa: BLE001 - the per-trial guard
-        result.verdict, result.at, result.note = Verdict.FAILED, "baseline", _note(error)
+        result.verdict, result.at, result.note = _lost(error), "baseline", _note(error)
         return result
     if result.before.rationale is not None:
         result.records.append(_asked(Predict(clean, attempt=0), 0, result.before))
@@ -106,7 +106,7 @@ def conduct(trial: Trial) -> Conduct:
         result.note = _note(error)
         referee.close(clean, failed=True)
         if result.first_success is None:
-            result.verdict, result.at = Verdict.FAILED, "attack"
+            result.verdict, result.at = _lost(error), "attack"
             return result
         # A success before the failure stands: only the search for a valid one was cut off.
     else:
@@ -159,6 +159,10 @@ def _note(error: Exception) -> str:
     return f"a defect of attack or task: {type(error).__name__}: {error}"
 
 
+def _lost(error: Exception) -> Verdict:
+    return Verdict.CUT_SHORT if isinstance(error, OutOfTimeError) else Verdict.FAILED
+
+
 def _copy(trial: Trial, result: TrialResult) -> Generator[Need, tuple[Reply, ...], None]:
     """Ask the perturbed copy of an item that is not attacked; the verdict stands."""
     bystander = Bystander(result)
@@ -168,7 +172,7 @@ def _copy(trial: Trial, result: TrialResult) -> Generator[Need, tuple[Reply, ...
         raise
     except Exception as error:  # noqa: BLE001 - the per-trial guard
         # Not `attack`: that would make it eligible.
-        result.verdict, result.at, result.note = Verdict.FAILED, "baseline", _note(error)
+        result.verdict, result.at, result.note = _lost(error), "baseline", _note(error)
 
 
 def _attack(

@@ -34,6 +34,7 @@ from medstress.writing import (
 
 FILE = DATABASE
 LOCK = "run.lock"
+_LOST = "verdict IN ('failed', 'unanswered', 'cut_short')"
 _DERIVED = "exchanges (trial, seq, role, purpose, query, call, answer, edits)"
 
 R = TypeVar("R")
@@ -195,17 +196,14 @@ class RunStore:
         self._db.tell(lambda db: db.execute(query, (verdict, told, trial)))
 
     def forget_failed(self) -> int:
-        """Forget failed trials so that they run again; answers they got are kept."""
+        """Forget trials that failed or were cut short, so that they run again; answers they got
+        are kept."""
 
         def forget(db: sqlite3.Connection) -> int:
             db.execute(
-                "DELETE FROM exchanges WHERE trial IN "
-                "(SELECT id FROM trials WHERE verdict IN ('failed', 'unanswered'))"
+                f"DELETE FROM exchanges WHERE trial IN (SELECT id FROM trials WHERE {_LOST})"
             )
-            cursor = db.execute(
-                "UPDATE trials SET verdict = NULL, result = NULL "
-                "WHERE verdict IN ('failed', 'unanswered')"
-            )
+            cursor = db.execute(f"UPDATE trials SET verdict = NULL, result = NULL WHERE {_LOST}")
             return cursor.rowcount
 
         return self._ask(forget)
