@@ -1,0 +1,1 @@
+"""Structure-aware fuzzing: valid files with one thing wrong, run through the command line."""
