@@ -6,12 +6,9 @@ Format 1 kept answers in the order of their keys, and named them by key in `exch
 from __future__ import annotations
 
 import sqlite3
-from importlib.resources import files
 from pathlib import Path
 
-from medstress.errors import StoreError
-
-FORMAT = 2
+from medstress.store.known_schema import FORMAT, check_schema, sql_of
 
 _FROM_1 = """
 INSERT INTO interrupted SELECT key, trial FROM dispatched;
@@ -44,38 +41,20 @@ _VIEWS = {
 }
 
 
-def bring_up_to_date(db: sqlite3.Connection, folder: Path) -> None:
+def bring_up_to_date(db: sqlite3.Connection, file: Path) -> None:
     """Begin a run in an empty file, or turn one of an older format into today's, at once.
 
     Raises:
-        StoreError: the run is of a format that this medstress does not know.
+        StoreError: it is not a run, or one of a format that this medstress does not know.
     """
-    known = _known_format(db, folder)
+    known = check_schema(db, file)
     if known == FORMAT:
         return
-    calls = _sql("calls.sql")
-    script = _sql("schema.sql") + calls if known == 0 else _FROM_1.format(calls=calls)
+    calls = sql_of("calls.sql")
+    script = sql_of("schema.sql") + calls if known == 0 else _FROM_1.format(calls=calls)
     db.executescript(f"BEGIN IMMEDIATE; {script} PRAGMA user_version = {FORMAT}; COMMIT;")
 
 
-def make_views(db: sqlite3.Connection, folder: Path) -> None:
-    """Make the view `calls` of a run of any known format, for this connection only.
-
-    Raises:
-        StoreError: the run is of a format that this medstress does not know.
-    """
-    db.execute(_VIEWS[_known_format(db, folder) or FORMAT])
-
-
-def _known_format(db: sqlite3.Connection, folder: Path) -> int:
-    known = int(db.execute("PRAGMA user_version").fetchone()[0])
-    if known not in (0, *_VIEWS):
-        raise StoreError(
-            f"{folder} holds a run of format {known}, this medstress reads up to {FORMAT}; "
-            "use the medstress that wrote it, or choose another folder with --out"
-        )
-    return known
-
-
-def _sql(name: str) -> str:
-    return (files("medstress.store") / name).read_text("utf-8")
+def make_views(db: sqlite3.Connection, format_: int = FORMAT) -> None:
+    """Make the view `calls` of a run of any known format, for this connection only."""
+    db.execute(_VIEWS[format_])

@@ -15,6 +15,7 @@ from medstress.errors import StoreError
 from medstress.store import reviews
 from medstress.store.codec import decode_item
 from medstress.store.formats import make_views
+from medstress.store.opening import open_for_reading, restrict, told
 from medstress.store.run_store import FILE
 from medstress.store.spending import Spending, read_spending
 
@@ -107,14 +108,20 @@ class RunReader:
             raise StoreError(
                 f"there is no run in {folder} (no {FILE}); start one with: medstress run"
             )
+        self._opened = open_for_reading(path)
+        self._db = self._opened.db
         try:
-            self._db = _open(path)
-            make_views(self._db, folder)
-            # One snapshot for all that is read, while another process may be writing.
-            self._db.execute("BEGIN")
+            if self._opened.format == 0:
+                raise StoreError(_never_began(folder))
+            make_views(self._db, self._opened.format)
             self._db.execute(_QUERIES)
+            restrict(self._db, self._opened.format)
         except sqlite3.Error as error:
-            raise StoreError(f"{path} is not a readable run: {error}") from error
+            self._db.close()
+            raise StoreError(told(path, error)) from error
+        except BaseException:
+            self._db.close()
+            raise
 
     def close(self) -> None:
         """Close the file."""
@@ -127,7 +134,7 @@ class RunReader:
             key: json.loads(value) for key, value in self._db.execute("SELECT * FROM manifest")
         }
         if not found:
-            raise StoreError(f"the run in {self.folder} never began; start it with: medstress run")
+            raise StoreError(_never_began(self.folder))
         return found
 
     def items(self) -> dict[int, tuple[str, Any]]:
@@ -360,13 +367,5 @@ class RunReader:
                 )
 
 
-def _open(path: Path) -> sqlite3.Connection:
-    uri = path.resolve().as_uri()
-    try:
-        db = sqlite3.connect(f"{uri}?mode=ro", uri=True, isolation_level=None)
-        db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
-    except sqlite3.OperationalError:
-        # A read-only folder without the WAL's side files: nobody can be writing it.
-        db = sqlite3.connect(f"{uri}?mode=ro&immutable=1", uri=True, isolation_level=None)
-    db.execute("PRAGMA temp_store = MEMORY")
-    return db
+def _never_began(folder: Path) -> str:
+    return f"the run in {folder} never began; start it with: medstress run"

@@ -22,6 +22,7 @@ from medstress.store.codec import decode_answer, encode_answer
 from medstress.store.database import SIDES, Database, commit, insert_rows, translated
 from medstress.store.formats import bring_up_to_date, make_views
 from medstress.store.key_index import NEWEST, KeyIndex
+from medstress.store.opening import check_run
 from medstress.store.spending import Spending, read_spending
 from medstress.writing import (
     DATABASE,
@@ -104,6 +105,7 @@ class RunStore:
                 with translated(folder):
                     for path in folder.glob(f"{FILE}*"):
                         path.unlink()
+            check_run(folder / FILE)
             self._db = Database(folder / FILE, self._prepare, access)
             try:
                 self._read_keys()
@@ -116,8 +118,8 @@ class RunStore:
             raise
 
     def _prepare(self, db: sqlite3.Connection) -> None:
-        bring_up_to_date(db, self.folder)
-        make_views(db, self.folder)
+        bring_up_to_date(db, self.folder / FILE)
+        make_views(db)
 
     def _read_keys(self) -> None:
         self._rows, self._last_answer = KeyIndex(self._keys_of), 0

@@ -1,0 +1,159 @@
+"""What a run's database may contain: exactly the tables that medstress makes, nothing else.
+
+The known tables are made in memory from the SQL that makes real ones, and compared with those of
+a file, so that a view in the place of a table, a trigger or another column is seen by its text.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import TypeAlias
+
+from medstress.errors import StoreError
+from medstress.store import reviews
+
+FORMAT = 2
+"""The one that is written."""
+
+_MAY_LACK = {
+    1: (reviews.TABLE, "CREATE INDEX taken ON answers (trial) WHERE trial = 0"),
+    2: (reviews.TABLE,),
+}
+"""Formats that can be read -> what the first folders of the format are without."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Object:
+    """One entry of `sqlite_master`."""
+
+    kind: str
+    table: str
+    sql: str
+    """Without white space, which `ALTER TABLE` and editors may change."""
+
+
+_Objects: TypeAlias = dict[str, _Object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One column of a known table."""
+
+    name: str
+    """As declared."""
+    type: str
+    """Declared type in lower case: text, integer, real or blob."""
+    is_null: bool
+    """Whether it may be null."""
+    is_key: bool
+    """Whether it belongs to the primary key."""
+
+
+def sql_of(name: str) -> str:
+    """The text of a file with SQL beside this module."""
+    return (files("medstress.store") / name).read_text("utf-8")
+
+
+def check_schema(db: sqlite3.Connection, file: Path) -> int:
+    """Compare what a database contains with what medstress makes.
+
+    Args:
+        db: the database; nothing but its list of objects is read.
+        file: its name, for errors.
+
+    Returns:
+        The format of the run; 0 for a database without anything in it.
+
+    Raises:
+        StoreError: naming what is there and should not be, or the other way round.
+    """
+    found = _objects(db)
+    known = int(db.execute("PRAGMA user_version").fetchone()[0])
+    if known == 0 and not found:
+        return 0
+    if known not in _MAY_LACK:
+        if known == 0 or not {"manifest", "trials"} <= set(found):
+            raise StoreError(
+                f"{file} is a database that medstress did not make ({_some(found)}); it is left "
+                "as it is: give the folder of a run, or another one with --out"
+            )
+        raise StoreError(
+            f"{file.parent} holds a run of format {known}, this medstress reads up to {FORMAT}; "
+            "use the medstress that wrote it, or choose another folder with --out"
+        )
+    if wrong := _difference(found, *_made(known)):
+        raise StoreError(
+            f"{file} is not as medstress makes it: {wrong}; it was made or changed by another "
+            "programme and is not opened"
+        )
+    return known
+
+
+@cache
+def known_tables(format_: int) -> Mapping[str, tuple[Column, ...]]:
+    """The tables of a format with their columns, those that may be missing included."""
+    with closing(_database(format_, is_whole=True)) as db:
+        names = [name for name, one in _objects(db).items() if one.kind == "table"]
+        return {
+            name: tuple(
+                Column(name=column, type=kind.lower(), is_null=not filled, is_key=bool(key))
+                for _, column, kind, filled, _, key in db.execute(f"PRAGMA table_info({name})")
+            )
+            for name in names
+        }
+
+
+@cache
+def _made(format_: int) -> tuple[_Objects, _Objects]:
+    """What a run of a format must contain, and what it may."""
+    with closing(_database(format_)) as least, closing(_database(format_, is_whole=True)) as most:
+        return _objects(least), _objects(most)
+
+
+def _database(format_: int, *, is_whole: bool = False) -> sqlite3.Connection:
+    db = sqlite3.connect(":memory:", isolation_level=None)
+    db.executescript(sql_of("schema.sql"))
+    db.executescript(sql_of("calls.sql" if format_ == FORMAT else f"calls_{format_}.sql"))
+    for extra in _MAY_LACK[format_] if is_whole else ():
+        db.execute(extra)
+    return db
+
+
+def _objects(db: sqlite3.Connection) -> _Objects:
+    rows = db.execute("SELECT name, type, tbl_name, sql FROM sqlite_master")
+    return {
+        str(name): _Object(kind, table, "".join((sql or "").split()))
+        for name, kind, table, sql in rows
+    }
+
+
+def _difference(found: _Objects, least: _Objects, most: _Objects) -> str | None:
+    for name, one in found.items():
+        known = most.get(name)
+        if known is None:
+            return f"it has an unknown {_kind(one)} {name!r}"
+        if one.kind != known.kind:
+            return f"{name!r} is a {_kind(one)} in the place of a {known.kind}"
+        if one != known:
+            return f"the {_kind(one)} {name!r} has other columns or rules"
+    return next(
+        (f"the {one.kind} {name!r} is missing" for name, one in least.items() if name not in found),
+        None,
+    )
+
+
+def _kind(one: _Object) -> str:
+    if one.sql.upper().startswith("CREATEVIRTUAL"):
+        return "virtual table"
+    return one.kind if one.kind in ("table", "index", "view", "trigger") else "object"
+
+
+def _some(found: _Objects) -> str:
+    names = ", ".join(map(repr, sorted(found)[:3])) or "no tables"
+    return f"{names}, ..." if len(found) > 3 else names
