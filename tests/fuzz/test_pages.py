@@ -42,6 +42,10 @@ class Page(HTMLParser):
         if self._inside in ("script", "style"):
             self.code.append(data)
 
+    def shown(self):
+        """Without what marks the words in which two prompts differ: other texts, other words."""
+        return [each for each in self.elements if each not in (("del", (), ()), ("ins", (), ()))]
+
 
 @pytest.fixture
 def whole(monkeypatch):
@@ -60,7 +64,7 @@ def check_alike(hostile: str, harmless: str) -> None:
     assert not STEERING.search(hostile)
     found, expected = Page(hostile), Page(harmless)
     assert found.code == expected.code
-    for one, other in zip(found.elements, expected.elements, strict=True):
+    for one, other in zip(found.shown(), expected.shown(), strict=True):
         assert one == other
 
 
