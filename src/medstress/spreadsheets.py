@@ -8,6 +8,7 @@ so that taking one away always gives the text that was written.
 from __future__ import annotations
 
 import csv
+import io
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import IO, Any
@@ -40,12 +41,19 @@ class Writer:
     def __init__(
         self, stream: IO[str], fields: Iterable[str], line_end: str = csv.excel.lineterminator
     ) -> None:
-        self._writer = csv.DictWriter(stream, fieldnames=list(fields), lineterminator=line_end)
-        self._writer.writerow({name: neutral(name) for name in self._writer.fieldnames})
+        self._stream, self._line_end = stream, line_end
+        self._fields = list(fields)
+        self.write({name: name for name in self._fields})
 
     def write(self, row: Mapping[str, Any]) -> None:
         """Write one row."""
-        self._writer.writerow({name: neutral(value) for name, value in row.items()})
+        held = io.StringIO(newline="")
+        # Only what is in its own line end does the writer quote, and each of the two ends a line
+        # for some reader.
+        writer = csv.DictWriter(held, self._fields)
+        writer.writerow({name: neutral(value) for name, value in row.items()})
+        line = held.getvalue().removesuffix(csv.excel.lineterminator)
+        self._stream.write(line + self._line_end)
 
 
 class Reader:

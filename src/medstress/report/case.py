@@ -165,13 +165,7 @@ def render_sheet(cases: Sequence[Case], name: str, form: Sequence[tuple[str, str
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-    )
-    environment.finalize = lambda value: (
-        formats.clean(value)
-        if isinstance(value, str) and not isinstance(value, Markup)
-        else formats.NONE
-        if value is None
-        else value
+        finalize=formats.writable,
     )
     css = (files("medstress.report") / "templates" / "review.css").read_text("utf-8")
     plots = [confidence_plot(case.attempts, case.item) for case in cases]

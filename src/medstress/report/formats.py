@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from markupsafe import Markup
+
 NONE = "–"
 """Stands where there is no value."""
 
@@ -24,6 +26,13 @@ def clean(text: str) -> str:
     'a�b\nc'
     """
     return _UNWRITABLE.sub("\N{REPLACEMENT CHARACTER}", _NEWLINE.sub("\n", text))
+
+
+def writable(value: Any) -> Any:
+    """What a template writes for a value: every text passes here, so none needs care there."""
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return clean(value)
+    return NONE if value is None else value
 
 
 def undirected(text: str) -> str:

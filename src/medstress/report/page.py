@@ -101,18 +101,11 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=_writable,
+        finalize=formats.writable,
     )
     environment.filters["shorten"] = formats.shorten
     environment.filters["count"] = formats.count
     return environment
-
-
-def _writable(value: Any) -> Any:
-    """What the template writes for a value: every text passes here, so none needs care there."""
-    if isinstance(value, str) and not isinstance(value, Markup):
-        return formats.clean(value)
-    return formats.NONE if value is None else value
 
 
 def _tables(summary: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, Table | None]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from medstress.report.formats import NONE, interval
+from medstress.report.formats import NONE, clean, interval
 from medstress.report.tables import (
     Cell,
     Row,
@@ -61,7 +61,7 @@ def significance_tables(summary: Mapping[str, Any]) -> list[Table]:
 
 def _bars(counts: Sequence[int], label: str) -> Markup:
     """A bar chart with its title and axis; the first bar holds what is significant at .05."""
-    label = escape(label)
+    label = escape(clean(label))
     top, width = max(max(counts), 1), (RIGHT - LEFT) / len(counts)
     bars = "".join(
         f'<rect x="{LEFT + j * width:.1f}" y="{BASE - TALLEST * n / top:.1f}" '

@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from medstress.hashing import digest
 from medstress.items import Question
 from medstress.outcomes import Verdict
-from medstress.report.formats import clean, decimal
+from medstress.report.formats import clean, decimal, writable
 from medstress.report.paper.arms import METHODS, Arm
 from medstress.report.paper.latex import PACKAGES, escape
 from medstress.rows import TrialRow
@@ -240,4 +240,5 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=writable,
     )

@@ -1,0 +1,109 @@
+"""Every payload in every text field of every page: no element, attribute or script comes of it."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from medstress.report import examples, figures, render_report
+from medstress.report.case import render_sheet
+from medstress.report.paper.cases import as_html
+
+STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+ACTIVE = ("href", "src", "srcset", "action", "content", "http-equiv", "class", "type", "name")
+"""Attributes whose value matters; each is the same for every text."""
+
+
+class Page(HTMLParser):
+    """Elements with their attributes, in order, and what scripts and styles say."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, tuple[str, ...], tuple[str | None, ...]]] = []
+        self.code: list[str] = []
+        self._inside = ""
+        self.feed(source)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        values = tuple(value for name, value in attrs if name in ACTIVE)
+        self.elements.append((tag, tuple(name for name, _ in attrs), values))
+        self._inside = tag
+
+    def handle_startendtag(self, tag, attrs):
+        self.handle_starttag(tag, attrs)
+
+    def handle_endtag(self, tag):
+        self._inside = ""
+
+    def handle_data(self, data):
+        if self._inside in ("script", "style"):
+            self.code.append(data)
+
+    def shown(self):
+        """Without what marks the words in which two prompts differ: other texts, other words."""
+        return [each for each in self.elements if each not in (("del", (), ()), ("ins", (), ()))]
+
+
+@pytest.fixture
+def whole(monkeypatch):
+    """Every success is shown. Plots are drawn once, below: hundreds of them would take minutes."""
+    monkeypatch.setattr(examples, "LIMIT", 10_000)
+
+    def drawn(_draw, *, label, **_settings):
+        plain = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1" width="1" height="1"/>'
+        return figures.inline(plain, prefix="plot", label=label, colours={})
+
+    monkeypatch.setattr(figures, "as_svg", drawn)
+
+
+def check_alike(hostile: str, harmless: str) -> None:
+    hostile.encode()
+    assert not STEERING.search(hostile)
+    found, expected = Page(hostile), Page(harmless)
+    assert found.code == expected.code
+    for one, other in zip(found.shown(), expected.shown(), strict=True):
+        assert one == other
+
+
+def plain(payloads):
+    return [f"harmless {number}" for number in range(len(payloads))]
+
+
+def test_there_are_at_least_a_hundred_payloads_and_all_differ(payloads):
+    assert len(set(payloads)) == len(payloads) >= 100
+
+
+@pytest.mark.usefixtures("whole")
+def test_a_report_holds_nothing_that_a_harmless_one_lacks(template, pages, payloads):
+    source = render_report(*pages.report_of(template, payloads))
+    check_alike(source, render_report(*pages.report_of(template, plain(payloads))))
+    assert source.count("evil.example") > 1_000  # the texts are there, as texts
+
+
+def test_a_sheet_of_cases_holds_nothing_that_a_harmless_one_lacks(template, pages, payloads):
+    def sheet(texts):
+        form = [(text, text, text) for text in texts]
+        return render_sheet(pages.sheet_of(template, texts), " ".join(texts), form)
+
+    source = sheet(payloads)
+    check_alike(source, sheet(plain(payloads)))
+    assert source.count("evil.example") > 100
+
+
+def test_cases_of_the_figures_hold_nothing_that_harmless_ones_lack(pages, payloads):
+    def page(texts):
+        return as_html(pages.paper_cases_of(texts), " ".join(texts), texts)
+
+    check_alike(page(payloads), page(plain(payloads)))
+
+
+def test_plots_hold_nothing_that_harmless_ones_lack(payloads):
+    def plot(texts):
+        estimate = figures.Estimate(value=0.5, low=0.4, high=0.6)
+        lines = [figures.Interval(label=text, estimate=estimate, share="1/2") for text in texts]
+        return figures.forest_plot(lines, "forest")
+
+    check_alike(plot(payloads), plot(plain(payloads)))
