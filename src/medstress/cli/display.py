@@ -18,6 +18,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from medstress.cli.stopping import Stopping
 from medstress.experiment.run import Watcher
 from medstress.scheduler.progress import Progress as Counts
 
@@ -26,11 +27,11 @@ _REFRESH_SECONDS = 0.25
 
 
 @contextmanager
-def display(*, quiet: bool) -> Iterator[Watcher]:
-    """Yield a watcher that draws bars on a terminal, and does nothing where there is none."""
+def display(*, quiet: bool, stop: Stopping) -> Iterator[Watcher]:
+    """Yield a watcher that draws bars on a terminal, and draws nothing where there is none."""
     console = Console(stderr=True)
     if quiet or not console.is_terminal:
-        yield Watcher()
+        yield Watcher(progress=lambda _: stop.check(), drain_seconds=stop.drain_seconds)
         return
     with Progress(
         TextColumn("{task.description}"),
@@ -43,10 +44,10 @@ def display(*, quiet: bool) -> Iterator[Watcher]:
         refresh_per_second=1 / _REFRESH_SECONDS,
         transient=True,
     ) as bars:
-        yield _watcher(bars)
+        yield _watcher(bars, stop)
 
 
-def _watcher(bars: Progress) -> Watcher:
+def _watcher(bars: Progress, stop: Stopping) -> Watcher:
     task = bars.add_task("preparing", total=None, told="")
     started = time.perf_counter()
     drawn = 0.0
@@ -59,6 +60,7 @@ def _watcher(bars: Progress) -> Watcher:
 
     def progress(counts: Counts) -> None:
         nonlocal drawn
+        stop.check()
         now = time.perf_counter()
         if now - drawn < _REFRESH_SECONDS:
             return
@@ -73,7 +75,7 @@ def _watcher(bars: Progress) -> Watcher:
         done = counts.n_done + counts.n_skipped
         bars.update(task, description="trials", completed=done, total=counts.n_planned, told=told)
 
-    return Watcher(note=note, vectors=vectors, progress=progress)
+    return Watcher(note=note, vectors=vectors, progress=progress, drain_seconds=stop.drain_seconds)
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
