@@ -9,11 +9,11 @@ def main() -> None:
     """Run the command line and exit with its code."""
     try:
         from medstress.cli.app import medstress_cli
+        from medstress.cli.stopping import leave
 
-        code = medstress_cli(sys.argv[1:])
+        leave(medstress_cli(sys.argv[1:]))
     except KeyboardInterrupt:
-        code = 130
-    sys.exit(code)
+        sys.exit(130)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,9 @@ BIGBIO = [
     {
         "id": "0",
         "document_id": "1",
-        "passages": [{"id": "a", "type": "title", "text": ["Aspirin helps."], "offsets": [[0, 14]]}],
+        "passages": [
+            {"id": "a", "type": "title", "text": ["Aspirin helps."], "offsets": [[0, 14]]}
+        ],
         "entities": [{"id": "e", "type": "Chemical", "text": ["Aspirin"], "offsets": [[0, 7]]}],
     },
     {
@@ -41,7 +43,14 @@ OBO = (
     '[Term]\nid: X:2\nname: heparin {a="b"} ! c\nis_obsolete: true\n'
 )
 RRF = "C1|ENG|P|L1|PF|S1|Y|A1||M1|D1|MSH|MH|D1|aspirin|0|N|256|\n"
-FIELDS = ("1\t0\t7\tAspirin\tChemical\tD1", "1|t|Aspirin", "1|a|", "-DOCSTART-\tO", "x\tI-Disease", "|t|")
+FIELDS = (
+    "1\t0\t7\tAspirin\tChemical\tD1",
+    "1|t|Aspirin",
+    "1|a|",
+    "-DOCSTART-\tO",
+    "x\tI-Disease",
+    "|t|",
+)
 
 
 def jsonl(rng: Random) -> Iterator[Case]:
@@ -195,7 +204,10 @@ _CHANGES: Sequence[tuple[str, Callable[[Random, list[str], int], object]]] = (
     ("spaces", lambda _, lines, n: lines.insert(n, " \t ")),
     ("a field of its own", lambda rng, lines, n: lines.insert(n, rng.choice(FIELDS))),
     ("special text", lambda rng, lines, n: lines.__setitem__(n, rng.choice(TEXTS))),
-    ("a field more", _fields(lambda rng, fields: fields.insert(rng.randrange(len(fields) + 1), "x"))),
+    (
+        "a field more",
+        _fields(lambda rng, fields: fields.insert(rng.randrange(len(fields) + 1), "x")),
+    ),
     ("a field less", _fields(lambda rng, fields: fields.pop(rng.randrange(len(fields))))),
     ("another field", _fields(_other)),
     ("another field", _fields(_other)),

@@ -102,7 +102,18 @@ TOML_RAW = (
     "",
     "'''unclosed",
 )
-KINDS: tuple[Any, ...] = (None, True, False, [], {}, [[]], [None], {"": 1}, {"a": {"b": []}}, [1, "a"])
+KINDS: tuple[Any, ...] = (
+    None,
+    True,
+    False,
+    [],
+    {},
+    [[]],
+    [None],
+    {"": 1},
+    {"a": {"b": []}},
+    [1, "a"],
+)
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

@@ -151,7 +151,9 @@ def cases(rng: Random) -> Iterator[Case]:
         name, script = rng.choices((_json, _encoded, _status, _header, _body), (10, 2, 3, 3, 2))[0](
             rng
         )
-        yield Case(name=name, write=_writes(script, rng.choice(("letter", "generate"))), codes=CODES)
+        yield Case(
+            name=name, write=_writes(script, rng.choice(("letter", "generate"))), codes=CODES
+        )
 
 
 def _writes(script: Script, answer_by: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shlex
 import signal
 import sqlite3
 import subprocess
@@ -238,9 +239,10 @@ def test_an_interrupted_run_exits_with_130_and_loses_nothing(bench, workbench, s
         finally:
             workbench.stop(process)
         assert (code, out) == (130, "")
+        command = shlex.join(["medstress", *bench.arguments()])
         assert err == (
-            "medstress: interrupted; everything that arrived is stored, run the same command "
-            "again to resume\n"
+            f"medstress: interrupted (SIGINT); everything that arrived is stored, to go on: "
+            f"{command}\n"
         )
         held = workbench.snapshot(bench.out, bench.root / "copy")
         assert len(held.answered) == len(bench.received(log))

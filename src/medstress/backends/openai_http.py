@@ -82,10 +82,13 @@ class OpenAiBackend:
 
     @property
     def counters(self) -> dict[str, int]:
-        """HTTP requests so far, and those of them that repeated a failed one."""
+        """HTTP requests so far, those that repeated a failed one, and those that ran out of time,
+        where any did."""
+        late = self._connection.n_late
         return {
             "requests": self._connection.n_requests,
             "requests_repeated": self._connection.n_repeated,
+            **({"requests_late": late} if late else {}),
         }
 
     @property

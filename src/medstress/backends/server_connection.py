@@ -61,6 +61,7 @@ class Connection:
     Attributes:
         n_requests: HTTP requests that asked the model something, repeated ones included.
         n_repeated: those that came after a failed one for the same call.
+        n_late: those whose answer had not come whole when their time was up.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class Connection:
         self.server = server
         self.n_requests = 0
         self.n_repeated = 0
+        self.n_late = 0
         self._limits = limits
         self._patience = patience or Patience()
         self._sleep = sleep
@@ -161,6 +163,8 @@ class Connection:
             answer, used = self._read(self._send("POST", path, body), read)
         except ServerTrouble as trouble:
             used = 0 if trouble.rejected else reserved
+            with self._lock:
+                self.n_late += trouble.late
             raise
         finally:
             self._limits.end(reserved, used)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Sequence
 
 from medstress.cli.parser import NOT_BUILT, build_parser
+from medstress.cli.stopping import INTERRUPTED, Stopping
 from medstress.cli.streams import visible_output
 from medstress.errors import MedstressError, UsageError, did_you_mean
+from medstress.scheduler.progress import DRAIN_SECONDS
 
 COMMANDS = (
     "demo",
@@ -30,27 +33,39 @@ COMMANDS = (
 
 
 @visible_output()
-def medstress_cli(arguments: Sequence[str]) -> int:
+def medstress_cli(arguments: Sequence[str], *, drain_seconds: float = DRAIN_SECONDS) -> int:
     """Run one command.
+
+    Args:
+        arguments: the command line, without the program.
+        drain_seconds: for calls in flight, once a signal stops it.
 
     Returns:
         The exit code: 0 done, 1 a bug or too many failed trials, 2 the user can mend it,
         130 interrupted.
     """
+    with Stopping(arguments, drain_seconds) as stop:
+        return _guarded(arguments, stop)
+
+
+def _guarded(arguments: Sequence[str], stop: Stopping) -> int:
     try:
-        return _dispatch(arguments)
+        return _dispatch(arguments, stop)
     except MedstressError as error:
         # One line, whatever a user's function or library put into its message.
         print(f"medstress: {' '.join(str(error).splitlines())}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print(
-            "medstress: interrupted; everything that arrived is stored, run the same command "
-            "again to resume",
-            file=sys.stderr,
-        )
-        return 130
-    except BrokenPipeError:
+        stop.tell()
+        return INTERRUPTED
+    except OSError as error:
+        if stop.by is not None:
+            # The terminal that closed cannot be drawn on any more.
+            stop.tell()
+            return INTERRUPTED
+        if not isinstance(error, BrokenPipeError):
+            print(f"medstress: unexpected {_log(error)}", file=sys.stderr)
+            return 1
         sys.stderr.close()
         return 0
     except Exception as error:  # noqa: BLE001 - the edge: anything else is a bug of ours
@@ -58,7 +73,7 @@ def medstress_cli(arguments: Sequence[str]) -> int:
         return 1
 
 
-def _dispatch(arguments: Sequence[str]) -> int:
+def _dispatch(arguments: Sequence[str], stop: Stopping) -> int:
     parser = build_parser()
     if not arguments:
         parser.print_help()
@@ -69,7 +84,7 @@ def _dispatch(arguments: Sequence[str]) -> int:
     if not first.startswith("-") and first not in COMMANDS:
         hint = did_you_mean(first, COMMANDS)
         raise UsageError(f"unknown command {first!r}{hint} (see: medstress --help)")
-    args = parser.parse_args(arguments)
+    args = parser.parse_args(arguments, argparse.Namespace(stop=stop))
     from medstress.cli import commands
 
     handler = getattr(commands, f"{args.command}_cli")

@@ -24,7 +24,7 @@ def demo_cli(args: argparse.Namespace) -> int:
     """`medstress demo`."""
     from medstress.experiment.demo import DEMO
 
-    with display(quiet=args.quiet) as watcher:
+    with display(quiet=args.quiet, stop=args.stop) as watcher:
         finished = run(DEMO, args.out, watcher=watcher)
     page = _write_report(finished, None)
     code = _show(finished)
@@ -37,7 +37,7 @@ def run_cli(args: argparse.Namespace) -> int:
     _check_limit(args)
     if args.dry_run:
         return _dry_run(args)
-    with display(quiet=args.quiet) as watcher:
+    with display(quiet=args.quiet, stop=args.stop) as watcher:
         finished = run(
             Path(args.experiment),
             args.out,
@@ -59,7 +59,7 @@ def tune_cli(args: argparse.Namespace) -> int:
 
     _check_limit(args)
     given: dict[str, Any] = {"limit": args.limit, "overrides": args.set}
-    with display(quiet=args.quiet) as watcher:
+    with display(quiet=args.quiet, stop=args.stop) as watcher:
         if args.dry_run:
             plan = plan_tuning(Path(args.experiment), **given, watcher=watcher)
             with opened_victims(plan.prepared, watcher.note):
@@ -96,7 +96,7 @@ def train_cli(args: argparse.Namespace) -> int:
 
     _check_limit(args)
     given: dict[str, Any] = {"limit": args.limit, "overrides": args.set}
-    with display(quiet=args.quiet) as watcher:
+    with display(quiet=args.quiet, stop=args.stop) as watcher:
         if args.dry_run:
             plan = plan_training(Path(args.experiment), **given, watcher=watcher)
         else:
@@ -186,7 +186,7 @@ def test_cli(args: argparse.Namespace) -> int:
         "family": args.family,
         "faithfulness_slope": args.slope,
     }
-    with display(quiet=args.quiet) as watcher:
+    with display(quiet=args.quiet, stop=args.stop) as watcher:
         run_tests(
             Path(args.folder),
             args.experiment,
@@ -247,7 +247,7 @@ def annotate_cli(args: argparse.Namespace) -> int:
     from medstress.experiment.annotate import annotate
 
     _check_limit(args)
-    with display(quiet=args.quiet) as watcher:
+    with display(quiet=args.quiet, stop=args.stop) as watcher:
         told = annotate(
             Path(args.experiment), args.to, limit=args.limit, overrides=args.set, watcher=watcher
         )
@@ -262,7 +262,7 @@ def perturb_cli(args: argparse.Namespace) -> int:
     from medstress.experiment.perturb import perturb
 
     _check_limit(args)
-    with display(quiet=args.quiet) as watcher:
+    with display(quiet=args.quiet, stop=args.stop) as watcher:
         told = perturb(
             Path(args.experiment), args.to, limit=args.limit, overrides=args.set, watcher=watcher
         )
@@ -319,7 +319,7 @@ def _check_limit(args: argparse.Namespace) -> None:
 def _dry_run(args: argparse.Namespace) -> int:
     from medstress.experiment.cost import estimate
 
-    with display(quiet=args.quiet) as watcher:
+    with display(quiet=args.quiet, stop=args.stop) as watcher:
         prepared = prepare(
             Path(args.experiment), limit=args.limit, overrides=args.set, watcher=watcher
         )

@@ -19,6 +19,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from medstress.cli.stopping import Stopping
 from medstress.cli.streams import one_line, plain_stream
 from medstress.experiment.run import Watcher
 from medstress.scheduler.progress import Progress as Counts
@@ -28,11 +29,11 @@ _REFRESH_SECONDS = 0.25
 
 
 @contextmanager
-def display(*, quiet: bool) -> Iterator[Watcher]:
-    """Yield a watcher that draws bars on a terminal, and does nothing where there is none."""
+def display(*, quiet: bool, stop: Stopping) -> Iterator[Watcher]:
+    """Yield a watcher that draws bars on a terminal, and draws nothing where there is none."""
     console = Console(file=plain_stream(sys.stderr))
     if quiet or not console.is_terminal:
-        yield Watcher()
+        yield Watcher(progress=lambda _: stop.check(), drain_seconds=stop.drain_seconds)
         return
     with Progress(
         TextColumn("{task.description}", markup=False),
@@ -45,10 +46,10 @@ def display(*, quiet: bool) -> Iterator[Watcher]:
         refresh_per_second=1 / _REFRESH_SECONDS,
         transient=True,
     ) as bars:
-        yield _watcher(bars)
+        yield _watcher(bars, stop)
 
 
-def _watcher(bars: Progress) -> Watcher:
+def _watcher(bars: Progress, stop: Stopping) -> Watcher:
     task = bars.add_task("preparing", total=None, told="")
     started = time.perf_counter()
     drawn = 0.0
@@ -61,6 +62,7 @@ def _watcher(bars: Progress) -> Watcher:
 
     def progress(counts: Counts) -> None:
         nonlocal drawn
+        stop.check()
         now = time.perf_counter()
         if now - drawn < _REFRESH_SECONDS:
             return
@@ -75,7 +77,7 @@ def _watcher(bars: Progress) -> Watcher:
         done = counts.n_done + counts.n_skipped
         bars.update(task, description="trials", completed=done, total=counts.n_planned, told=told)
 
-    return Watcher(note=note, vectors=vectors, progress=progress)
+    return Watcher(note=note, vectors=vectors, progress=progress, drain_seconds=stop.drain_seconds)
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -6,8 +6,10 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from medstress.calls import Answer, Backend
+if TYPE_CHECKING:
+    from medstress.calls import Answer, Backend
 
 DRAIN_SECONDS = 20.0
 """For calls in flight when a run is stopped."""

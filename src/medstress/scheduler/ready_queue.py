@@ -97,12 +97,13 @@ class Scheduler:
             if not self.progress.stopped:
                 self._dispatch()
             self._on_progress(self.progress)
-            if self._n_in_flight() and not self._deadlines.gives_up:
+            if self._n_in_flight():
+                if self._deadlines.gives_up:
+                    self.progress.stopped = True
+                    return  # what hangs stays journalled and is reported as interrupted
                 self._collect()
             elif not self._runnable and (
-                self.progress.stopped
-                or self._deadlines.gives_up
-                or (self._all_admitted and not self._live)
+                self.progress.stopped or (self._all_admitted and not self._live)
             ):
                 # Not yet where all live trials ended in one step: the next ones are admitted.
                 return

@@ -1,0 +1,377 @@
+"""Servers that hold, flood or trick whoever asks them: requests end, small and keyless."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import socket
+import subprocess
+import sys
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import orjson
+import pytest
+
+from medstress.backends.bounded_body import AnswerEncoded, AnswerTooLarge, bounded
+from medstress.backends.known_keys import remember_key, without_keys
+from medstress.backends.options import BackendOptions
+from medstress.backends.rate_limits import RateLimits
+from medstress.backends.server_errors import Server, retry_after
+from medstress.calls import Failure, Generate, Generated
+from medstress.errors import UsageError
+
+pytest.importorskip("openai", reason="needs the extra medstress[openai]")
+
+from medstress.backends.openai_http import OpenAiBackend, open_backend
+from medstress.backends.server_connection import Connection, Patience
+
+KEY = "sk-hostile-0123456789"
+OTHER = "sk-of-another-server-42"
+Say = Callable[[socket.socket], None]
+
+
+@contextmanager
+def saying(*says: Say) -> Iterator[str]:
+    """A server whose n-th connection is answered by the n-th of these; the last one stays."""
+    done = threading.Event()
+
+    def serve() -> None:
+        n = 0
+        while not done.is_set():
+            try:
+                sock, _ = listening.accept()
+            except OSError:
+                return
+            say = says[min(n, len(says) - 1)]
+            n += 1
+            threading.Thread(target=talk, args=(sock, say), daemon=True).start()
+
+    def talk(sock: socket.socket, say: Say) -> None:
+        with sock:
+            try:
+                sock.recv(1 << 16)
+                say(sock)
+                sock.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass  # whoever asked has gone
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=serve, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
+        finally:
+            done.set()
+            listening.shutdown(socket.SHUT_RDWR)
+
+
+def body(said: object, *headers: str, status: str = "200 OK") -> Say:
+    """A whole answer."""
+    content = said if isinstance(said, bytes) else orjson.dumps(said)
+    lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(content)}", "Connection: close", *headers]
+    whole = "\r\n".join([*lines, "", ""]).encode() + content
+    return lambda sock: sock.sendall(whole)
+
+
+def answer(text: str, model: str = "m") -> dict[str, object]:
+    return {"model": model, "choices": [{"index": 0, "text": text, "finish_reason": "stop"}]}
+
+
+def drip(start: bytes, again: bytes, every: float = 0.05) -> Say:
+    def say(sock: socket.socket) -> None:
+        sock.sendall(start)
+        while True:
+            time.sleep(every)
+            sock.sendall(again)
+
+    return say
+
+
+def flood(start: bytes, again: bytes) -> Say:
+    def say(sock: socket.socket) -> None:
+        sock.sendall(start)
+        while True:
+            sock.sendall(again * 1000)
+
+    return say
+
+
+def backend_at(url: str, *, seconds: float = 0.5, attempts: int = 1) -> OpenAiBackend:
+    connection = Connection(
+        Server(url=url, model="m", key=KEY, key_env="THE_KEY"),
+        RateLimits(),
+        max_in_flight=1,
+        patience=Patience(first=0.001, longest=0.01, answer=seconds, attempts=attempts),
+    )
+    return OpenAiBackend(connection)
+
+
+def asked(url: str, **how: float) -> str:
+    """What an item fails with, and within two seconds."""
+    backend = backend_at(url, **how)  # type: ignore[arg-type]
+    started = time.monotonic()
+    (reply,) = backend.answer([Generate("Q")])
+    assert time.monotonic() - started < 2.0
+    backend.close()
+    assert isinstance(reply, Failure)
+    return reply.error.removeprefix(f"the server at {url} ")
+
+
+# -- deadlines -------------------------------------------------------------------------------
+LATE = "did not send its whole answer within 0.5 seconds (timeout_seconds) (asked 1 times)"
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+HOLDS = {
+    "silence": lambda sock: time.sleep(30),
+    "headers, a byte at a time": drip(HEAD + b"X-A: ", b"a"),
+    "headers, a line at a time": drip(HEAD, b"X-A: a\r\n"),
+    "a body, a byte at a time": drip(HEAD + b"Content-Length: 9999\r\n\r\n{", b" "),
+    "pieces of a body": drip(HEAD + b"Transfer-Encoding: chunked\r\n\r\n", b"1\r\n \r\n"),
+    "trailers": drip(HEAD + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n", b"X-A: a\r\n"),
+    "answers before the answer": drip(b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    "an answer without an end": drip(HEAD + b"\r\n{", b" "),
+}
+
+
+@pytest.mark.parametrize("how", HOLDS)
+def test_a_request_ends_in_time_however_the_server_holds_it(how: str) -> None:
+    with saying(HOLDS[how]) as url:
+        assert asked(url) == LATE
+
+
+def test_a_server_that_is_slow_to_speak_tls_holds_nobody() -> None:
+    with saying(lambda sock: time.sleep(30)) as url:
+        told = asked(url.replace("http://", "https://")).split(": is it")[0]
+    assert told.startswith("https://") or "cannot be reached in time" in told
+
+
+def test_a_name_that_nobody_resolves_in_time_holds_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    def look_up(*_: object, **__: object) -> list[object]:
+        time.sleep(5)
+        return []
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    assert "cannot be reached in time" in asked("http://a-name.invalid/v1")
+
+
+def test_a_request_that_runs_out_is_asked_again_and_the_run_goes_on() -> None:
+    with saying(HOLDS["a body, a byte at a time"], body(answer("A"))) as url:
+        backend = backend_at(url, attempts=2)
+        (reply,) = backend.answer([Generate("Q")])
+        assert backend.counters == {"requests": 2, "requests_repeated": 1, "requests_late": 1}
+        backend.close()
+    assert isinstance(reply, Generated)
+
+
+def test_the_greeting_ends_in_time_too() -> None:
+    with saying(HOLDS["headers, a byte at a time"]) as url:
+        started = time.monotonic()
+        with pytest.raises(UsageError, match=r"within 0\.5 seconds \(timeout_seconds\)"):
+            open_backend(BackendOptions(base_url=url, model="m", timeout_seconds=0.5))
+        assert time.monotonic() - started < 2.0
+
+
+@pytest.mark.parametrize("value", ["999999999", "inf", "1e300"])
+def test_a_wait_beyond_all_measure_stops_the_run(value: str) -> None:
+    limited = body({"error": {}}, f"Retry-After: {value}", status="429 Slow")
+    with saying(limited) as url, pytest.raises(UsageError, match=r"asks to wait .* seconds; run"):
+        backend_at(url).answer([Generate("Q")])
+
+
+@pytest.mark.parametrize("value", ["nan", "-1", "soon", "", "Mon, 99 Foo 99999999999 +" + "9" * 30])
+def test_a_wait_that_is_none_is_no_wait(value: str) -> None:
+    assert not retry_after({"retry-after": value})
+
+
+# -- bounds ----------------------------------------------------------------------------------
+@pytest.mark.parametrize("start", [b"HTTP/1.1 100 Continue\r\n\r\n", HEAD + b"X-A: "])
+def test_headers_without_end_are_not_kept(start: bytes) -> None:
+    with saying(flood(start, start[:24] or b"a")) as url:
+        told = asked(url, seconds=1.5)
+    assert told.startswith(("dropped", "sent an answer of more", "did not send its whole"))
+
+
+def test_an_answer_nested_without_measure_fails_one_call() -> None:
+    for depth in (300, 100_000):
+        deep = b'{"a":' * depth + b"1" + b"}" * depth
+        with saying(body(deep), body(answer("A"))) as url:
+            backend = backend_at(url, attempts=2)
+            (reply,) = backend.answer([Generate("Q")])
+            backend.close()
+        assert isinstance(reply, Generated)
+
+
+FORMS = [
+    {"choices": [{"logprobs": {"content": [3]}, "message": {"content": "A"}}]},
+    {"choices": [{"text": "A"}], "usage": {"prompt_tokens": 2**63, "completion_tokens": -1}},
+    {"choices": [{"index": "x", "text": ["A"]}], "usage": [1]},
+    {"choices": {"0": "A"}},
+    {"error": "\x1b[31m"},
+    {},
+]
+
+
+@pytest.mark.parametrize("found", FORMS)
+def test_an_answer_of_another_form_is_an_answer_or_a_failure(found: object) -> None:
+    from medstress.calls import Score
+
+    calls = [Generate("Q"), Score("Q", ("A", "B"), first_token=True)]
+    with saying(body(found)) as url:
+        backend = backend_at(url)
+        for call in calls:
+            try:
+                (reply,) = backend.answer([call])
+            except UsageError:
+                continue  # it gives no log probabilities
+            assert reply.tokens_in < 2**40 if isinstance(reply, Generated) else reply
+        backend.close()
+
+
+def test_a_body_is_decoded_up_to_a_bound_and_in_known_ways_only() -> None:
+    small = b'{"a": 1}' * 50
+    for coding, packed in (
+        ("gzip", gzip.compress(small)),
+        ("X-GZIP ", gzip.compress(small)),
+        ("deflate", zlib.compress(small)),
+        ("", small),
+        ("identity", small),
+    ):
+        assert b"".join(bounded([packed[:9], packed[9:]], coding)) == small
+    with pytest.raises(AnswerTooLarge):
+        list(bounded([gzip.compress(bytes(9 << 20))], "gzip"))
+    for coding in ("br", "zstd", "gzip, gzip", "\x1b[31m"):
+        with pytest.raises(AnswerEncoded):
+            list(bounded([b"x"], coding))
+    with pytest.raises(AnswerEncoded):
+        list(bounded([b"no gzip at all"], "gzip"))
+
+
+ASKS = """
+import resource, sys
+from medstress.backends.openai_http import OpenAiBackend
+from medstress.backends.rate_limits import RateLimits
+from medstress.backends.server_connection import Connection, Patience
+from medstress.backends.server_errors import Server
+from medstress.calls import Generate
+
+connection = Connection(
+    Server(url=sys.argv[1], model="m"), RateLimits(), max_in_flight=1,
+    patience=Patience(first=0.001, longest=0.01, attempts=1),
+)
+backend = OpenAiBackend(connection)
+backend.answer([Generate("Q")])
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+lost, good = backend.answer([Generate("Q"), Generate("Q")])
+after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(lost.error, good.text, after - before, sep="\\n")
+"""
+
+
+def bomb(n_mib: int) -> bytes:
+    """A gzip body of so many MiB of zeros, made of one MiB that is repeated."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, zlib.MAX_WBITS | 16)
+    start = packer.compress(bytes(1 << 20)) + packer.flush(zlib.Z_FULL_FLUSH)
+    return start + (packer.compress(bytes(1 << 20)) + packer.flush(zlib.Z_FULL_FLUSH)) * n_mib
+
+
+def test_a_body_of_2_gb_packed_into_2_mb_costs_no_memory_and_the_next_call_is_answered() -> None:
+    packed = bomb(2048)
+    assert len(packed) < 4 << 20
+    flooded = body(packed, "Content-Encoding: gzip")
+    with saying(body(answer("A")), flooded, body(answer("B"))) as url:
+        done = subprocess.run(
+            [sys.executable, "-c", ASKS, url],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+    error, text, grown = done.stdout.splitlines()
+    assert error.endswith("sent an answer of more than 8 MiB (asked 1 times)")
+    assert text == "B"
+    unit = 1024 if sys.platform != "darwin" else 1
+    assert int(grown) * unit < 48 << 20
+
+
+# -- redirects -------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("location", "told"),
+    [
+        ("https://elsewhere.example:8443/v1/x?token=secret#a", "elsewhere.example:8443;"),
+        ("//user:secret@elsewhere.example/v1", "elsewhere.example;"),
+        ("/v2/other-path-secret", r"127\.0\.0\.1:\d+ \(the same host\);"),
+        (f"https://{KEY}.example/", r"\[key\]\.example;"),
+        ("http://[secret", "no address that can be read;"),
+        ("https://a\x1b]0;secret\x07.example/", "no address that can be read;"),
+    ],
+)
+@pytest.mark.parametrize("status", ["301 Moved", "307 Temporary Redirect"])
+def test_a_redirect_stops_the_run_and_is_not_followed(
+    location: str, told: str, status: str
+) -> None:
+    with saying(body(b"", f"Location: {location}", status=status)) as url:
+        with pytest.raises(UsageError) as caught:
+            backend_at(url).answer([Generate("Q"), Generate("Q")])
+        with pytest.raises(UsageError) as greeted:
+            open_backend(BackendOptions(base_url=url, model="m"))
+    for error in (caught, greeted):
+        said = str(error.value)
+        assert re.search(f"answered 30[17], which points to {told} medstress asks nobody", said)
+        assert "put the one that answers itself into base_url" in said
+        assert "secret" not in said
+        assert "\x1b" not in said
+    assert KEY not in str(caught.value)
+
+
+# -- keys ------------------------------------------------------------------------------------
+@pytest.fixture(autouse=True)
+def keys() -> None:
+    remember_key(KEY)
+    remember_key(OTHER)
+
+
+@pytest.mark.parametrize("key", [KEY, OTHER])
+def test_a_key_that_a_server_echoes_in_an_answer_is_removed(key: str) -> None:
+    said = f"The key {key} is B"
+    escaped = orjson.dumps(answer(said)).replace(b"sk-", b"\\u0073k\\u002d")
+    for content in (orjson.dumps(answer(said)), escaped):
+        with saying(body(content)) as url:
+            backend = backend_at(url)
+            (reply,) = backend.answer([Generate("Q")])
+            backend.close()
+        assert isinstance(reply, Generated)
+        assert reply.text == "The key [key] is B"
+
+
+def test_a_key_that_a_server_gives_as_its_name_is_removed() -> None:
+    with saying(body(answer("A", model=f"m-{KEY}"))) as url, pytest.raises(UsageError) as caught:
+        backend_at(url).answer([Generate("Q")])
+    assert "answered as 'm-[key]'" in str(caught.value)
+
+
+@pytest.mark.parametrize("key", [KEY, OTHER])
+@pytest.mark.parametrize(
+    "says",
+    [
+        lambda key: body({"error": {"message": f"no: {key}"}}, status="500 No"),
+        lambda key: body(f"no: {key}".encode(), status="400 No"),
+        lambda key: body({key: {key: key}}, status="503 No"),
+        lambda key: lambda sock: sock.sendall(f"HTTP/1.1 200 OK\r\n{key}\r\n\r\n".encode()),
+        lambda key: body(b"{}", f"Location: https://{key}/", status="308 No"),
+        lambda key: body(answer("A", model=key)),
+    ],
+)
+def test_no_sentence_about_a_server_shows_a_key(key: str, says: Callable[[str], Say]) -> None:
+    with saying(says(key)) as url:
+        try:
+            said = asked(url)
+        except UsageError as error:
+            said = str(error)
+    assert key not in said
+
+
+def test_a_key_of_fewer_than_8_characters_is_not_looked_for() -> None:
+    remember_key("answers")
+    assert without_keys("answers of two") == "answers of two"
