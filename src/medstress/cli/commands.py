@@ -17,6 +17,8 @@ from medstress.errors import UsageError
 from medstress.experiment.figures import INDEX
 from medstress.experiment.run import Run, opened_victims, prepare, run, run_folder
 from medstress.report.paper.collection import Made, Skipped
+from medstress.store.interpreting import interpreting
+from medstress.store.run_store import FILE
 from medstress.writing import Access, write_text
 
 
@@ -119,7 +121,8 @@ def summary_cli(args: argparse.Namespace) -> int:
         json.dump(Run(args.folder).summary(), sys.stdout, indent=1, allow_nan=False)
         print()
         return 0
-    _show(Run(args.folder))
+    with interpreting(Path(args.folder) / FILE):
+        _show(Run(args.folder))
     return 0
 
 
@@ -227,15 +230,16 @@ def review_cli(args: argparse.Namespace) -> int:
             "FILE.csv, and --import FILE.csv"
         )
     folder = Path(args.folder)
-    reader = RunReader(folder)
-    try:
-        if args.export is not None:
-            n = export_sheet(reader, Path(args.export))
-            print(f"{n} cases: {args.export}")
-            return 0
-        known = [trial_id for trial_id, _ in reader.trial_numbers().values()]
-    finally:
-        reader.close()
+    with interpreting(folder / FILE):
+        reader = RunReader(folder)
+        try:
+            if args.export is not None:
+                n = export_sheet(reader, Path(args.export))
+                print(f"{n} cases: {args.export}")
+                return 0
+            known = [trial_id for trial_id, _ in reader.trial_numbers().values()]
+        finally:
+            reader.close()
     with RunStore(folder) as store:
         n = import_sheet(store, known, Path(args.read))
     print(f"{n} reviews read; next: medstress summary {folder}")

@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from medstress.store.interpreting import interpreting
 from medstress.store.reader import RunReader
+from medstress.store.run_store import FILE
 
 if TYPE_CHECKING:
     import polars
@@ -59,7 +61,8 @@ class Run:
         """One self-contained HTML page."""
         from medstress.report.page import render_report
 
-        return render_report(self.summary(), self.rows(), self.manifest())
+        with interpreting(self.folder / FILE):
+            return render_report(self.summary(), self.rows(), self.manifest())
 
     def figures(
         self, out: str | Path, formats: Sequence[str] = ("pdf", "svg", "png")
@@ -80,8 +83,11 @@ class Run:
         return self._read(lambda reader: export(reader, table, Path(to)))
 
     def _read(self, what: Callable[[RunReader], T]) -> T:
-        reader = RunReader(self.folder)
-        try:
-            return what(reader)
-        finally:
-            reader.close()
+        with interpreting(self.folder / FILE):
+            reader = RunReader(self.folder)
+            try:
+                found = what(reader)
+                reader.check_unchanged()
+                return found
+            finally:
+                reader.close()

@@ -12,6 +12,7 @@ from rapidfuzz.distance import Levenshtein
 
 from medstress.calls import Answer, Call
 from medstress.candidates import WHOLE, candidate_of, replaced_text, with_unit
+from medstress.errors import StoreError
 from medstress.items import Edited, Question
 from medstress.metrics.counts import REVIEW
 from medstress.outcomes import Outcome, Verdict
@@ -133,6 +134,7 @@ def _row(run: str, trial: StoredTrial, stored: Any, prompts: Prompts) -> TrialRo
     candidate = candidate_of(item, edits_of(result.get("edits", [])))
     score = _score(item, before)
     n_options, key = _gold(item)
+    _check_counts(trial)
     excluded, records = result.get("n_excluded"), result.get("records")
     shown: Sequence[str | None] = (None, None)
     if trial.verdict == Verdict.FLIPPED.value:
@@ -182,6 +184,26 @@ def _row(run: str, trial: StoredTrial, stored: Any, prompts: Prompts) -> TrialRo
         prompt_similarity=None,
         attempts=json.dumps(records, ensure_ascii=False) if records else None,
     )
+
+
+def _check_counts(trial: StoredTrial) -> None:
+    """Hold what a trial says it asked to what the ledger holds of it.
+
+    Raises:
+        StoreError: it says more.
+    """
+    asked, first = trial.result.get("n_asked", 0), trial.result.get("first_success")
+    in_ledger = trial.n_paid + trial.n_cached + trial.n_failed
+    if not 0 <= asked <= in_ledger:
+        raise StoreError(
+            f"trial {trial.trial_id} says that it asked {asked} queries, and the ledger holds "
+            f"{in_ledger} of it; the run was damaged or changed"
+        )
+    if first is not None and not 1 <= first <= asked:
+        raise StoreError(
+            f"trial {trial.trial_id} says that query {first} of {asked} was its first success; "
+            "the run was damaged or changed"
+        )
 
 
 def _first_successes(result: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from medstress.experiment.significance.results import add_faithfulness, add_slop
 from medstress.experiment.spent import describe_spending
 from medstress.experiment.training_summary import describe_training
 from medstress.experiment.tuning_summary import cautions, describe_tuning
+from medstress.metrics.arms import largest_budget
 from medstress.metrics.summary import LEDGER_FIELDS, summarise
 from medstress.rows import TrialRow
 from medstress.store.reader import RunReader
@@ -79,12 +80,15 @@ def summarise_run(reader: RunReader) -> dict[str, Any]:
 
 def _budgets(trials: list[TrialRow]) -> dict[str, int]:
     """Perturbed queries an item by attack; where the vocabulary is the budget, the most asked."""
-    found: dict[str, int] = {}
+    asked: dict[str, int] = {}
+    budgets: dict[str, int | None] = {}
     for trial in trials:
-        budget = json.loads(trial.attack_spec)["budget"]
-        known = found.get(trial.attack, 1)
-        found[trial.attack] = max(known, trial.n_asked if budget is None else int(budget))
-    return found
+        asked[trial.attack] = max(asked.get(trial.attack, 1), trial.n_asked)
+        budgets[trial.attack] = json.loads(trial.attack_spec)["budget"]
+    return {
+        attack: n if budgets[attack] is None else largest_budget(int(budgets[attack] or 1), [n])
+        for attack, n in asked.items()
+    }
 
 
 def _ledgers(

@@ -59,6 +59,23 @@ class Hits:
         return int(self.successes.shape[1])
 
 
+EVERY_BUDGET = 1000
+"""Up to here success is counted for every budget, whatever was asked."""
+
+
+def largest_budget(budget: int, n_asked: Iterable[int]) -> int:
+    """The largest budget worth counting for: nothing changes beyond what was asked.
+
+    Args:
+        budget: the attack's.
+        n_asked: queries asked, trial by trial.
+
+    >>> largest_budget(8, [3]), largest_budget(500_000_000, [3, 2_331])
+    (8, 2331)
+    """
+    return min(budget, max(EVERY_BUDGET, *n_asked)) if budget > EVERY_BUDGET else budget
+
+
 def hits(trials: Sequence[TrialRow], items: Sequence[str], budget: int) -> Hits:
     """Count the successes within every budget, item by item.
 

@@ -11,7 +11,16 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from medstress.metrics.arms import Arms, Hits, Place, hits, items_of, place_fields, spec_of
+from medstress.metrics.arms import (
+    Arms,
+    Hits,
+    Place,
+    hits,
+    items_of,
+    largest_budget,
+    place_fields,
+    spec_of,
+)
 from medstress.metrics.bootstrap import percentiles
 from medstress.metrics.estimates import Estimate, unknown
 from medstress.metrics.pairs import benjamini_hochberg
@@ -59,7 +68,8 @@ def exponent_rows(arms: Arms, pooled: Lookup) -> list[dict[str, Any]]:
                 series[_without(spec, "n")].append(attack)
         items = items_of([row for trials in by_attack.values() for row in trials])
         for shared, attacks in sorted(series.items()):
-            budget = int(json.loads(shared)["budget"])
+            asked = [row.n_asked for name in attacks for row in by_attack[name]]
+            budget = largest_budget(int(json.loads(shared)["budget"]), asked)
             attacks.sort(key=lambda attack: float(specs[attack]["n"]))
             random = _random_beside(specs, attacks[0], budget)
             chosen = [*attacks, *([random] if random else [])]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from statistics import fmean, median
 from typing import Any
 
+from medstress.metrics.arms import EVERY_BUDGET
 from medstress.metrics.bootstrap import rate
 from medstress.metrics.counts import (
     VARIANT_CLASSES,
@@ -97,20 +98,18 @@ def asr_valid_at(trials: Sequence[TrialRow], budget: int) -> list[dict[str, Any]
     )
 
 
-_EVERY_BUDGET = 1000
-
-
 def _curve(firsts: Sequence[tuple[TrialRow, int | None]], budget: int) -> list[dict[str, Any]]:
     """The share of eligible trials whose first success came within 1..`budget` queries."""
     eligible = [(row.item_id, first) for row, first in firsts if is_eligible(row)]
     steps = {first for _, first in eligible if first is not None}
     curve = []
     estimate = rate((item, False) for item, _ in eligible)
-    for b in range(1, budget + 1):
+    within = {b for b in steps if b <= budget}
+    shown = range(1, budget + 1) if budget <= EVERY_BUDGET else sorted({1, budget, *within})
+    for b in shown:
         if b in steps:
             estimate = rate((item, first is not None and first <= b) for item, first in eligible)
-        if budget <= _EVERY_BUDGET or b in steps or b in (1, budget):
-            curve.append({"budget": b, **estimate.as_json()})
+        curve.append({"budget": b, **estimate.as_json()})
     return curve
 
 

@@ -123,6 +123,17 @@ class RunReader:
             self._db.close()
             raise
 
+    def check_unchanged(self) -> None:
+        """Refuse what was read while a run began to write the folder: it may be half of each.
+
+        Raises:
+            StoreError: that has happened.
+        """
+        if not self._opened.is_same():
+            raise StoreError(
+                f"a run began to write {self.folder} while it was read; give the command again"
+            )
+
     def close(self) -> None:
         """Close the file."""
         self._db.close()

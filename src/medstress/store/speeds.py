@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+from medstress.errors import StoreError
+from medstress.store.interpreting import interpreting
+from medstress.store.opening import open_for_reading
 from medstress.store.run_store import FILE
 
 _BUSY = """
@@ -24,7 +26,7 @@ def seconds_of_calls(folder: Path, model_hash: str) -> tuple[int, float]:
     if not path.is_file():
         return 0, 0.0
     try:
-        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as db:
+        with interpreting(path), closing(open_for_reading(path).db) as db:
             row = db.execute("SELECT value FROM manifest WHERE key = 'victims'").fetchone()
             victims = json.loads(row[0]) if row else {}
             calls, seconds = 0, 0.0
@@ -32,6 +34,6 @@ def seconds_of_calls(folder: Path, model_hash: str) -> tuple[int, float]:
                 if each.get("model_hash") == model_hash:
                     n, busy = db.execute(_BUSY, (label,)).fetchone()
                     calls, seconds = calls + int(n), seconds + float(busy)
-    except sqlite3.Error:
+    except StoreError:
         return 0, 0.0
     return calls, seconds

@@ -11,8 +11,9 @@ from medstress.experiment import manifest as manifests
 from medstress.experiment.prepared import Prepared
 from medstress.experiment.run import Watcher, keep_labels, opened_victims, prepare
 from medstress.experiment.significance.run import Chosen, conduct_tests
+from medstress.store.interpreting import interpreting
 from medstress.store.reader import RunReader
-from medstress.store.run_store import RunStore, lock_folder
+from medstress.store.run_store import FILE, RunStore, lock_folder
 from medstress.store.shared_cache import open_shared
 
 
@@ -41,11 +42,12 @@ def run_tests(
         UsageError: nothing to test, or a family in which nothing could be found.
         StoreError: the folder is a run of another experiment.
     """
-    reader = RunReader(folder)
-    try:
-        manifest = reader.manifest
-    finally:
-        reader.close()
+    with interpreting(folder / FILE):
+        reader = RunReader(folder)
+        try:
+            manifest = reader.manifest
+        finally:
+            reader.close()
 
     def complete(raw: dict[str, Any]) -> None:
         table = raw.setdefault("test", {})
