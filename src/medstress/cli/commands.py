@@ -117,12 +117,11 @@ def train_cli(args: argparse.Namespace) -> int:
 
 def summary_cli(args: argparse.Namespace) -> int:
     """`medstress summary`."""
-    if args.json:
-        json.dump(Run(args.folder).summary(), sys.stdout, indent=1, allow_nan=False)
-        print()
-        return 0
     with interpreting(Path(args.folder) / FILE):
-        _show(Run(args.folder))
+        if args.json:
+            print(json.dumps(Run(args.folder).summary(), indent=1, allow_nan=False))
+        else:
+            _show(Run(args.folder))
     return 0
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from medstress.errors import UsageError
-from medstress.experiment.config import Experiment
+from medstress.experiment.config import Experiment, ExperimentTable
 from medstress.experiment.parts import make_attacks
 from medstress.experiment.reading import check_experiment, read_experiment
 
@@ -62,8 +62,7 @@ def test_the_file_these_tests_start_from_is_fine(tmp_path: Path) -> None:
         (
             "experiment",
             "zzz = 1",
-            "line 4: unknown key 'zzz' (known: cache, controls, flip_check, max_failed, "
-            "max_queries, max_tokens, max_usd, name, seeds)",
+            f"line 4: unknown key 'zzz' (known: {', '.join(sorted(ExperimentTable.model_fields))})",
         ),
         ("dataset", "limt = 3", "line 6: unknown key 'limt'; did you mean 'limit'?"),
         ("entities", "poling = 'cls'", "line 9: unknown key 'poling'; did you mean 'pooling'?"),

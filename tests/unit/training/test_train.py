@@ -79,6 +79,28 @@ def test_before_and_after_are_victims_of_one_run(
     page = trained.run.report()
     assert "Models trained on perturbed copies against the original models" in page
     assert 'id="learning"' in page
+    modes = {path: path.stat().st_mode & 0o777 for path in (workplace / "out").rglob("*")}
+    assert {mode for path, mode in modes.items() if path.is_dir()} == {0o700}
+    assert {mode for path, mode in modes.items() if path.is_file()} == {0o600}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["models", "training.json", "run.lock", "models/original-0", "models/original-0.checkpoints"],
+)
+def test_nothing_is_trained_into_a_link(
+    workplace: Path, experiment: dict[str, Any], name: str
+) -> None:
+    outside = workplace / "outside"
+    outside.mkdir()
+    (outside / "mine.txt").write_text("mine")
+    link = workplace / "out" / name
+    link.parent.mkdir(parents=True)
+    link.symlink_to(outside)
+    with pytest.raises(StoreError, match="it is a link"):
+        ms.train(experiment, out=workplace / "out")
+    assert link.is_symlink()
+    assert [path.name for path in outside.iterdir()] == ["mine.txt"]
 
 
 def test_a_second_time_nothing_is_trained_and_the_same_is_told(

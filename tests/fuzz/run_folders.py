@@ -1,0 +1,220 @@
+"""Run folders with one thing wrong: schema, rows, values within rows, pages, files beside."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from functools import lru_cache
+from pathlib import Path
+from random import Random
+from tempfile import mkdtemp
+from typing import Any
+
+from .case import Case
+
+FILE = "run.sqlite"
+READINGS: tuple[tuple[str, ...], ...] = (
+    ("summary",),
+    ("summary", "--json"),
+    ("report", "--out", "report.html"),
+    ("export", "--table", "items", "--to", "rows.jsonl"),
+    ("export", "--table", "trials", "--to", "rows.csv"),
+    ("export", "--table", "exchanges", "--to", "rows.jsonl"),
+    ("review", "--export", "cases.html"),
+)
+"""Commands that read a folder; `figures`, which draws for seconds, is tried in the unit tests."""
+TABLES = ("manifest", "items", "arms", "trials", "interrupted", "answers", "exchanges")
+_JSON = (
+    ("manifest", "value"),
+    ("items", "body"),
+    ("arms", "spec"),
+    ("trials", "result"),
+    ("answers", "body"),
+    ("exchanges", "edits"),
+)
+_ODD: tuple[Any, ...] = (
+    None, True, -1, 0, 500_000_000, 10**40, 1.5, float("nan"), "", "x" * 5_000, [], {},
+    [[[[]]]], {"a": None}, ["\x1b[31m", "\ud800"], "<script>alert(1)</script>",
+)  # fmt: skip
+_SCHEMA = (
+    "DROP TABLE {table}",
+    "ALTER TABLE {table} RENAME TO other",
+    "ALTER TABLE {table} ADD COLUMN more TEXT",
+    "CREATE TABLE more (a, b)",
+    "CREATE VIEW more AS SELECT 1",
+    "CREATE INDEX more ON trials (verdict)",
+    "CREATE TRIGGER more AFTER INSERT ON {table} BEGIN SELECT 1; END",
+    "DROP TABLE trials; CREATE VIEW trials AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL "
+    "SELECT i + 1 FROM n) SELECT i AS id, 'a' AS trial_id, 1 AS arm, 1 AS item, 0 AS repeat, "
+    "'held' AS verdict, '{{}}' AS result FROM n",
+    "PRAGMA user_version = 0",
+    "PRAGMA user_version = 77",
+    "PRAGMA user_version = 1",
+    "DELETE FROM {table}",
+)
+
+
+def cases(rng: Random) -> Iterator[Case]:
+    """Folders with one thing wrong, without end."""
+    ways = (_schema, _value, _cell, _cell, _page, _beside)
+    while True:
+        name, change = rng.choice(ways)(rng)
+        reading = rng.choice(READINGS)
+        yield Case(name=f"{reading[0]}: {name}", write=_writer(change, reading))
+
+
+@lru_cache(maxsize=1)
+def good_folder() -> Path:
+    """A small run of a mock, made once in each process."""
+    from medstress.experiment.run import run
+
+    from .experiments import files, questions
+
+    folder = Path(mkdtemp(prefix="medstress-good-"))
+    for name, content in files().items():
+        (folder / name).write_text(content, "utf-8")
+    experiment = questions()
+    experiment["dataset"][0]["path"] = str(folder / "items.jsonl")
+    experiment["entities"][0]["vocabulary"] = str(folder / "names.csv")
+    run(experiment, folder / "run")
+    return folder / "run"
+
+
+def _writer(
+    change: Callable[[Path], None], reading: Sequence[str]
+) -> Callable[[Path], Sequence[str]]:
+    def write(folder: Path) -> Sequence[str]:
+        shutil.copytree(good_folder(), folder / "run")
+        change(folder / "run")
+        command, *rest = reading
+        given = [str(folder / each) if "." in each else each for each in rest]
+        return [command, str(folder / "run"), *given]
+
+    return write
+
+
+Way = tuple[str, Callable[[Path], None]]
+
+
+def _schema(rng: Random) -> Way:
+    script = rng.choice(_SCHEMA).format(table=rng.choice(TABLES))
+
+    def change(folder: Path) -> None:
+        with closing(sqlite3.connect(folder / FILE, isolation_level=None)) as db:
+            db.executescript(script)
+
+    return f"schema: {script[:60]}", change
+
+
+def _value(rng: Random) -> Way:
+    """One value somewhere within the JSON of one row."""
+    table, column = rng.choice(_JSON)
+    odd, place = rng.choice(_ODD), rng.random()
+    deep = rng.random() < 0.1
+
+    def change(folder: Path) -> None:
+        with closing(sqlite3.connect(folder / FILE)) as db:
+            key = _key(db, table)
+            rows = db.execute(
+                f"SELECT {key}, {column} FROM {table} WHERE {column} IS NOT NULL"
+            ).fetchall()
+            if not rows:
+                return
+            *at, text = rows[int(place * len(rows))]
+            told = "[" * 50_000 + "]" * 50_000 if deep else _changed(text, odd, place)
+            where = " AND ".join(f"{name.strip()} = ?" for name in key.split(","))
+            db.execute(f"UPDATE {table} SET {column} = ? WHERE {where}", (told, *at))
+            db.commit()
+
+    return f"value: {table}.{column}: {'nested deep' if deep else repr(odd)[:40]}", change
+
+
+def _changed(text: str, odd: Any, place: float) -> str:
+    """JSON with one part of it exchanged."""
+    value = json.loads(text)
+    holders: list[tuple[Any, Any]] = []
+    waiting: list[Any] = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, dict | list):
+            pairs = list(each.items() if isinstance(each, dict) else enumerate(each))
+            holders += [(each, key) for key, _ in pairs]
+            waiting += [part for _, part in pairs]
+    if not holders:
+        return json.dumps(odd)
+    holder, key = holders[int(place * 7_919) % len(holders)]
+    if place > 0.8:
+        del holder[key]
+    else:
+        holder[key] = odd
+    return json.dumps(value)
+
+
+def _cell(rng: Random) -> Way:
+    """One cell of one row, of another type or far too large."""
+    table = rng.choice(TABLES)
+    odd = rng.choice((None, -1, 2**62, 1e308, "text", b"\x00\xff", "x" * 100_000, b"y" * 100_000))
+    place, in_text = rng.random(), rng.random() < 0.5
+
+    def change(folder: Path) -> None:
+        with closing(sqlite3.connect(folder / FILE)) as db:
+            columns = [row[1] for row in db.execute(f"PRAGMA table_info({table})")]
+            column = columns[int(place * len(columns))]
+            every = "" if in_text else " WHERE rowid = (SELECT MIN(rowid) FROM items)"
+            try:
+                db.execute(f"UPDATE {table} SET {column} = ?{every}", (odd,))
+            except sqlite3.Error:
+                return  # the schema forbids it, and the folder stays good
+            db.commit()
+
+    return f"cell: {table}: {odd!r}"[:60], change
+
+
+def _page(rng: Random) -> Way:
+    """Bytes within the file, or its end."""
+    place, data, is_cut = rng.random(), rng.randbytes(rng.choice((1, 16, 512))), rng.random() < 0.3
+
+    def change(folder: Path) -> None:
+        path = folder / FILE
+        content = bytearray(path.read_bytes())
+        at = int(place * len(content))
+        if is_cut:
+            content = content[:at]
+        else:
+            content[at : at + len(data)] = data
+        path.write_bytes(content)
+
+    return f"page: {'cut' if is_cut else f'{len(data)} bytes'} at {place:.2f}", change
+
+
+def _beside(rng: Random) -> Way:
+    """Files that do not belong beside the database, or the lack of it."""
+    ending = rng.choice(("-wal", "-shm", "-journal"))
+    what = rng.choice(("bytes", "link", "folder", "gone", "empty", "text"))
+    data = rng.randbytes(4_096)
+
+    def change(folder: Path) -> None:
+        beside = folder / f"{FILE}{ending}"
+        match what:
+            case "bytes":
+                beside.write_bytes(data)
+            case "link":
+                beside.symlink_to("/etc/hostname")
+            case "folder":
+                beside.mkdir()
+            case "gone":
+                (folder / FILE).unlink()
+            case "empty":
+                (folder / FILE).write_bytes(b"")
+            case _:
+                (folder / FILE).write_text("not a database\n" * 400)
+
+    return f"beside: {ending} {what}", change
+
+
+def _key(db: sqlite3.Connection, table: str) -> str:
+    names = [row[1] for row in db.execute(f"PRAGMA table_info({table})") if row[5]]
+    return ", ".join(names) if names else "rowid"

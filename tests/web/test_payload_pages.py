@@ -1,0 +1,69 @@
+"""Pages made of payloads alone, opened in a browser: nothing runs and nothing is asked for."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from medstress.report import figures, render_report
+from medstress.report.case import render_sheet
+from medstress.report.paper.cases import as_html
+
+pytestmark = pytest.mark.web
+
+FUZZ = Path(__file__).parents[1] / "fuzz"
+
+
+def load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"web_{name}", FUZZ / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+def drawn(_draw, *, label, **_settings):
+    plain = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1" width="1" height="1"/>'
+    return figures.inline(plain, prefix="plot", label=label, colours={})
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    texts, pages = load("payloads").PAYLOADS, load("pages")
+    folder = tmp_path_factory.mktemp("payloads")
+    given = pages.template(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        # Hundreds of plots would take minutes; one with every label is drawn below.
+        patch.setattr(figures, "as_svg", drawn)
+        report = render_report(*pages.report_of(given, texts))
+    estimate = figures.Estimate(value=0.5, low=0.4, high=0.6)
+    lines = [figures.Interval(label=text, estimate=estimate, share="1/2") for text in texts]
+    sources = {
+        "report": report,
+        "sheet": render_sheet(
+            pages.sheet_of(given, texts), " ".join(texts), [(t, t, t) for t in texts]
+        ),
+        "cases": as_html(pages.paper_cases_of(texts), " ".join(texts), texts),
+        "plot": f"<!doctype html><link rel=icon href=data:,>{figures.forest_plot(lines, 'forest')}",
+    }
+    for name, source in sources.items():
+        (folder / f"{name}.html").write_text(source, encoding="utf-8")
+    return {name: folder / f"{name}.html" for name in sources}
+
+
+@pytest.mark.parametrize("name", ["report", "sheet", "cases", "plot"])
+def test_payloads_run_nothing_and_ask_for_nothing(browser, hostile, name):
+    browser.look()
+    browser.open(hostile[name])
+    assert browser.ask("return document.readyState") == "complete"
+    assert browser.complaints() == []
+    assert set(browser.requests()) <= {hostile[name].as_uri(), "data:,"}
+    assert browser.ask("return document.querySelectorAll('script').length") == (name == "report")
+    active = "img, iframe, object, embed, form, base, link[rel=stylesheet], a[href^=javascript]"
+    assert browser.ask(f"return document.querySelectorAll('{active}').length") == 0
