@@ -63,7 +63,8 @@ def test_the_file_these_tests_start_from_is_fine(tmp_path: Path) -> None:
             "experiment",
             "zzz = 1",
             "line 4: unknown key 'zzz' (known: cache, controls, flip_check, max_failed, "
-            "max_queries, max_tokens, max_usd, name, seeds)",
+            "max_queries, max_seconds, max_tokens, max_usd, name, seeds, timeout_seconds, "
+            "trial_seconds)",
         ),
         ("dataset", "limt = 3", "line 6: unknown key 'limt'; did you mean 'limit'?"),
         ("entities", "poling = 'cls'", "line 9: unknown key 'poling'; did you mean 'pooling'?"),
