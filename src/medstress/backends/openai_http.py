@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from medstress.backends.options import BackendOptions
 from medstress.backends.rate_limits import RateLimits
 from medstress.backends.server_address import address_of, key_of
-from medstress.backends.server_connection import Connection, Patience
+from medstress.backends.server_connection import Connection
 from medstress.backends.server_errors import Server, ServerTrouble, Then
 from medstress.backends.server_replies import is_named, most_tokens, plain, text_of, usage_of
 from medstress.backends.server_schemas import SchemaWatch, response_format
@@ -346,8 +346,9 @@ def open_backend(options: BackendOptions) -> OpenAiBackend:
         key_env=options.api_key_env,
     )
     limits = RateLimits(options.requests_per_minute, options.tokens_per_minute)
-    patience = Patience(answer=options.timeout_seconds)
-    connection = Connection(server, limits, max_in_flight=in_flight, patience=patience)
+    connection = Connection(
+        server, limits, max_in_flight=in_flight, seconds=options.timeout_seconds
+    )
     try:
         connection.greet()
     except BaseException:

@@ -56,6 +56,7 @@ class Connection:
         limits: shared by all threads.
         max_in_flight: connections kept open.
         patience: time-outs and repetitions.
+        seconds: of one request in all, where no patience says so.
         sleep: waits between attempts.
 
     Attributes:
@@ -71,6 +72,7 @@ class Connection:
         *,
         max_in_flight: int,
         patience: Patience | None = None,
+        seconds: float = ANSWER_SECONDS,
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
         self.server = server
@@ -78,7 +80,7 @@ class Connection:
         self.n_repeated = 0
         self.n_late = 0
         self._limits = limits
-        self._patience = patience or Patience()
+        self._patience = patience or Patience(answer=seconds)
         self._sleep = sleep
         self._lock = Lock()
         self._n_unreachable = 0
