@@ -8,6 +8,7 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from medstress.errors import UsageError, did_you_mean
+from medstress.input_files import loading
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +129,7 @@ def load(kind: str, name: str) -> Any:
     """Import one entry.
 
     Raises:
-        UsageError: nothing of that name is installed.
+        UsageError: nothing of that name is installed, or it cannot be imported.
     """
     entries = installed(kind)
     if name not in entries:
@@ -136,5 +137,10 @@ def load(kind: str, name: str) -> Any:
             f"unknown {kind[:-1]} {name!r}{did_you_mean(name, entries)} "
             f"(installed: {', '.join(entries)})"
         )
-    module, _, attribute = entries[name].target.partition(":")
-    return getattr(import_module(module), attribute)
+    entry = entries[name]
+    module, _, attribute = entry.target.partition(":")
+    if name in KINDS[kind]:
+        return getattr(import_module(module), attribute)
+    said = f"{kind[:-1]} {name!r}, the {entry.summary}: importing {entry.target} raised"
+    with loading(lambda why: f"{said} {why}; mend or remove that package"):
+        return getattr(import_module(module), attribute)

@@ -35,8 +35,9 @@ ANNOTATIONS = [
     }
 ]
 MEDQA = (
-    '{"id": "q1", "train_index": 0, "question": "A man coughs. What helps?", "answer": "aspirin", "options": {"A": "aspirin", '
-    '"B": "heparin", "C": "insulin", "D": "codeine"}, "meta_info": "step1", "answer_idx": "A"}\n'
+    '{"id": "q1", "train_index": 0, "question": "A man coughs. What helps?", "answer": "aspirin", '
+    '"options": {"A": "aspirin", "B": "heparin", "C": "insulin", "D": "codeine"}, '
+    '"meta_info": "step1", "answer_idx": "A"}\n'
 )
 OBO = (
     'format-version: 1.2\n\n[Term]\nid: X:1\nname: aspirin\nsynonym: "ASA" EXACT []\n\n'
@@ -107,7 +108,7 @@ def bigbio(rng: Random) -> Iterator[Case]:
         yield _case(rng, name, experiments.tagged("bigbio", "data.json"), "data.json", data)
 
 
-def annotations(rng: Random) -> Iterator[Case]:
+def spans(rng: Random) -> Iterator[Case]:
     """Spans of the options, beside a file of MedQA."""
     while True:
         name, data = _json(rng, ANNOTATIONS)

@@ -12,7 +12,7 @@ from . import experiments
 from .case import Case
 
 UINT32, FLOAT32, STRING, ARRAY, UINT64 = 4, 6, 8, 9, 10
-KEYS: tuple[tuple[str, int, Any], ...] = (
+KEYS: tuple[tuple[str | bytes, int, Any], ...] = (
     ("general.architecture", STRING, "llama"),
     ("general.alignment", UINT32, 32),
     ("llama.context_length", UINT32, 64),
@@ -125,7 +125,7 @@ def _key(rng: Random) -> tuple[str, bytes]:
     keys = list(KEYS)
     at = rng.randrange(len(keys))
     if rng.random() < 0.5:
-        return f"without {keys.pop(at)[0]}", gguf(keys)[0]
+        return f"without {keys.pop(at)[0]!r}", gguf(keys)[0]
     name = rng.choice((keys[at - 1][0], "", "\0", "é" * 300, b"\xff\xfe", "x" * 70_000))
     keys[at] = (name, *keys[at][1:])
     return f"key {at} renamed", gguf(keys)[0]
@@ -152,7 +152,7 @@ def _value(rng: Random) -> tuple[str, bytes]:
         )
     )
     keys[at] = (keys[at][0], kind, value)
-    return f"{keys[at][0]} of type {kind}", gguf(keys)[0]
+    return f"{keys[at][0]!r} of type {kind}", gguf(keys)[0]
 
 
 def _tensor(rng: Random) -> tuple[str, bytes]:

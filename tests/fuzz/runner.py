@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
-import importlib.util
 import io
 import multiprocessing
 import os
@@ -18,13 +17,12 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from . import data_files, gguf_files, server_replies, toml_files
+from . import data_files, gguf_files, run_folders, server_replies, toml_files
 from .case import REFUSED, Case, Rows
 
 SECONDS = 10
@@ -33,8 +31,6 @@ GROWTH = 512 * 2**20
 """Bytes that one case may add to the most that its process ever held."""
 CHUNK = 25
 """Cases handed to a worker at once."""
-_FIXED = 4_096
-"""Cases drawn from a format that others write, which need not be without end."""
 
 Source = Callable[[Random], Iterator[Case]]
 
@@ -51,23 +47,19 @@ class Chunk:
 
 def formats() -> dict[str, Callable[[int, int], Case]]:
     """Every format: (seed, number) -> case."""
-    found = {
+    return {
         "toml": _numbered("toml", toml_files.cases),
         "jsonl": _numbered("jsonl", data_files.jsonl),
         "iob": _numbered("iob", data_files.iob),
         "pubtator": _numbered("pubtator", data_files.pubtator),
         "pairs": _numbered("pairs", data_files.pairs),
         "bigbio": _numbered("bigbio", data_files.bigbio),
-        "annotations": _numbered("annotations", data_files.annotations),
+        "annotations": _numbered("annotations", data_files.spans),
         "tables": _numbered("tables", data_files.tables),
         "gguf": _numbered("gguf", gguf_files.cases),
         "server": _numbered("server", server_replies.cases),
+        "run_folder": _numbered("run_folder", run_folders.cases),
     }
-    if importlib.util.find_spec(f"{__package__}.run_folders"):
-        from . import run_folders  # type: ignore[attr-defined]
-
-        found["run_folder"] = _listed(run_folders.cases)
-    return found
 
 
 def make(format: str, seed: int, number: int) -> Case:  # noqa: A002 - the word for it
@@ -77,19 +69,6 @@ def make(format: str, seed: int, number: int) -> Case:  # noqa: A002 - the word 
 
 def _numbered(name: str, source: Source) -> Callable[[int, int], Case]:
     return lambda seed, number: next(source(Random(f"{seed}:{name}:{number}")))
-
-
-def _listed(source: Callable[[Random], Iterator[Any]]) -> Callable[[int, int], Case]:
-    """Cases of a generator that goes through its own list: (name, write) pairs."""
-    known: dict[int, list[Any]] = {}
-
-    def find(seed: int, number: int) -> Case:
-        if seed not in known:
-            known[seed] = list(islice(source(Random(seed)), _FIXED))
-        name, write = known[seed][number % len(known[seed])]
-        return Case(name=name, write=write)
-
-    return find
 
 
 def run_case(case: Case, folder: Path) -> tuple[str | None, int | None]:

@@ -41,7 +41,7 @@ def _pdws() -> dict[str, Any]:
     tables = experiments.questions()
     tables["experiment"] |= {"max_queries": 50, "controls": False, "flip_check": True}
     tables["dataset"][0] |= {"limit": 2, "sample_seed": 1}
-    tables["entities"][0] |= {"embedding": "ngram", "group": "drugs"}
+    tables["entities"][0] |= {"embedding": "ngram", "choices": "default"}
     tables["victim"][0] |= {"parameters": 1e6, "batch_size": 2}
     tables["attack"] = [
         {

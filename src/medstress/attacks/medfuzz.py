@@ -106,7 +106,9 @@ class MedFuzz:
     def _check_gates(self) -> None:
         if self.gates is None:
             return
-        if isinstance(self.gates, str) or not all(isinstance(name, str) for name in self.gates):
+        if not isinstance(self.gates, list | tuple) or not all(
+            isinstance(name, str) for name in self.gates
+        ):
             raise UsageError(f"{NAME}: gates must be a list of names, got {self.gates!r}")
         for name in self.gates:
             if name not in NAMES:

@@ -14,6 +14,7 @@ from medstress.backends.model_files import no_progress_bars, quiet_retries, reme
 from medstress.backends.options import BackendOptions
 from medstress.errors import UsageError, missing_extra
 from medstress.hashing import content_hash
+from medstress.input_files import loading, reading
 
 CONFIG = "adapter_config.json"
 _WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
@@ -67,16 +68,14 @@ def with_adapter(model: Any, adapter: Adapter) -> Any:
     from peft import PeftModel
 
     how: dict[str, Any] = {} if adapter.revision is None else {"revision": adapter.revision}
-    try:
-        with no_progress_bars(), warnings.catch_warnings(record=True) as told:
-            warnings.simplefilter("always")
-            wrapped = PeftModel.from_pretrained(model, adapter.location, **how)
-    except (OSError, ValueError, KeyError, RuntimeError, TypeError) as error:
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
-        raise UsageError(
-            f"adapter {adapter.name!r} does not fit the model: {reason}; give the model that it "
-            "was trained on"
-        ) from error
+    said = f"adapter {adapter.name!r} does not fit the model"
+    with (
+        loading(lambda why: f"{said}: {why}; give the model that it was trained on"),
+        no_progress_bars(),
+        warnings.catch_warnings(record=True) as told,
+    ):
+        warnings.simplefilter("always")
+        wrapped = PeftModel.from_pretrained(model, adapter.location, **how)
     # peft only warns, and the answers would be the base model's.
     if any("missing adapter keys" in str(each.message) for each in told):
         raise UsageError(
@@ -131,10 +130,8 @@ def _of_hub(name: str, folder: Path) -> Adapter:
 
 
 def _settings(name: str, path: Path) -> dict[str, Any]:
-    try:
+    with reading(lambda why: f"adapter {name!r}: {path} is no JSON ({why})"):
         settings = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"adapter {name!r}: {path} is no JSON ({error})") from error
     if not isinstance(settings, dict) or "peft_type" not in settings:
         raise UsageError(f"adapter {name!r}: {path} names no peft_type, so it is no peft adapter")
     if settings.get("num_virtual_tokens") is not None:

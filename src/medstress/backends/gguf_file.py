@@ -9,6 +9,7 @@ from typing import Any
 
 from medstress.calls import Message
 from medstress.errors import PermanentBackendError, TrialError, UsageError, missing_extra
+from medstress.input_files import reading
 from medstress.rendering import render
 
 
@@ -38,34 +39,46 @@ def read_facts(path: Path) -> GgufFacts:
     """
     if find_spec("gguf") is None:
         raise missing_extra("reading GGUF files", "llama_cpp")
+    said = f"{path} is no GGUF file of a language model, or damaged"
+    with reading(lambda why: f"{said} ({why})", theirs=(TypeError,)):
+        return _facts(path)
+
+
+def _facts(path: Path) -> GgufFacts:
     import gguf
 
-    try:
-        reader = gguf.GGUFReader(path)
-        fields = reader.fields
+    class Reader(gguf.GGUFReader):  # type: ignore[misc]
+        def _get(self, offset: int, dtype: Any, count: int = 1, *others: Any, **named: Any) -> Any:
+            # Theirs gives less than is asked for at the end of the file, and goes on: a header
+            # that declares 2**60 values would be walked for ever.
+            end = int(offset) + int(count) * int(dtype(0).itemsize)
+            if not 0 <= offset <= end <= len(self.data):
+                raise EOFError(f"it ends at byte {len(self.data):,}, expected byte {end:,}")
+            return super()._get(offset, dtype, count, *others, **named)
 
-        def value(key: str, default: Any = None) -> Any:
-            return fields[key].contents() if key in fields else default
+    reader = Reader(path)
+    fields = reader.fields
 
-        tokens = fields["tokenizer.ggml.tokens"]
+    def value(key: str, kind: type[Any]) -> Any:
+        found = fields[key].contents() if key in fields else None
+        if found is not None and (not isinstance(found, kind) or found is True):
+            raise ValueError(f"{key}: expected {kind.__name__}, got {type(found).__name__}")
+        return found
 
-        def text(key: str) -> str:
-            number = value(f"tokenizer.ggml.{key}")
-            return "" if number is None else str(tokens.contents(int(number)))
+    tokens = fields["tokenizer.ggml.tokens"]
 
-        return GgufFacts(
-            template=value("tokenizer.chat_template"),
-            start=text("bos_token_id"),
-            end=text("eos_token_id"),
-            n_vocabulary=len(tokens.data),
-            n_context=value(f"{value('general.architecture')}.context_length"),
-            parameters=sum(int(tensor.n_elements) for tensor in reader.tensors),
-        )
-    except (ValueError, KeyError, IndexError, OSError) as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise UsageError(
-            f"{path} is no GGUF file of a language model, or damaged ({reason})"
-        ) from error
+    def text(key: str) -> str:
+        number = value(f"tokenizer.ggml.{key}", int)
+        return "" if number is None else str(tokens.contents(number))
+
+    return GgufFacts(
+        template=value("tokenizer.chat_template", str),
+        start=text("bos_token_id"),
+        end=text("eos_token_id"),
+        n_vocabulary=len(tokens.data),
+        n_context=value(f"{value('general.architecture', str)}.context_length", int),
+        parameters=sum(int(tensor.n_elements) for tensor in reader.tensors),
+    )
 
 
 def render_chat(facts: GgufFacts, messages: tuple[Message, ...], name: str) -> str:

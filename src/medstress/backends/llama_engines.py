@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from medstress.backends.options import BackendOptions
 from medstress.calls import Decoding, Message
 from medstress.errors import PermanentBackendError, UsageError
+from medstress.input_files import loading
 from medstress.option_letters import is_decided
 
 _BLOCK = 16
@@ -70,15 +71,13 @@ def open_engine(path: Path, n_context: int, options: BackendOptions) -> Engine:
             "the llama_cpp back end is not installed; install it with: "
             "pip install 'medstress[llama_cpp]' (or have llama-cpp-python)"
         )
-    try:
+    with loading(
+        lambda why: (
+            f"llama.cpp cannot load {path} ({why}): the file is damaged, newer than the installed "
+            "package, or needs more memory than is free (a smaller context_tokens needs less)"
+        )
+    ):
         engine: Engine = kind(path, n_context, options)
-    except (RuntimeError, ValueError, OSError, MemoryError) as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise UsageError(
-            f"llama.cpp cannot load {path} ({reason}): the file is damaged, newer than the "
-            "installed package, or needs more memory than is free (a smaller context_tokens "
-            "needs less)"
-        ) from error
     return engine
 
 

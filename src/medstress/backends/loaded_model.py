@@ -16,6 +16,7 @@ from medstress.calls import ModelIdentity
 from medstress.errors import UsageError, did_you_mean, missing_extra
 from medstress.freed_memory import keep_freed_memory
 from medstress.hashing import content_hash
+from medstress.input_files import loading
 from medstress.onednn_linear import use_onednn
 
 DTYPES = ("float32", "bfloat16", "float16")
@@ -117,23 +118,25 @@ def _read(
     from transformers import AutoConfig, AutoTokenizer
 
     how = files.load_options()
-    try:
-        with no_progress_bars():
-            config = AutoConfig.from_pretrained(files.location, **how)
-            kind = _kind_of_model(name, config, head=head)
-            tokenizer = AutoTokenizer.from_pretrained(files.location, **how)
-            number_format = getattr(torch, dtype)
-            model, found = kind.from_pretrained(
-                files.location,
-                config=config,
-                dtype=number_format,
-                output_loading_info=True,
-                **placement.load_options(number_format),
-                **how,
-            )
-    except (OSError, ValueError, KeyError, ImportError) as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise UsageError(f"transformers cannot load the model {name!r}: {reason}") from error
+    number_format = getattr(torch, dtype)
+    with (
+        loading(
+            lambda why: f"transformers cannot load the model {name!r}: {why}",
+            passes=is_out_of_memory,
+        ),
+        no_progress_bars(),
+    ):
+        config = AutoConfig.from_pretrained(files.location, **how)
+        kind = _kind_of_model(name, config, head=head)
+        tokenizer = AutoTokenizer.from_pretrained(files.location, **how)
+        model, found = kind.from_pretrained(
+            files.location,
+            config=config,
+            dtype=number_format,
+            output_loading_info=True,
+            **placement.load_options(number_format),
+            **how,
+        )
     missing = [
         key for key in sorted(found["missing_keys"]) if adapter is None or not adapter.brings(key)
     ]

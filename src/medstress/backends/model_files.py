@@ -21,6 +21,7 @@ from typing import Any
 from medstress.backends.options import BackendOptions
 from medstress.errors import UsageError, missing_extra
 from medstress.hashing import content_hash, file_hash
+from medstress.input_files import loading
 from medstress.paths import cache_dir
 from medstress.writing import write_text
 
@@ -147,13 +148,14 @@ def count_parameters(folder: str) -> int | None:
     from safetensors import safe_open
 
     n = 0
-    for path in sorted(Path(folder).glob("*.safetensors")):
-        with safe_open(path, "numpy") as weights:
-            for key in weights.keys():  # noqa: SIM118 (it is no dict)
-                tensor = weights.get_slice(key)
-                if tensor.get_dtype() not in _PLAIN:
-                    return None
-                n += math.prod(tensor.get_shape())
+    with loading(lambda why: f"cannot read the safetensors files of {folder}: {why}"):
+        for path in sorted(Path(folder).glob("*.safetensors")):
+            with safe_open(path, "numpy") as weights:
+                for key in weights.keys():  # noqa: SIM118 (it is no dict)
+                    tensor = weights.get_slice(key)
+                    if tensor.get_dtype() not in _PLAIN:
+                        return None
+                    n += math.prod(tensor.get_shape())
     return n or None
 
 
@@ -264,21 +266,19 @@ def _convert(gguf: Path, dtype: str, folder: Path) -> None:
     if find_spec("gguf") is None or find_spec("accelerate") is None:
         raise missing_extra("reading GGUF files", "transformers")
     source = {"gguf_file": gguf.name, "local_files_only": True}
-    try:
-        with no_progress_bars(), _no_conversion_bar():
-            tokenizer = AutoTokenizer.from_pretrained(str(gguf.parent), **source)
-            model = AutoModelForCausalLM.from_pretrained(
-                str(gguf.parent), dtype=getattr(torch, dtype), **source, **_unpacked()
-            )
-            # The weights are dequantised by now, yet the settings that say otherwise are kept,
-            # and save_pretrained refuses because of them.
-            if hasattr(model.config, "quantization_config"):
-                del model.config.quantization_config
-            model.hf_quantizer = None
-            model.save_pretrained(folder)
-            tokenizer.save_pretrained(folder)
-    except (OSError, ValueError, KeyError, NotImplementedError) as error:
-        raise UsageError(f"transformers cannot read {gguf}: {error}") from error
+    said = f"transformers cannot read {gguf}"
+    with loading(lambda why: f"{said}: {why}"), no_progress_bars(), _no_conversion_bar():
+        tokenizer = AutoTokenizer.from_pretrained(str(gguf.parent), **source)
+        model = AutoModelForCausalLM.from_pretrained(
+            str(gguf.parent), dtype=getattr(torch, dtype), **source, **_unpacked()
+        )
+        # The weights are dequantised by now, yet the settings that say otherwise are kept,
+        # and save_pretrained refuses because of them.
+        if hasattr(model.config, "quantization_config"):
+            del model.config.quantization_config
+        model.hf_quantizer = None
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
 
 
 def _unpacked() -> dict[str, Any]:
@@ -293,6 +293,6 @@ def _unpacked() -> dict[str, Any]:
 def _read_hashes(memory: Path) -> dict[str, str]:
     try:
         known = json.loads(memory.read_text(encoding="utf-8"))
-    except (FileNotFoundError, json.JSONDecodeError):
+    except (FileNotFoundError, ValueError, RecursionError):
         return {}
     return known if isinstance(known, dict) else {}

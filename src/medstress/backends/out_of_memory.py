@@ -50,11 +50,13 @@ def in_halves(
     return in_halves(items[:middle], run, forget) + in_halves(items[middle:], run, forget)
 
 
-def is_out_of_memory(error: RuntimeError | MemoryError) -> bool:
+def is_out_of_memory(error: Exception) -> bool:
     """Tell lack of memory from other errors."""
     # torch.OutOfMemoryError is a RuntimeError that says "CUDA out of memory"; on the CPU torch
     # raises a bare RuntimeError.
-    return isinstance(error, MemoryError) or any(sign in str(error).lower() for sign in _SIGNS)
+    if not isinstance(error, RuntimeError):
+        return isinstance(error, MemoryError)
+    return any(sign in str(error).lower() for sign in _SIGNS)
 
 
 def release_memory() -> None:

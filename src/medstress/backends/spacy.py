@@ -12,6 +12,7 @@ from medstress.backends.options import BackendOptions
 from medstress.calls import Call, Failure, ModelIdentity, Reply, Tag, Tagged
 from medstress.errors import UsageError, did_you_mean, missing_extra
 from medstress.hashing import content_hash
+from medstress.input_files import loading
 
 _BATCH_SIZE = 256
 _INNER_BATCH = 64
@@ -95,11 +96,8 @@ def open_backend(options: BackendOptions) -> SpacyBackend:
             f"(installed: {', '.join(installed) or 'none'}), or the folder of a saved one"
             f"{did_you_mean(name, installed)}"
         )
-    try:
+    with loading(lambda why: f"spaCy cannot load the pipeline {name!r}: {why}"):
         nlp = spacy.load(name if name in installed else folder)
-    except (OSError, ValueError, ImportError) as error:
-        reason = str(error).strip().partition("\n")[0]
-        raise UsageError(f"spaCy cannot load the pipeline {name!r}: {reason}") from error
     if not any("doc.ents" in nlp.get_pipe_meta(pipe).assigns for pipe in nlp.pipe_names):
         raise UsageError(
             f"spaCy pipeline {name!r} sets no entities (it has: {', '.join(nlp.pipe_names)}); "

@@ -27,6 +27,7 @@ from medstress.calls import (
 )
 from medstress.errors import PermanentBackendError, UsageError
 from medstress.hashing import content_hash, digest
+from medstress.input_files import loading
 
 _BATCH_SIZE = 256
 _TOP = 20
@@ -216,7 +217,7 @@ def open_backend(options: BackendOptions) -> VllmBackend:
     files = find_model(options)
     import vllm
 
-    try:
+    with loading(lambda why: f"vLLM cannot load the model {options.model!r}: {why}"):
         llm = vllm.LLM(
             model=files.location,
             revision=files.revision,
@@ -226,9 +227,6 @@ def open_backend(options: BackendOptions) -> VllmBackend:
             enable_prefix_caching=True,
             seed=0,
         )
-    except (RuntimeError, ValueError, OSError, MemoryError) as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise UsageError(f"vLLM cannot load the model {options.model!r}: {reason}") from error
     parts = ["vllm", vllm.__version__, files.content, options.dtype]
     return VllmBackend(
         llm,

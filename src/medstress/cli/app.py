@@ -10,6 +10,7 @@ from medstress.cli.parser import NOT_BUILT, build_parser
 from medstress.cli.stopping import INTERRUPTED, Stopping
 from medstress.cli.streams import visible_output
 from medstress.errors import MedstressError, UsageError, did_you_mean
+from medstress.input_files import reason
 from medstress.scheduler.progress import DRAIN_SECONDS
 
 COMMANDS = (
@@ -63,11 +64,16 @@ def _guarded(arguments: Sequence[str], stop: Stopping) -> int:
             # The terminal that closed cannot be drawn on any more.
             stop.tell()
             return INTERRUPTED
-        if not isinstance(error, BrokenPipeError):
-            print(f"medstress: unexpected {_log(error)}", file=sys.stderr)
-            return 1
-        sys.stderr.close()
-        return 0
+        if isinstance(error, BrokenPipeError):
+            sys.stderr.close()
+            return 0
+        # Where no reader or writer says it better: the system's refusal is no bug of ours.
+        named = f"{error.filename}: " if error.filename else ""
+        print(f"medstress: {named}{reason(error)}", file=sys.stderr)
+        return 2
+    except MemoryError as error:
+        print(f"medstress: {reason(error)}", file=sys.stderr)
+        return 2
     except Exception as error:  # noqa: BLE001 - the edge: anything else is a bug of ours
         print(f"medstress: unexpected {_log(error)}", file=sys.stderr)
         return 1
@@ -93,15 +99,21 @@ def _dispatch(arguments: Sequence[str], stop: Stopping) -> int:
 
 
 def _log(error: Exception) -> str:
-    """Write the trace to a file and name it."""
+    """Write the trace to a file and name it; it may hold texts of the data."""
     import tempfile
     import traceback
 
-    with tempfile.NamedTemporaryFile(
-        "w", prefix="medstress-", suffix=".log", delete=False, encoding="utf-8"
-    ) as stream:
-        traceback.print_exception(error, file=stream)
-    return (
-        f"{type(error).__name__}: {error}; this is a bug of medstress. The details are in "
-        f"{stream.name}; nothing stored is lost"
-    )
+    said = f"{type(error).__name__}: {reason(error)}; this is a bug of medstress"
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w",
+            prefix="medstress-",
+            suffix=".log",
+            delete=False,
+            encoding="utf-8",
+            errors="replace",
+        ) as stream:
+            traceback.print_exception(error, file=stream)
+    except OSError as full:
+        return f"{said}; its details could not be kept ({reason(full)})"
+    return f"{said}: please report it with the details in {stream.name}"

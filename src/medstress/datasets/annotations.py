@@ -7,15 +7,15 @@ identifiers or ``""``, boundaries are character offsets into the option's text.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from medstress.datasets.rows import shown
-from medstress.datasets.source import read_bytes, required_file
+from medstress.datasets.source import required_file
 from medstress.errors import DataError
+from medstress.input_files import read_json
 from medstress.items import Mention, Question
 
 _LISTS = ("text", "labels", "boundaries")
@@ -59,10 +59,7 @@ def read_annotations(source: str, path: Path) -> Annotations:
         DataError: not a JSON list.
     """
     required_file(source, "annotations", path)
-    try:
-        records = json.loads(read_bytes(path).decode("utf-8"))
-    except ValueError as error:
-        raise DataError(f"{path}: expected a JSON list, got malformed JSON ({error})") from error
+    records = read_json(path, "a JSON list")
     if not isinstance(records, list):
         raise DataError(f"{path}: expected a JSON list, got {shown(records)}")
     return Annotations(path=path, records=records)

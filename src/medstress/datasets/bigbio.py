@@ -28,11 +28,11 @@ from medstress.datasets.source import (
     LoadedTexts,
     collect,
     hash_files,
-    read_bytes,
     refuse_keys,
     required_file,
 )
 from medstress.errors import DataError, UsageError
+from medstress.input_files import loading, read_bytes, read_json, reading
 from medstress.sentences import OUTSIDE, TaggedText, label_complaint
 
 _MAX_GAP = 100_000
@@ -158,13 +158,18 @@ def _parts(row: Row, field: str) -> list[Mapping[str, Any]]:
 
 def _texts(passage: Mapping[str, Any]) -> list[str]:
     text = passage.get("text")
-    return [text] if isinstance(text, str) else [str(part) for part in text or ()]
+    texts = [text] if isinstance(text, str) else text or []
+    if not isinstance(texts, list):
+        raise DataError(
+            f"field 'passages': expected a text or a list of texts, got {shown(text)}; mend the row"
+        )
+    return list(map(str, texts))
 
 
 def _offsets(part: Mapping[str, Any], field: str) -> list[tuple[int, int]]:
     try:
         found = [(int(start), int(end)) for start, end in part["offsets"]]
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         found = []
     if not found:
         raise DataError(
@@ -218,12 +223,17 @@ def label_names(path: Path, field: str) -> list[str]:
         return []
     import polars
 
-    kept = polars.read_parquet_metadata(path).get("huggingface")
-    features = json.loads(kept)["info"]["features"] if kept else {}
-    feature = features.get(field, {})
-    feature = feature.get("feature", feature)
-    names = feature.get("names", []) if isinstance(feature, dict) else []
-    return [str(name) for name in names]
+    said = f"{path}: expected the names of labels that the hub writes into parquet files, got"
+    with loading(lambda why: f"{said} what fails: {why}", DataError):
+        kept = polars.read_parquet_metadata(path).get("huggingface")
+    with reading(
+        lambda why: f"{said} something else: {why}", DataError, (AttributeError, TypeError)
+    ):
+        features = json.loads(kept)["info"]["features"] if kept else {}
+        feature = features.get(field, {})
+        feature = feature.get("feature", feature)
+        names = feature.get("names", []) if isinstance(feature, dict) else []
+        return [str(name) for name in names]
 
 
 def _label(tag: Any, names: Sequence[str], field: str) -> str:
@@ -258,12 +268,7 @@ def _check_order(labels: Sequence[str]) -> None:
 def _json_rows(path: Path) -> Iterator[tuple[str, Read]]:
     if not read_bytes(path).strip():
         return
-    try:
-        rows = json.loads(read_bytes(path).decode("utf-8-sig"))
-    except ValueError as error:
-        raise DataError(
-            f"{path}: expected a JSON list of objects, got {error}; mend the file"
-        ) from error
+    rows = read_json(path, "a JSON list of objects")
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise DataError(f"{path}: expected a JSON list of objects, got {shown(rows)}")
     yield from ((f"row {n}", row) for n, row in enumerate(rows, start=1))

@@ -17,11 +17,11 @@ from medstress.datasets.source import (
     LoadedTexts,
     collect,
     hash_files,
-    read_bytes,
     refuse_keys,
     required_file,
 )
 from medstress.errors import DataError
+from medstress.input_files import read_bytes
 from medstress.sentences import OUTSIDE, TaggedText, label_complaint
 
 DOCUMENT = "-DOCSTART-"

@@ -18,11 +18,11 @@ from medstress.datasets.source import (
     LoadedTexts,
     collect,
     hash_files,
-    read_bytes,
     refuse_keys,
     required_file,
 )
 from medstress.errors import DataError, UsageError, did_you_mean
+from medstress.input_files import read_bytes
 from medstress.sentences import SentencePair
 
 FIELDS = ("id", "text_a", "text_b", "score")
@@ -201,7 +201,7 @@ def _score(value: Any, name: str, low: float, high: float, *, is_fixed: bool) ->
         if isinstance(value, bool):
             raise ValueError
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise DataError(f"{expected} {shown(value)}; write a number such as 3.5") from None
     if not math.isfinite(number) or not low <= number <= high:
         raise DataError(

@@ -17,11 +17,11 @@ from medstress.datasets.source import (
     LoadedTexts,
     collect,
     hash_files,
-    read_bytes,
     refuse_keys,
     required_file,
 )
 from medstress.errors import DataError, UsageError, did_you_mean
+from medstress.input_files import read_bytes
 from medstress.sentences import TaggedText
 
 _TEXT = re.compile(r"([^|\t]+)\|([ta])\|(.*)")
@@ -120,7 +120,7 @@ def _entity(document: Document, fields: list[str], where: str) -> Annotation | N
     """The entity of a line, or None for a relation."""
     if len(fields) == 4 and not fields[1].isdecimal():
         return None
-    if len(fields) < 5 or not (fields[1].isdecimal() and fields[2].isdecimal()):
+    if len(fields) < 5 or not all(each.isdecimal() and len(each) < 10 for each in fields[1:3]):
         raise DataError(
             f"{where}: expected ID, start, end, mention and type parted by tabs, got "
             f"{' '.join(fields)[:60]!r}; mend the line"

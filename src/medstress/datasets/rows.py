@@ -21,11 +21,11 @@ from medstress.datasets.source import (
     Loaded,
     collect,
     hash_files,
-    read_bytes,
     refuse_keys,
     required_file,
 )
 from medstress.errors import DataError, did_you_mean
+from medstress.input_files import loading, read_bytes
 from medstress.items import LETTERS, Mention, Question
 
 _FIELDS = {"id", "question", "context", "stem", "options", "answer_idx", "mentions"}
@@ -113,12 +113,12 @@ def parquet_rows(path: Path) -> list[dict[str, Any]]:
     """
     import polars
 
-    try:
+    data = read_bytes(path)
+    with loading(
+        lambda why: f"{path}: expected a parquet file, got one that fails: {why}", DataError
+    ):
         # From memory, as polars would take a path such as "part[1].parquet" for a pattern.
-        return polars.read_parquet(BytesIO(read_bytes(path))).to_dicts()
-    except polars.exceptions.PolarsError as error:
-        reason = str(error).partition("\n")[0]
-        raise DataError(f"{path}: expected a parquet file, got one that fails: {reason}") from error
+        return polars.read_parquet(BytesIO(data)).to_dicts()
 
 
 def question_from_row(row: Mapping[str, Any]) -> Question:

@@ -9,6 +9,7 @@ from typing import Literal, TypeVar
 
 from medstress.errors import DataError, UsageError, did_you_mean
 from medstress.hashing import content_hash, file_hash
+from medstress.input_files import read_bytes
 from medstress.items import Question
 from medstress.sentences import SentencePair, TaggedText
 
@@ -118,14 +119,6 @@ def refuse_keys(source: str, options: DatasetOptions, *keys: str) -> None:
             raise UsageError(f"dataset {source!r} takes no key {key!r}, got {str(value)!r}")
 
 
-def read_bytes(path: Path) -> bytes:
-    """Return the bytes of a file, with the operating system's complaint as a `UsageError`."""
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from error
-
-
 def hash_files(*paths: Path) -> str:
     """Return the hash of one file's bytes, or a hash over those of several."""
     hashes = [file_hash(path) for path in paths]
@@ -182,5 +175,5 @@ def collect(
 
 def _nothing(path: Path) -> str:
     """What a file without rows holds, and what to do."""
-    held = "none" if path.read_bytes().strip() else "an empty file"
+    held = "none" if read_bytes(path).strip() else "an empty file"
     return f"{held}; give a file with rows"

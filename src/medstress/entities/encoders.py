@@ -15,6 +15,7 @@ import numpy as np
 from medstress.compute_thread import in_compute_thread
 from medstress.errors import UsageError, did_you_mean, missing_extra
 from medstress.hashing import content_hash, file_hash
+from medstress.input_files import loading
 from medstress.onednn_linear import use_onednn
 
 if TYPE_CHECKING:
@@ -160,24 +161,19 @@ class TransformerEncoder:
             UsageError: the folder does not hold a model that transformers can load.
         """
         import torch
-        from safetensors import SafetensorError
         from transformers import AutoModel, AutoTokenizer
 
         self.pooling = pooling
         self._max_tokens = min(max_tokens or MAX_TOKENS, MAX_TOKENS)
         self._lower_case = lower_case
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
-        try:
-            with _quiet():
-                self._tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
-                model = AutoModel.from_pretrained(
-                    str(folder), local_files_only=True, dtype=torch.float32
-                )
-        except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-            raise UsageError(
-                f"embedding: expected a transformers model in {folder}, got what transformers "
-                f"cannot load ({error}); check the folder's config.json, weights and tokenizer"
-            ) from error
+        said = f"embedding: expected a transformers model in {folder}, got what transformers cannot"
+        advice = "check the folder's config.json, weights and tokenizer"
+        with loading(lambda why: f"{said} load ({why}); {advice}"), _quiet():
+            self._tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
+            model = AutoModel.from_pretrained(
+                str(folder), local_files_only=True, dtype=torch.float32
+            )
         if model.config.is_encoder_decoder or self._tokenizer.pad_token is None:
             raise UsageError(
                 f"embedding: expected an encoder (such as BERT) in {folder}, got "

@@ -9,6 +9,7 @@ from typing import Any
 
 from medstress.entities.encoders import Pooling
 from medstress.errors import UsageError
+from medstress.input_files import reading
 
 _MODES: dict[str, Pooling] = {
     "cls": "cls",
@@ -98,7 +99,5 @@ def _modes(settings: dict[str, Any]) -> list[str]:
 def _read(path: Path, default: Any = None) -> Any:
     if default is not None and not path.is_file():
         return default
-    try:
+    with reading(lambda why: f"embedding: cannot read {path}: {why}"):
         return json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise UsageError(f"embedding: cannot read {path}: {error}") from error

@@ -28,6 +28,7 @@ from medstress.experiment.config import (
 from medstress.experiment.pending import TABLES, built_but_fixed, not_built, wrong_word
 from medstress.experiment.sources import find_source
 from medstress.experiment.table import Table
+from medstress.input_files import checked, parse_toml
 
 ARRAYS = ("dataset", "entities", "victim", "attack")
 TABLES_BUILT: dict[str, type[Table]] = {
@@ -66,10 +67,7 @@ def read_experiment(
         UsageError: one sentence: what was expected, what came, in which line, what to do.
     """
     source = find_source(path)
-    try:
-        raw = tomllib.loads(source.text)
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{path} is not valid TOML: {error}") from error
+    raw = parse_toml(source.text, str(path))
     apply_overrides(raw, overrides)
     complete(raw)
     return check_experiment(raw, _Where(source.name, source.text), needs)
@@ -89,8 +87,9 @@ def apply_overrides(raw: dict[str, Any], overrides: Sequence[str]) -> None:
         name = ".".join(parts[1:-1])
         try:
             value = tomllib.loads(f"value = {value_text.strip()}")["value"]
-        except tomllib.TOMLDecodeError:
+        except (ValueError, RecursionError):  # no TOML: a text, and where it is none, refused below
             value = value_text.strip()
+        checked({key: value}, f"--set {target}")
         for entry in _entries(raw, table, name, override):
             if not isinstance(entry, dict):
                 raise UsageError(f"--set {override!r}: {table} must be a table, got {entry!r}")
@@ -206,7 +205,7 @@ def _check_attack(row: Mapping[str, Any], where: _Where, index: int) -> None:
         kind = registry.load("attacks", name)
     except UsageError as error:
         raise UsageError(f"{place}: {error}") from None
-    known = {field.name for field in fields(kind)}
+    known = {field.name for field in fields(kind) if field.init}
     for key in row:
         if key not in known and key not in AttackTable.model_fields:
             hint = did_you_mean(key, known) or f" (known: {', '.join(sorted(known))})"

@@ -7,8 +7,8 @@ are read by transformers alone.
 
 from __future__ import annotations
 
-import json
 import math
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from medstress.compute_thread import in_compute_thread
 from medstress.entities.encoders import model_folder
 from medstress.entities.prompts import PromptEncoder
 from medstress.errors import UsageError
+from medstress.input_files import read_json
 
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
@@ -67,12 +68,12 @@ def _folder(model: str, base: Path) -> Path:
 def _config(folder: Path) -> dict[str, Any]:
     """The model's configuration; nothing of the names of embedded ones."""
     nothing: dict[str, Any] = {"architectures": None}
-    try:
-        found = json.loads((folder / "config.json").read_text("utf-8"))
-    except FileNotFoundError:
+    path = folder / "config.json"
+    if not os.path.lexists(path):
         return nothing
-    except (OSError, ValueError) as error:
-        raise UsageError(f"cannot read {folder / 'config.json'}: {error}") from error
+    found = read_json(path)
+    if not isinstance(found, dict):
+        raise UsageError(f"{path}: expected a JSON object, got something else; mend the file")
     return {**nothing, **found}
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from medstress import recipes
 from medstress.errors import UsageError, did_you_mean
+from medstress.input_files import read_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,14 +37,11 @@ def find_source(experiment: str | Path) -> Source:
         return Source(
             text=recipes.text_of(name), name=f"{name}{recipes.SUFFIX}", base=Path.cwd().resolve()
         )
-    try:
-        text = path.read_text("utf-8")
-    except FileNotFoundError:
+    if not os.path.lexists(path):
         known = [p.name for p in path.parent.glob("*.toml")]
         if path.parent == Path():
             known += recipes.names()
         near = did_you_mean(path.name, known)
-        raise UsageError(f"there is no experiment file {path}{near}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read {path}: {error}") from error
+        raise UsageError(f"there is no experiment file {path}{near}")
+    text = read_text(path)
     return Source(text=text, name=path.name, base=path.resolve().parent)

@@ -7,7 +7,6 @@ of yours may hold nothing but what differs.
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -21,6 +20,7 @@ from pydantic_core import to_jsonable_python
 
 from medstress.errors import UsageError, did_you_mean
 from medstress.hashing import content_hash
+from medstress.input_files import parse_toml, reason
 from medstress.rendering import names_read, render
 
 DEFAULT = "patient_characteristics"
@@ -216,9 +216,7 @@ def _check_compiles(name: str, file: str, text: str) -> None:
 
 def _categories(name: str, text: str) -> _Categories:
     try:
-        return _Categories.model_validate(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"template {name!r}: {CATEGORIES}: {error}") from None
+        return _Categories.model_validate(parse_toml(text, f"template {name!r}: {CATEGORIES}"))
     except ValidationError as error:
         raise UsageError(
             f"template {name!r}: {CATEGORIES}: {_first(error)}; expected [[category]] tables, "
@@ -231,7 +229,7 @@ def _exemplars(name: str, text: str) -> tuple[Exemplar, ...]:
     for number, line in enumerate(filter(str.strip, text.splitlines()), start=1):
         try:
             found.append(_exemplar(json.loads(line)))
-        except (ValueError, ValidationError) as error:
+        except (ValueError, RecursionError) as error:
             said = f"template {name!r}: {EXEMPLARS}, line {number}: {_first(error)}"
             raise UsageError(said) from None
     return tuple(found)
@@ -252,4 +250,4 @@ def _first(error: Exception) -> str:
     if isinstance(error, ValidationError):
         found = error.errors()[0]
         return f"{'.'.join(map(str, found['loc']))}: {found['msg']}"
-    return str(error)
+    return reason(error)

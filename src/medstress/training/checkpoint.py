@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from medstress.errors import StoreError
+from medstress.input_files import loading
 from medstress.writing import beside, make_folder, write_text
 
 _WEIGHTS, _OPTIMISER, _STATE = "weights.safetensors", "optimiser.safetensors", "state.json"
@@ -61,10 +62,15 @@ def load_checkpoint(folder: Path, model: Any, optimiser: Any) -> dict[str, Any] 
     if not complete:
         return None
     newest = complete[-1]
-    from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    try:
+    with loading(
+        lambda why: (
+            f"the checkpoint {newest} cannot be read ({why}); remove the folder {folder} to train "
+            "this model from the beginning"
+        ),
+        StoreError,
+    ):
         load_weights(newest / _WEIGHTS, model)
         states: dict[int, dict[str, Any]] = {}
         for name, tensor in load_file(newest / _OPTIMISER).items():
@@ -72,11 +78,6 @@ def load_checkpoint(folder: Path, model: Any, optimiser: Any) -> dict[str, Any] 
             states.setdefault(int(number), {})[key] = tensor
         optimiser.load_state_dict({**optimiser.state_dict(), "state": states})
         state: dict[str, Any] = json.loads((newest / _STATE).read_text("utf-8"))
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        raise StoreError(
-            f"the checkpoint {newest} cannot be read ({type(error).__name__}); remove the folder "
-            f"{folder} to train this model from the beginning"
-        ) from error
     return state
 
 

@@ -13,6 +13,7 @@ from medstress.compute_thread import in_compute_thread
 from medstress.entities.encoders import minilm_folder
 from medstress.errors import UsageError
 from medstress.freed_memory import keep_freed_memory
+from medstress.input_files import loading
 from medstress.onednn_linear import use_onednn
 
 Columns = Mapping[str, Sequence[int]]
@@ -107,20 +108,16 @@ def open_model(start: Start, kind: str, seed: int, **config: Any) -> tuple[Any, 
 
     how = start.files.load_options()
     torch.manual_seed(seed)
+    said = f"[train] model = {start.name!r}"
     told = logging.get_verbosity()
     # That a head is new is what is wanted here.
     logging.set_verbosity_error()
     try:
-        with no_progress_bars():
+        with loading(lambda why: f"{said}: transformers cannot load it: {why}"), no_progress_bars():
             tokenizer = transformers.AutoTokenizer.from_pretrained(start.files.location, **how)
             model = getattr(transformers, kind).from_pretrained(
                 start.files.location, dtype=torch.float32, **config, **how
             )
-    except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise UsageError(
-            f"[train] model = {start.name!r}: transformers cannot load it: {reason}"
-        ) from error
     finally:
         logging.set_verbosity(told)
     model = model.to(start.device)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from medstress.errors import StoreError
 from medstress.experiment.config import Experiment
 from medstress.experiment.run import Run, Watcher, opened_victims, run_prepared
+from medstress.input_files import reading
 from medstress.store.database import translated
 from medstress.store.run_store import FILE, lock_folder
 from medstress.training.learner import Learner, Start, find_start
@@ -201,10 +202,8 @@ def _result_file(folder: Path, model: ModelPlan) -> Path:
 def _read(path: Path) -> dict[str, Any] | None:
     if not path.is_file():
         return None
-    try:
+    with reading(lambda why: f"cannot read {path} ({why}); remove it to train again", StoreError):
         found: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise StoreError(f"cannot read {path} ({error}); remove it to train again") from error
     return found
 
 

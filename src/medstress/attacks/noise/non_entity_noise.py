@@ -65,7 +65,7 @@ class NonEntityNoise:
     """The perturbation that it controls."""
 
     def __post_init__(self) -> None:
-        if self.noise not in NOISES:
+        if not isinstance(self.noise, str) or self.noise not in NOISES:
             raise UsageError(
                 f"{self.name}: noise: expected one of {', '.join(NOISES)}, got {self.noise!r}"
                 f"{did_you_mean(str(self.noise), NOISES)}"
@@ -149,8 +149,8 @@ def control_of(spec: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def _perturbation(given: Mapping[str, Any]) -> Perturbation:
     """Build what `of` names."""
-    name = given.get("name")
-    if name not in CONTROLLED:
+    name = given.get("name") if isinstance(given, Mapping) else given
+    if not isinstance(name, str) or name not in CONTROLLED:
         raise UsageError(
             f"{NonEntityNoise.name}: of: expected name = one of {', '.join(CONTROLLED)}, got "
             f"{name!r}{did_you_mean(str(name), CONTROLLED)}"

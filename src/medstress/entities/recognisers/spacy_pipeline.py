@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from medstress.entities.recognisers.recogniser import Found
 from medstress.entities.semantic_types import GROUPS, TYPE_IDENTIFIERS
 from medstress.errors import UsageError, did_you_mean
+from medstress.input_files import loading
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -151,11 +152,8 @@ def _load(model: str, base: Path) -> Language:
             f"one (installed: {', '.join(installed) or 'none'}), or the folder of a saved one"
             f"{did_you_mean(model, installed)}"
         )
-    try:
+    with loading(lambda why: f"spaCy cannot load the pipeline {model!r}: {why}"):
         return spacy.load(model if model in installed else folder)
-    except (OSError, ValueError, ImportError) as error:
-        reason = str(error).strip().partition("\n")[0]
-        raise UsageError(f"spaCy cannot load the pipeline {model!r}: {reason}") from error
 
 
 def _add_linker(nlp: Language, linker: str) -> None:
