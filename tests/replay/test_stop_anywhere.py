@@ -6,6 +6,7 @@ The real kills of `test_kill.py` fall where the time is spent; here every place 
 from __future__ import annotations
 
 import os
+import time
 from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,6 +15,7 @@ import pytest
 
 from medstress import registry
 from medstress.backends.python import PythonBackend
+from medstress.daemon_threads import is_working
 from medstress.errors import StoreError
 from medstress.experiment import manifest
 from medstress.experiment import run as running
@@ -107,6 +109,9 @@ def go(bench, out, stop_at=None, error=Crash):
     try:
         run(bench.write(), out)
     except error:
+        # A real crash ends the threads as well; here one may still be on its batch.
+        while is_working():
+            time.sleep(0.001)
         return True
     return False
 

@@ -39,6 +39,8 @@ def test_a_trial_that_runs_out_is_cut_short_with_the_reason_and_can_be_run_again
     assert {row.error for row in cut} == {
         "it was not done 0.1 seconds after its first call (trial_seconds)"
     }
+    for row in bench.rows():
+        assert row.n_asked == row.n_paid + row.n_cached + row.n_failed
     (told,) = [line for line in found["warnings"] if "cut short" in line]
     assert told.startswith(f"{len(cut)} of {len(bench.rows())} trials were cut short")
     assert told in capsys.readouterr().out

@@ -62,6 +62,8 @@ def open_client(server: Server, max_in_flight: int, connect: float) -> tuple[Any
         # Decoded here, where it is bounded; the client is told that nothing is left to decode.
         coding = response.headers.pop("Content-Encoding", "")
         response.stream = Bounded(response.stream, coding)
+        # JSON is UTF-8; another alphabet that a server names may not even fit its own answer.
+        response.encoding = "utf-8"
 
     host = urlsplit(server.url).hostname or ""
     loopback = host in ("localhost", "::1") or host.startswith("127.")

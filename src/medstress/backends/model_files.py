@@ -47,10 +47,10 @@ class ModelFiles:
     """The commit, or a hash over the files; never a path."""
 
     def load_options(self) -> dict[str, Any]:
-        """Arguments for `from_pretrained`."""
+        """Arguments for `from_pretrained`; code that comes with a model is never run."""
         if self.revision is None:
-            return {"local_files_only": True}
-        return {"revision": self.revision}
+            return {"local_files_only": True, "trust_remote_code": False}
+        return {"revision": self.revision, "trust_remote_code": False}
 
 
 def find_model(options: BackendOptions) -> ModelFiles:
@@ -265,7 +265,7 @@ def _convert(gguf: Path, dtype: str, folder: Path) -> None:
 
     if find_spec("gguf") is None or find_spec("accelerate") is None:
         raise missing_extra("reading GGUF files", "transformers")
-    source = {"gguf_file": gguf.name, "local_files_only": True}
+    source = {"gguf_file": gguf.name, "local_files_only": True, "trust_remote_code": False}
     said = f"transformers cannot read {gguf}"
     with loading(lambda why: f"{said}: {why}"), no_progress_bars(), _no_conversion_bar():
         tokenizer = AutoTokenizer.from_pretrained(str(gguf.parent), **source)

@@ -98,13 +98,16 @@ class Server:
 
     def redacted(self, text: str) -> str:
         """One line of text without the key and without half of it."""
-        text = without_keys(" ".join(text.split()))
+        words = without_keys(text).split()
         if self.key:
-            text = text.replace(self.key, SHOWN)
+            words = " ".join(words).replace(self.key, SHOWN).split(" ")
             if len(self.key) >= SHORTEST:
                 # Servers like to show the ends of a wrong key.
-                for part in (self.key[:6], self.key[-4:]):
-                    text = re.sub(rf"\S*{re.escape(part)}\S*", SHOWN, text, flags=re.I)
+                ends = self.key[:6].casefold(), self.key[-4:].casefold()
+                words = [
+                    SHOWN if any(end in word.casefold() for end in ends) else word for word in words
+                ]
+        text = " ".join(words)
         return text[:_SAID] + ("..." if len(text) > _SAID else "")
 
 
@@ -253,15 +256,17 @@ def retry_after(headers: Any) -> float | None:
 
 def _said(error: Any, server: Server) -> tuple[str, str]:
     """The code and the words of an error's body, whatever its shape."""
+    raw: str = error.response.text
     try:
-        body = orjson.loads(error.response.content)
+        body = orjson.loads(raw)
     except orjson.JSONDecodeError:
-        return "", server.redacted(error.response.text)
+        return "", server.redacted(raw)
     inner = body.get("error", body) if isinstance(body, dict) else body
     if not isinstance(inner, dict):
-        return "", server.redacted(str(inner))
-    said = inner.get("message") or inner.get("detail") or ""
-    return str(inner.get("code") or inner.get("type") or ""), server.redacted(str(said))
+        return "", server.redacted(inner if isinstance(inner, str) else raw)
+    code, said = inner.get("code") or inner.get("type"), inner.get("message") or inner.get("detail")
+    shown = said if isinstance(said, str) else raw if said else ""
+    return code if isinstance(code, str) else "", server.redacted(shown)
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -170,10 +170,9 @@ class TransformerEncoder:
         said = f"embedding: expected a transformers model in {folder}, got what transformers cannot"
         advice = "check the folder's config.json, weights and tokenizer"
         with loading(lambda why: f"{said} load ({why}); {advice}"), _quiet():
-            self._tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
-            model = AutoModel.from_pretrained(
-                str(folder), local_files_only=True, dtype=torch.float32
-            )
+            how = {"local_files_only": True, "trust_remote_code": False}
+            self._tokenizer = AutoTokenizer.from_pretrained(str(folder), **how)
+            model = AutoModel.from_pretrained(str(folder), dtype=torch.float32, **how)
         if model.config.is_encoder_decoder or self._tokenizer.pad_token is None:
             raise UsageError(
                 f"embedding: expected an encoder (such as BERT) in {folder}, got "

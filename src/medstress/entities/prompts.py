@@ -88,7 +88,7 @@ class PromptEncoder:
 
         assert self._embedder.folder is not None
         found: Callable[..., dict[str, list[list[int]]]] = AutoTokenizer.from_pretrained(
-            str(self._embedder.folder.model), local_files_only=True
+            str(self._embedder.folder.model), local_files_only=True, trust_remote_code=False
         )
         return found
 

@@ -14,7 +14,7 @@ from typing import Any
 
 LARGEST = 1 << 20
 """Characters of one rendering."""
-MEMORY = 1 << 30
+MEMORY = 1 << 29
 """Bytes of address space of this process, where the system keeps to such a limit."""
 _SECONDS = 30
 """After so long the process ends itself: whoever asked is gone, or would have ended it."""

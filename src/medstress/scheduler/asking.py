@@ -21,7 +21,13 @@ class UnansweredError(Exception):
 
 
 class OutOfTimeError(UnansweredError):
-    """The time of a trial is up; ends it as cut short."""
+    """The time of a trial is up; ends it as cut short.
+
+    Attributes:
+        n_heard: calls of the query that it ended whose answers had come.
+    """
+
+    n_heard = 0
 
 
 def answers_of(replies: tuple[Reply, ...]) -> tuple[Answer, ...]:
@@ -55,18 +61,22 @@ def predict(
         shifted = (
             tuple(replace(r, sample=r.sample + sample) for r in requests) if sample else requests
         )
-        replies = yield Need(
-            role=VICTIM,
-            purpose=purpose,
-            query=query,
-            call=call,
-            requests=shifted,
-            candidate=candidate,
-            ahead=ahead,
-            is_certain=is_certain,
-            alone=alone,
-            is_told=is_told,
-        )
+        try:
+            replies = yield Need(
+                role=VICTIM,
+                purpose=purpose,
+                query=query,
+                call=call,
+                requests=shifted,
+                candidate=candidate,
+                ahead=ahead,
+                is_certain=is_certain,
+                alone=alone,
+                is_told=is_told,
+            )
+        except OutOfTimeError as late:
+            late.n_heard = call
+            raise
         call += len(requests)
         try:
             requests = started.flow.send(answers_of(replies))

@@ -76,6 +76,7 @@ class Scheduler:
             KeyboardInterrupt: after what was in flight was stored, as far as it came in time.
         """
         self.progress.n_planned = n_planned
+        self._on_progress(self.progress)  # before anything is asked
         plan = iter(trials)
         try:
             with rare_collections():

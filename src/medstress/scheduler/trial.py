@@ -220,15 +220,20 @@ def _ask(
         upcoming = chain(step.queries[i + 1 :], step.then)
         flow = flows.take(query)  # may raise: a query that never becomes a call is not asked
         result.n_asked += 1
-        prediction = yield from predict(
-            flow,
-            query.candidate,
-            Purpose.ATTACK,
-            result.n_asked,
-            ahead=flows.first_requests(upcoming, left),
-            is_certain=referee.asks_all,
-            is_told=flows.is_told,
-        )
+        try:
+            prediction = yield from predict(
+                flow,
+                query.candidate,
+                Purpose.ATTACK,
+                result.n_asked,
+                ahead=flows.first_requests(upcoming, left),
+                is_certain=referee.asks_all,
+                is_told=flows.is_told,
+            )
+        except OutOfTimeError as late:
+            # A query of which nothing came is not in the ledger, and was not asked.
+            result.n_asked -= late.n_heard == 0
+            raise
         if prediction.rationale is not None:
             result.records.append(_asked(query, result.n_asked, prediction))
         predictions.append(referee.judge(query, prediction))

@@ -203,6 +203,23 @@ def test_an_answer_nested_without_measure_fails_one_call() -> None:
         assert isinstance(reply, Generated)
 
 
+@pytest.mark.parametrize("depth", [300, 1_000, 10_000])
+@pytest.mark.parametrize("place", [b"", b'{"error": ', b'{"error": {"message": '])
+def test_an_error_nested_without_measure_fails_one_call(depth: int, place: bytes) -> None:
+    ends = b"}" * place.count(b"{")
+    deep = place + b'{"a":' * depth + b"1" + b"}" * depth + ends
+    with saying(body(deep, status="400 Bad Request")) as url:
+        assert asked(url, attempts=4).startswith("answered 400")
+
+
+def test_an_error_in_an_alphabet_that_it_is_not_written_in_is_shown() -> None:
+    said = body(
+        {"error": {"message": "no"}}, "Content-Type: text/plain; charset=utf-16", status="400 Bad"
+    )
+    with saying(said) as url:
+        assert asked(url) == "answered 400 (it says: no)"
+
+
 FORMS = [
     {"choices": [{"logprobs": {"content": [3]}, "message": {"content": "A"}}]},
     {"choices": [{"text": "A"}], "usage": {"prompt_tokens": 2**63, "completion_tokens": -1}},

@@ -165,4 +165,4 @@ def test_a_hub_model_is_known_by_its_commit(
     monkeypatch.setattr(hub, "hf_hub_download", lambda name, file: str(config))
     files = find_model(BackendOptions(model="someone/some-model", base=tmp_path))
     assert (files.location, files.content) == ("someone/some-model", "0123abcd")
-    assert files.load_options() == {"revision": "0123abcd"}
+    assert files.load_options() == {"revision": "0123abcd", "trust_remote_code": False}

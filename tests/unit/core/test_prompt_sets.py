@@ -37,7 +37,7 @@ def test_no_worked_question_tells_the_answer_of_an_item_that_the_recipes_attack(
         ("target_system.jinja", "{{ xyz }}", "it is given: nothing"),
         ("categories.toml", "category = 3", r"expected \[\[category\]\] tables"),
         ("categories.toml", "[[category]]\nnam = 'x'", "category.0.name: Field required; expected"),
-        ("categories.toml", "[[category", "categories.toml: "),
+        ("categories.toml", "[[category", "categories.toml is not valid TOML: "),
         ("exemplars.jsonl", "{}", "exemplars.jsonl, line 1: expected an object with options"),
         ("attacker_plann.jinja", "x", "did you mean 'attacker_plan.jinja'"),
     ],

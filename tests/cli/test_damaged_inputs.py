@@ -1,0 +1,200 @@
+"""Damaged files, models and plug-ins end a command with exit 2 and one true sentence.
+
+Structure that is wrong in thousands of other ways is the fuzzer's (tests/fuzz); here are the
+defects that once escaped, each by name.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import shutil
+import sqlite3
+import struct
+from contextlib import closing
+from importlib.metadata import EntryPoint
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from medstress import registry
+
+
+def refused(told, *parts: str) -> str:
+    """The sentence, which is one, names what it is about and promises nothing untrue."""
+    assert told.code == 2, told.err
+    assert told.err.startswith("medstress: ")
+    assert told.err.count("\n") == 1
+    for part in parts:
+        assert part in told.err
+    for untrue in ("bug of medstress", "nothing stored is lost", "Traceback"):
+        assert untrue not in told.err
+    return told.err
+
+
+def pages_of(db: sqlite3.Connection, table: str) -> tuple[int, int]:
+    """Where a table begins, in bytes, and the size of a page."""
+    (root,) = db.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (table,)).fetchone()
+    (size,) = db.execute("PRAGMA page_size").fetchone()
+    return (root - 1) * size, size
+
+
+@pytest.mark.parametrize("command", ["summary", "report", "export", "review"])
+@pytest.mark.parametrize("table", ["items", "trials", "exchanges", "answers"])
+def test_sqlite_errors_while_rows_are_read_name_the_file(
+    finished, medstress, tmp_path, command, table
+):
+    folder = Path(shutil.copytree(finished.out, tmp_path / "given"))
+    path = folder / "run.sqlite"
+    with closing(sqlite3.connect(path)) as db:
+        start, size = pages_of(db, table)
+    content = bytearray(path.read_bytes())
+    content[start : start + size] = b"\x0d" + b"\xff" * (size - 1)
+    path.write_bytes(content)
+    arguments = {
+        "report": ["--out", tmp_path / "report.html"],
+        "export": ["--table", "trials", "--to", tmp_path / "rows.jsonl"],
+        "review": ["--export", tmp_path / "cases.html"],
+    }.get(command, [])
+    refused(medstress(command, folder, *arguments), str(path))
+    assert path.read_bytes() == content
+    assert not list(tmp_path.glob("re*.html"))
+
+
+def test_a_damaged_cache_of_answers_is_named(bench, medstress, tmp_path):
+    bench.tables["experiment"]["cache"] = str(tmp_path / "answers")
+    assert bench.run() == 0
+    shutil.rmtree(bench.out)
+    path = tmp_path / "answers" / "answers.sqlite"
+    content = bytearray(path.read_bytes())
+    content[100:] = b"\xff" * (len(content) - 100)
+    path.write_bytes(content)
+    refused(medstress("run", bench.write(), "--out", bench.out, "--quiet"), str(path.parent))
+
+
+@pytest.mark.skipif(not find_spec("gguf"), reason="the package gguf is not installed")
+@pytest.mark.parametrize("kept", [3, 24, 60])
+def test_a_truncated_gguf_is_named(bench, medstress, tmp_path, kept):
+    whole = b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + struct.pack("<Q", 20) + b"general.architecture"
+    (tmp_path / "cut.gguf").write_bytes((whole + struct.pack("<IQ", 8, 5) + b"llama")[:kept])
+    bench.tables["victim"] = [
+        {"name": "cut", "backend": "transformers", "model": "cut.gguf", "answer_by": "letter"}
+    ]
+    refused(medstress("run", bench.write(), "--out", bench.out, "--quiet"), "cut.gguf")
+
+
+class Dropper:
+    """A pickle that leaves a file where it is unpickled."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+
+    def __reduce__(self):
+        return Path.touch, (self.place,)
+
+
+def write_tokenizer(folder: Path) -> None:
+    """One that knows one word."""
+    from tokenizers import Tokenizer, models
+
+    words = models.WordLevel({"a": 0, "[UNK]": 1}, unk_token="[UNK]")
+    Tokenizer(words).save(str(folder / "tokenizer.json"))
+    told = {"tokenizer_class": "PreTrainedTokenizerFast", "unk_token": "[UNK]"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(told))
+
+
+@pytest.mark.models
+def test_a_refused_pickle_is_one_sentence_and_is_not_executed(bench, medstress, tmp_path):
+    model = tmp_path / "model"
+    model.mkdir()
+    sizes = {"n_layer": 1, "n_head": 1, "n_embd": 8, "vocab_size": 16}
+    told = {"model_type": "gpt2", "bos_token_id": 0, "eos_token_id": 0, **sizes}
+    (model / "config.json").write_text(json.dumps(told))
+    (model / "pytorch_model.bin").write_bytes(pickle.dumps(Dropper(tmp_path / "executed")))
+    write_tokenizer(model)
+    bench.tables["victim"] = [
+        {"name": "pickled", "backend": "transformers", "model": "model", "answer_by": "letter"}
+    ]
+    refused(medstress("run", bench.write(), "--out", bench.out, "--quiet"), "'model'", "weights")
+    assert not (tmp_path / "executed").exists()
+
+
+def test_toml_nested_a_thousand_deep_is_one_sentence(bench, medstress, tmp_path):
+    path = tmp_path / "deep.toml"
+    path.write_text("a = " + "[" * 1_000 + "]" * 1_000)
+    refused(medstress("run", path), "deep.toml", "nested too deep")
+    path.write_text("[experiment]\nname = " + "[" * 40 + "]" * 40)
+    refused(medstress("run", path), "deep.toml", "experiment.name", "32")
+
+
+@pytest.mark.parametrize("gates", [5, True, {"a": 1}, [5]])
+def test_gates_that_are_no_list_of_names_are_refused(bench, medstress, tmp_path, gates):
+    bench.tables["attack"] = [{"name": "medfuzz", "attempts": 2}]
+    path = bench.write()
+    given = (
+        f"{{ {', '.join(f'{k} = {v}' for k, v in gates.items())} }}"
+        if isinstance(gates, dict)
+        else json.dumps(gates)
+    )
+    path.write_text(path.read_text().replace("attempts = 2", f"attempts = 2\ngates = {given}"))
+    refused(medstress("run", path, "--out", bench.out, "--quiet"), "gates", "list of names")
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [("import nowhere_to_be_found", "nowhere_to_be_found"), ("1 / 0", "division"), ("x = (", "")],
+    ids=["absent", "raises", "syntax"],
+)
+def test_a_plug_in_that_cannot_be_imported_is_named_with_the_reason(
+    bench, medstress, tmp_path, monkeypatch, code, reason
+):
+    (tmp_path / "broken_plug_in.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    point = EntryPoint(name="broken", value="broken_plug_in:Attack", group="medstress.attacks")
+    known = registry.entry_points
+    monkeypatch.setattr(
+        registry,
+        "entry_points",
+        lambda group: [point] if group == "medstress.attacks" else known(group=group),
+    )
+    assert medstress("list", "attacks").code == 0
+    bench.tables["attack"] = [{"name": "broken"}]
+    said = refused(medstress("run", bench.write(), "--out", bench.out, "--quiet"), "'broken'")
+    assert reason in said
+    assert "broken_plug_in:Attack" in said
+
+
+def test_a_file_that_the_system_refuses_is_no_bug(bench, medstress, tmp_path):
+    folder = tmp_path / "folder.toml"
+    folder.mkdir()
+    refused(medstress("run", folder), "folder.toml", "Is a directory")
+    refused(medstress("summary", tmp_path / ("x" * 300)), "x" * 300)
+
+
+@pytest.mark.models
+@pytest.mark.parametrize("key", ["embedding", "victim"])
+def test_code_that_comes_with_a_model_is_not_run_and_nobody_is_asked(
+    bench, medstress, tmp_path, monkeypatch, key
+):
+    model = tmp_path / "model"
+    model.mkdir()
+    own = {
+        "AutoConfig": "own.Config",
+        "AutoModel": "own.Model",
+        "AutoModelForCausalLM": "own.Model",
+    }
+    told = {"model_type": "own", "auto_map": own}
+    (model / "config.json").write_text(json.dumps(told))
+    (model / "own.py").write_text(f"open({str(tmp_path / 'executed')!r}, 'w')")
+    (model / "model.safetensors").write_bytes(struct.pack("<Q", 2) + b"{}")
+    write_tokenizer(model)
+    monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("somebody was asked"))
+    if key == "victim":
+        bench.tables["victim"] = [
+            {"name": "own", "backend": "transformers", "model": "model", "answer_by": "letter"}
+        ]
+    else:
+        bench.tables["entities"][0]["embedding"] = "model"
+    refused(medstress("run", bench.write(), "--out", bench.out, "--quiet"), "custom code")
+    assert not (tmp_path / "executed").exists()
