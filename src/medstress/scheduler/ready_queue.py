@@ -76,9 +76,9 @@ class Scheduler:
             KeyboardInterrupt: after what was in flight was stored, as far as it came in time.
         """
         self.progress.n_planned = n_planned
-        self._on_progress(self.progress)  # before anything is asked
         plan = iter(trials)
         try:
+            self._on_progress(self.progress)  # before anything is asked
             with rare_collections():
                 self._loop(plan)
                 self._write(everything=True)
