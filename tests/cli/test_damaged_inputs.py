@@ -11,6 +11,8 @@ import pickle
 import shutil
 import sqlite3
 import struct
+import time
+import tracemalloc
 from contextlib import closing
 from importlib.metadata import EntryPoint
 from importlib.util import find_spec
@@ -198,3 +200,39 @@ def test_code_that_comes_with_a_model_is_not_run_and_nobody_is_asked(
         bench.tables["entities"][0]["embedding"] = "model"
     refused(medstress("run", bench.write(), "--out", bench.out, "--quiet"), "custom code")
     assert not (tmp_path / "executed").exists()
+
+
+@pytest.mark.parametrize("budget", [500_000_000, 10**15, 2**62])
+def test_an_arm_with_a_budget_beyond_measure_costs_neither_time_nor_memory(
+    finished, medstress, tmp_path, budget
+):
+    folder = Path(shutil.copytree(finished.out, tmp_path / "given"))
+    with closing(sqlite3.connect(folder / "run.sqlite")) as db:
+        db.execute("UPDATE arms SET spec = json_set(spec, '$.budget', ?)", (budget,))
+        db.commit()
+    tracemalloc.start()
+    started = time.monotonic()
+    for rest in (["--json"], []):
+        assert medstress("summary", folder, *rest).code in (0, 2)
+    assert medstress("report", folder, "--out", tmp_path / "report.html").code in (0, 2)
+    assert time.monotonic() - started < 30
+    assert tracemalloc.get_traced_memory()[1] < 200 << 20
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [("manifest", "value"), ("items", "body"), ("arms", "spec"), ("trials", "result")],
+)
+def test_json_nested_without_measure_within_a_folder_is_one_sentence(
+    finished, medstress, tmp_path, table, column
+):
+    folder = Path(shutil.copytree(finished.out, tmp_path / "given"))
+    with closing(sqlite3.connect(folder / "run.sqlite")) as db:
+        deep = "[" * 100_000 + "]" * 100_000
+        db.execute(f"UPDATE {table} SET {column} = ?", (deep,))
+        db.commit()
+    refused(medstress("summary", folder), "run.sqlite")
+    told = medstress("export", folder, "--table", "trials", "--to", tmp_path / "rows.csv")
+    if column != "spec":  # exported as the text that it is
+        refused(told, "run.sqlite")

@@ -12,6 +12,9 @@ from __future__ import annotations
 import csv
 import json
 import math
+import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -591,3 +594,36 @@ def test_a_success_is_not_tested_with_another_model(bench: Path, tested: Run) ->
             run_tests(tested.folder, experiment(bench), Chosen(), {}, Watcher())
     finally:
         path.write_text(ROLES)
+
+
+def test_a_folder_never_says_whom_to_ask(
+    bench: Path, tested: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = Path(shutil.copytree(tested.folder, tmp_path / "strangers"))
+    for place in (folder, bench, tmp_path):
+        (place / "other.py").write_text(f"open({str(tmp_path / 'executed')!r}, 'w')\n")
+    with closing(sqlite3.connect(folder / "run.sqlite")) as db:
+        n = db.execute(
+            "UPDATE manifest SET value = replace(value, 'roles.py', 'other.py')"
+        ).rowcount
+        db.commit()
+    assert n
+    assert medstress_cli(["test", str(folder), "--all", "--quiet"]) == 2
+    told = capsys.readouterr().err
+    assert "--experiment FILE" in told
+    assert told.count("\n") == 1
+    own = ["--experiment", str(bench / "e.toml"), "--null", "scrambled", "--quiet"]
+    assert medstress_cli(["test", str(folder), *own]) == 0
+    assert not (tmp_path / "executed").exists()
+
+
+def test_the_file_has_to_be_what_the_folder_is_a_run_of(
+    bench: Path, tested: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = (tested.folder / "run.sqlite").read_bytes()
+    arguments = asks(tested.folder, "--set", "attack.attempts=2", "--quiet")
+    assert medstress_cli(arguments) == 2
+    told = capsys.readouterr().err
+    assert "is a run of another experiment" in told
+    assert "medfuzz" in told
+    assert (tested.folder / "run.sqlite").read_bytes() == before

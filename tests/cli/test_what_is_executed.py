@@ -1,0 +1,94 @@
+"""Which of the user's own files a command executes, as docs/safety.md says; of a folder's, none."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+LEAVES_A_MARK = """
+import os
+with open(os.environ["EXECUTED"], "a") as stream:
+    stream.write(os.path.basename(__file__)[:-3] + " ")
+"""
+DISTANCE = f"""{LEAVES_A_MARK}
+def apart(key, names):
+    return [1.0 + abs(len(key) - len(name)) for name in names]
+"""
+
+
+@pytest.fixture
+def executed(tmp_path, monkeypatch):
+    """The names of modules executed so far, and no more of them."""
+    log = tmp_path / "executed.log"
+    monkeypatch.setenv("EXECUTED", str(log))
+
+    def names() -> set[str]:
+        found = set(log.read_text().split()) if log.exists() else set()
+        log.unlink(missing_ok=True)
+        return found
+
+    return names
+
+
+@pytest.mark.parametrize(
+    ("command", "own"),
+    [
+        (["run", "--quiet"], {"victim", "far"}),
+        (["run", "--dry-run"], {"victim", "far"}),
+        (["tune", "--quiet"], {"victim", "far"}),
+        (["perturb", "--to", "perturbed.jsonl"], {"far"}),
+        (["annotate", "--to", "annotated.jsonl"], set()),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_command_executes_the_files_of_the_users_own_that_the_page_names(
+    bench, workbench, medstress, tmp_path, executed, command, own
+):
+    bench.write_items(workbench.questions(40))
+    (tmp_path / "far.py").write_text(DISTANCE)
+    (tmp_path / "victim.py").write_text(LEAVES_A_MARK + (tmp_path / "victim.py").read_text())
+    bench.tables["entities"][0]["distance"] = "far.py:apart"
+    bench.tables["attack"] = [bench.attack("pdws", n=[-5, 5])]
+    name, *rest = command
+    told = medstress(name, bench.write(), *rest)
+    assert told.code == 0, told.err
+    assert executed() == own
+
+
+READINGS = (
+    ["summary"],
+    ["summary", "--json"],
+    ["report", "--out", "report.html"],
+    ["figures", "--out", "figures"],
+    ["export", "--table", "trials", "--to", "rows.jsonl"],
+    ["export", "--table", "exchanges", "--to", "rows.csv"],
+    ["review", "--export", "cases.html"],
+)
+
+
+@pytest.mark.parametrize("command", READINGS, ids=" ".join)
+def test_reading_executes_nothing_that_lies_in_a_folder_or_that_it_names(
+    finished, medstress, tmp_path, monkeypatch, executed, command
+):
+    folder = Path(shutil.copytree(finished.out, tmp_path / "given"))
+    modules = ("victim", "sitecustomize", "conftest", "json", "orjson", "jinja2", "numpy", "polars")
+    for name in modules:
+        (folder / f"{name}.py").write_text(LEAVES_A_MARK)
+    (folder / "qstab.jinja").write_text("{{ cycler.__init__.__globals__.os.system('touch x') }}")
+    monkeypatch.chdir(folder)
+    elsewhere = tmp_path / "out"
+    elsewhere.mkdir()
+    name, *rest = command
+    given = [elsewhere / each if "." in each or each == "figures" else each for each in rest]
+    told = medstress(name, ".", *given)
+    assert told.code == 0, told.err
+    assert executed() == set()
+    assert not (folder / "x").exists()
+    held = {path.name for path in finished.out.iterdir()}
+    assert {path.name for path in folder.iterdir()} == {
+        *held,
+        *(f"{each}.py" for each in modules),
+        "qstab.jinja",
+    }
