@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from math import sqrt
 from statistics import fmean, variance
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.stats import t as student
 
 from medstress.metrics.arms import hits
-from medstress.metrics.bootstrap import percentiles
+from medstress.metrics.bootstrap import ROUNDING, bootstrapped
 from medstress.metrics.contrasts import LEAST, Effect, Side, side_means, within
 from medstress.metrics.counts import is_eligible
 from medstress.metrics.estimates import Estimate, unknown
@@ -180,7 +181,7 @@ def mean_difference(first: Sequence[float], second: Sequence[float]) -> Effect:
     value = fmean(first) - fmean(second)
     u, v = variance(first) / a, variance(second) / b
     method = "difference of means over victims, Welch's t 95 %"
-    if u + v == 0:
+    if u + v < ROUNDING**2:
         return Effect(estimate=unknown("victims of a group do not differ", a + b))
     freedom = (u + v) ** 2 / (u**2 / (a - 1) + v**2 / (b - 1))
     half = float(student.ppf(0.975, freedom)) * sqrt(u + v)
@@ -214,8 +215,10 @@ def _paired_curves(
 def _from_first(values: NDArray[np.float64], n: int, method: str) -> Estimate:
     """The first value with the quantiles of the others."""
     value = float(values[0])
-    low, high = percentiles(values[1:])
-    return Estimate(value=value, n=n, low=min(low, value), high=max(high, value), method=method)
+    found = bootstrapped(value, values[1:], n, method)
+    if found.low is None or found.high is None:
+        return found
+    return replace(found, low=min(found.low, value), high=max(found.high, value))
 
 
 def _paired(m: int) -> str:

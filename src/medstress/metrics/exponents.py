@@ -23,8 +23,9 @@ from medstress.metrics.arms import (
 )
 from medstress.metrics.bootstrap import percentiles
 from medstress.metrics.estimates import Estimate, unknown
+from medstress.metrics.item_means import item_mean
 from medstress.metrics.pairs import benjamini_hochberg
-from medstress.metrics.resampling import RESAMPLES, ratio, resampled_ratio
+from medstress.metrics.resampling import RESAMPLES, resampled_ratio
 
 Lookup: TypeAlias = Callable[[Place, str], Mapping[str, Any] | None]
 """The pooled summary row of an attack in a place."""
@@ -111,7 +112,6 @@ def compare_regimes(
         if names
     }
     m = int(met.sum())
-    ones = np.ones(m)
     tests = [
         _test(first, second, means[first], means[second])
         for first, second in combinations(REGIMES, 2)
@@ -119,7 +119,7 @@ def compare_regimes(
     ]
     regimes = {
         regime: (
-            ratio(means[regime], ones, "mean success rate over n, item by item")
+            item_mean(means[regime], 0.0)
             if regime in means
             else unknown("no attack of this regime")
         ).as_json()
@@ -173,7 +173,7 @@ def _test(
     difference = ours - theirs
     m = difference.shape[0]
     p = sign_flip_p(difference)
-    estimate = ratio(difference, np.ones(m), f"{first} less {second}, item by item")
+    estimate = item_mean(difference, -1.0)
     return {
         "comparison": first,
         "against": second,
