@@ -271,7 +271,7 @@ def test_every_row_of_a_guessing_victim_carries_the_caution(made_up, found):
     mine = [row for row in guessing if row.victim == "mine"]
     assert mine
     for row in mine:
-        assert "ASR measures the instability of guesses" in row.caution
+        assert "ASR cannot be told from guessing" in row.caution
     for row in guessing:
         assert row.caution or row.victim != "mine"
     assert {row.caution for row in found} == {""}
