@@ -9,6 +9,8 @@ from typing import Any, TypeAlias
 
 from scipy.stats import false_discovery_control
 
+from medstress.attacks.noise.non_entity_noise import NonEntityNoise, is_control_of
+from medstress.metrics.arms import spec_of
 from medstress.metrics.counts import cluster_of, is_eligible, is_flipped
 from medstress.metrics.paired import Difference, unite
 from medstress.outcomes import Verdict
@@ -79,19 +81,11 @@ def attack_tests(trials: Iterable[TrialRow]) -> list[dict[str, Any]]:
         share no eligible item.
     """
     arms: dict[Place, dict[str, list[TrialRow]]] = defaultdict(dict)
-    control_of: dict[str, str] = {}
     for trial in trials:
-        if trial.verdict == Verdict.MEASURED:
-            continue
-        place = (trial.dataset, trial.group, trial.victim)
-        arms[place].setdefault(trial.attack, []).append(trial)
-        if trial.arm != "attack":
-            control_of[trial.attack] = trial.attack.removesuffix(f" / {trial.arm}")
-    rows = [
-        row
-        for place, by_attack in sorted(arms.items())
-        for row in _tests(place, by_attack, control_of)
-    ]
+        if trial.verdict != Verdict.MEASURED:
+            place = (trial.dataset, trial.group, trial.victim)
+            arms[place].setdefault(trial.attack, []).append(trial)
+    rows = [row for place, by_attack in sorted(arms.items()) for row in _tests(place, by_attack)]
     for family in (CONTROLS, SAMPLERS):
         known = [row for row in rows if row["family"] == family and row["p"] is not None]
         for row, p in zip(known, benjamini_hochberg([row["p"] for row in known]), strict=True):
@@ -99,17 +93,18 @@ def attack_tests(trials: Iterable[TrialRow]) -> list[dict[str, Any]]:
     return rows
 
 
-def _tests(
-    place: Place, by_attack: Mapping[str, list[TrialRow]], control_of: Mapping[str, str]
-) -> Iterator[dict[str, Any]]:
-    outcomes = {attack: _outcomes(by_attack[attack], is_flipped) for attack in sorted(by_attack)}
-    controls = [(control_of[name], name) for name in outcomes if name in control_of]
+def _tests(place: Place, by_attack: Mapping[str, list[TrialRow]]) -> Iterator[dict[str, Any]]:
+    one_of = {attack: by_attack[attack][0] for attack in sorted(by_attack)}
+    outcomes = {attack: _outcomes(by_attack[attack], is_flipped) for attack in one_of}
+    attacks = [attack for attack, row in one_of.items() if not _is_control(row)]
     compared = [
-        *((CONTROLS, attack, own) for attack, own in controls if attack in outcomes),
         *(
-            (SAMPLERS, first, second)
-            for first, second in combinations((a for a in outcomes if a not in control_of), 2)
+            (CONTROLS, attack, control)
+            for attack in attacks
+            for control, row in one_of.items()
+            if _is_control(row) and _is_own(row, one_of[attack])
         ),
+        *((SAMPLERS, first, second) for first, second in combinations(attacks, 2)),
     ]
     for family, first, second in compared:
         pairs = list(_pairs(outcomes[first], outcomes[second]))
@@ -127,6 +122,18 @@ def _tests(
             "p_adjusted": None,
             "method": _METHOD.format(n=len(pairs), m=len({unit for unit, *_ in pairs})),
         }
+
+
+def _is_control(row: TrialRow) -> bool:
+    return row.arm != "attack" or spec_of([row]).get("name") == NonEntityNoise.name
+
+
+def _is_own(control: TrialRow, row: TrialRow) -> bool:
+    """Whether a control is that of an attack: by its label, or with as much noise."""
+    if control.arm != "attack":
+        return control.attack == f"{row.attack} / {control.arm}"
+    spec = spec_of([row])
+    return "name" in spec and is_control_of(spec_of([control]), spec)
 
 
 def difference_of(
