@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -70,3 +71,14 @@ def bootstrapped(value: float, drawn: NDArray[np.float64], n: int, method: str) 
         told = f"{method}: no interval, as all resamples agree"
         return Estimate(value=value, n=n, low=None, high=None, method=told)
     return Estimate(value=value, n=n, low=low, high=high, method=method)
+
+
+def around(estimate: Estimate) -> Estimate:
+    """The same with an interval that holds its value, where it has one.
+
+    The place of a maximum or of a bend may lie beside most of its resamples.
+    """
+    value, low, high = estimate.value, estimate.low, estimate.high
+    if value is None or low is None or high is None:
+        return estimate
+    return replace(estimate, low=min(low, value), high=max(high, value))

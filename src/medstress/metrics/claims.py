@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from enum import StrEnum
 from math import sqrt
 from statistics import fmean, variance
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.stats import t as student
 
 from medstress.metrics.arms import hits
-from medstress.metrics.bootstrap import ROUNDING, bootstrapped
+from medstress.metrics.bootstrap import ROUNDING, around, bootstrapped
 from medstress.metrics.contrasts import LEAST, Effect, Side, side_means, within
 from medstress.metrics.counts import is_eligible
 from medstress.metrics.estimates import Estimate, unknown
@@ -107,9 +106,10 @@ def peak_inside(side: Side, exponents: Sequence[float], budget: int) -> Effect:
         return Effect(estimate=unknown("success is the same at every n", len(items)))
     found = peak(table, exponents)
     at = found["n"]
+    ends = "" if at["low"] is None else f" [{at['low']:g}, {at['high']:g}]"
     method = (
         f"share of {RESAMPLES} resamples of items with the peak inside the grid; peak at "
-        f"n = {at['value']:g} [{at['low']:g}, {at['high']:g}]"
+        f"n = {at['value']:g}{ends}"
     )
     value = Estimate(value=found["inside_share"], n=len(items), low=None, high=None, method=method)
     return Effect(estimate=value)
@@ -214,11 +214,7 @@ def _paired_curves(
 
 def _from_first(values: NDArray[np.float64], n: int, method: str) -> Estimate:
     """The first value with the quantiles of the others."""
-    value = float(values[0])
-    found = bootstrapped(value, values[1:], n, method)
-    if found.low is None or found.high is None:
-        return found
-    return replace(found, low=min(found.low, value), high=max(found.high, value))
+    return around(bootstrapped(float(values[0]), values[1:], n, method))
 
 
 def _paired(m: int) -> str:

@@ -21,8 +21,8 @@ from medstress.metrics.arms import (
     place_fields,
     spec_of,
 )
-from medstress.metrics.bootstrap import percentiles
-from medstress.metrics.estimates import Estimate, unknown
+from medstress.metrics.bootstrap import around, bootstrapped
+from medstress.metrics.estimates import unknown
 from medstress.metrics.item_means import item_mean
 from medstress.metrics.pairs import benjamini_hochberg
 from medstress.metrics.resampling import RESAMPLES, resampled_ratio
@@ -158,10 +158,8 @@ def peak(rates: NDArray[np.float64], exponents: Sequence[float]) -> dict[str, An
     m, k = rates.shape
     best = int(np.argmax(rates.mean(axis=0)))
     drawn = np.argmax(np.round(resampled_ratio(rates, np.ones(m)), 12), axis=1)
-    low, high = percentiles(np.asarray(exponents)[drawn])
-    value = exponents[best]
     method = f"bootstrap over {m} items, {RESAMPLES} resamples; optimistic: chosen on these items"
-    at = Estimate(value=value, n=m, low=min(low, value), high=max(high, value), method=method)
+    at = around(bootstrapped(exponents[best], np.asarray(exponents, dtype=float)[drawn], m, method))
     inside = float(((drawn > 0) & (drawn < k - 1)).mean())
     return {"n": at.as_json(), "inside_share": inside}
 

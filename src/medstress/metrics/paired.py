@@ -48,7 +48,7 @@ def paired_difference(
 
     >>> found = paired_difference([1] * 12 + [0] * 38, [0] * 48 + [1] * 2, [1] * 50)
     >>> found.estimate.value, round(found.estimate.low, 3), round(found.estimate.high, 3)
-    (0.2, 0.062, 0.339)
+    (0.2, 0.061, 0.345)
     >>> round(found.p, 4)
     0.0075
 
