@@ -90,7 +90,7 @@ def test_entities_of_one_sentence_and_sentences_of_one_document_are_one_unit(tri
 
 
 def test_a_rate_pooled_over_seeds_is_tested_pooled(trial: Make) -> None:
-    """200 items x 5 seeds, .30 against .35: the first seed alone has a power of about .25."""
+    """200 items x 5 seeds, .30 against .35: the first seed alone has a power of about .16."""
     rng, found, powers = np.random.default_rng(29), [], []
     for _ in range(20):
         flips = rng.random((2, 200, 5)) < np.array([0.35, 0.30])[:, None, None]
