@@ -150,7 +150,7 @@ def overlap_gain(candidates: Iterable[PairCandidate]) -> Estimate:
         one.item.id: _jaccard(one.text_a, one.text_b) - _jaccard(one.item.text_a, one.item.text_b)
         for one in candidates
     }
-    return item_mean(gaps, -1.0)
+    return item_mean(gaps.values(), -1.0)
 
 
 def _jaccard(first: str, second: str) -> float:

@@ -127,6 +127,9 @@ class TrialRow:
     """Why a trial failed or was cut short."""
     prompt_similarity: float | None
     """Cosine of the embedded prompts before and after (successes, where `[analysis]` asks)."""
+    document: str | None = None
+    """The document that the item is part of, where it is known: the items of one document are not
+    independent."""
     attempts: str | None = None
     """What was planned, edited, objected to and answered at each attempt, as JSON, for attacks
     that count attempts."""

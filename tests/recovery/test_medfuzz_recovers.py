@@ -89,7 +89,7 @@ def test_runs_are_trials_of_their_own_with_other_exemplars_and_equal_weight(fold
     row, _ = fuzz(folder, runs=3)
     assert (row["n_items"], row["n_trials"]) == (8, 24)
     assert values(row["accuracy_at"]) == [7 / 8, 6 / 8, 4 / 8, 3 / 8]
-    assert "cluster bootstrap over 8 items" in row["accuracy_at"][0]["method"]
+    assert "effective sample size, 8 items" in row["accuracy_at"][0]["method"]
 
 
 def test_rejected_attempts_cost_an_attempt_and_no_query(folder):

@@ -110,7 +110,7 @@ def samples() -> ModuleType:
 def pages(samples: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Reports on disk: an ordinary one, a hostile one, and one of a run without trials."""
     empty = samples.summary(results=[], pooled=[], tests=[], performance={})
-    warnings = ["smollm2 is not above chance: success then measures the instability of guesses."]
+    warnings = ["smollm2 is not above chance: its success rate cannot be told from guessing."]
     arguments = {
         "ordinary": (samples.summary(warnings=warnings), samples.trials(), samples.manifest()),
         "hostile": samples.hostile(),

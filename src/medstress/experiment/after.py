@@ -101,7 +101,8 @@ def _keep_distances(
             continue
         known = places[one.row.group]
         h = groups[one.row.group].distances(one.item.key_text)
-        found = np.sort([h[known[name]] for name in one.names if name in known])
+        names = set[str]().union(*one.names.values())
+        found = np.sort([h[known[name]] for name in names if name in known])
         if len(found):
             ends = np.linspace(0, len(found) - 1, BINS + 1).round().astype(int)
             values.append((numbers[one.row.trial_id], found[ends].tolist()))

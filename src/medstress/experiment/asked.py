@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,12 +12,15 @@ from rapidfuzz.distance import Levenshtein
 
 from medstress.items import Question
 from medstress.metrics.counts import is_eligible
-from medstress.metrics.coverage import Tried
+from medstress.metrics.coverage import Span, Tried
 from medstress.metrics.edits import FirstQuery
 from medstress.rows import TrialRow
 from medstress.store.codec import edits_of
 from medstress.store.reader import RunReader
 from medstress.text import Edit
+
+EDIT_DISTANCE = "edit_distance"
+"""The reason for which a name is left out on one span and not on another."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -33,8 +35,8 @@ class AskedTrial:
     """Number and edits of the first query that put a name in."""
     last: tuple[Edit, ...]
     """Edits of the last."""
-    names: set[str]
-    """All names put in, case ignored."""
+    names: dict[Span, set[str]]
+    """All names put in, case ignored, by the span that they replaced."""
 
 
 def asked_trials(
@@ -62,17 +64,17 @@ def asked_trials(
         edits = orjson.loads(text)
         if not edits or not all(edit[3] for edit in edits):
             continue
-        names = {edit[3].casefold() for edit in edits}
         asked = found.get(trial)
         if asked is None:
             row, item = known[trial]
             put_in = edits_of(edits)
-            found[trial] = AskedTrial(
-                row=row, item=item, first=(query, put_in), last=put_in, names=names
+            asked = found[trial] = AskedTrial(
+                row=row, item=item, first=(query, put_in), last=put_in, names={}
             )
         else:
             last[trial] = edits
-            asked.names |= names
+        for field, start, end, name in edits:
+            asked.names.setdefault((field, start, end), set()).add(name.casefold())
     for trial, edits in last.items():
         found[trial].last = edits_of(edits)
     return list(found.values())
@@ -97,28 +99,25 @@ def first_queries(trials: Iterable[AskedTrial]) -> Iterator[FirstQuery]:
 
 
 def tried(trials: Iterable[AskedTrial], n_names: Mapping[str, int]) -> Iterator[Tried]:
-    """The distinct names of every item and attack, seeds together.
+    """The distinct names of every attack, item and span, seeds together.
 
     Args:
         trials: what was asked.
         n_names: size of each group's vocabulary.
     """
-    names: dict[tuple[str, str, str, str, str], set[str]] = defaultdict(set)
-    excluded: dict[tuple[str, str, str, str, str], int] = {}
     for asked in trials:
-        row = asked.row
-        place = (row.dataset, row.group, row.victim, row.attack, row.item_id)
-        names[place] |= asked.names
-        if row.n_excluded is not None:
-            # Exclusions may depend on the span that a trial replaced: the fewest are certain.
-            n = sum(json.loads(row.n_excluded).values())
-            excluded[place] = min(n, excluded.get(place, n))
-    for place, found in names.items():
-        yield Tried(
-            place=place[:3],
-            attack=place[3],
-            item_id=place[4],
-            names=frozenset(found),
-            n_allowed=max(n_names.get(place[1], 0) - excluded.get(place, 0), 0),
-            exact=place in excluded,
-        )
+        row, left_out = asked.row, json.loads(asked.row.n_excluded or "{}")
+        # Counted for the span replaced first. Only the distance in characters depends on it, so
+        # on the others at least the rest is left out.
+        of = {(edit.field, edit.start, edit.end) for edit in asked.first[1]}
+        for span, names in asked.names.items():
+            known = sum(n for why, n in left_out.items() if span in of or why != EDIT_DISTANCE)
+            yield Tried(
+                place=(row.dataset, row.group, row.victim),
+                attack=row.attack,
+                item_id=row.item_id,
+                span=span,
+                names=frozenset(names),
+                n_allowed=max(n_names.get(row.group, 0) - known, 0),
+                exact=row.n_excluded is not None and (span in of or EDIT_DISTANCE not in left_out),
+            )

@@ -11,7 +11,7 @@ from typing import Any
 from rapidfuzz.distance import Levenshtein
 
 from medstress.calls import Answer, Call
-from medstress.candidates import WHOLE, candidate_of, replaced_text, with_unit
+from medstress.candidates import WHOLE, EntityUnit, candidate_of, replaced_text, with_unit
 from medstress.errors import StoreError
 from medstress.items import Edited, Question
 from medstress.metrics.counts import REVIEW
@@ -182,6 +182,7 @@ def _row(run: str, trial: StoredTrial, stored: Any, prompts: Prompts) -> TrialRo
         prompt_after=shown[1],
         error=result.get("note") if trial.verdict in _LOST else None,
         prompt_similarity=None,
+        document=_document(item),
         attempts=json.dumps(records, ensure_ascii=False) if records else None,
     )
 
@@ -260,6 +261,12 @@ def _gold(item: Any) -> tuple[int, str]:
     if isinstance(item, SentencePair):
         return 0, f"{item.score:g}"
     return 0, item.entity.type if item.entity is not None else ""
+
+
+def _document(item: Any) -> str | None:
+    """The document of an item, where its data set names it."""
+    metadata = (item.text if isinstance(item, EntityUnit) else item).metadata
+    return str(metadata["document"]) if metadata.get("document") is not None else None
 
 
 def _score(item: Any, prediction: list[Any] | None) -> float | None:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from medstress.attacks.noise.non_entity_noise import NonEntityNoise, control_of
+from medstress.attacks.noise.non_entity_noise import NonEntityNoise, is_control_of
 from medstress.candidates import candidate_of
 from medstress.metrics.correlations import COEFFICIENTS, change, correlation, permutation_p
 from medstress.metrics.entity_scores import (
@@ -289,16 +289,8 @@ def _net_drop(arm: Arm, control: Arm | None) -> Any:
 
 def _control_of(arms: Mapping[Place, Arm], place: Place) -> Arm | None:
     """The control arm of a static attack in the same place."""
-    wanted = control_of(arms[place].spec)
-    if wanted is None:
-        return None
     for other, arm in sorted(arms.items(), key=lambda pair: pair[0]):
-        if (
-            other[:3] == place[:3]
-            and arm.spec["name"] == CONTROL
-            and arm.spec.get("of") == wanted.get("of")
-            and all(arm.spec[key] == value for key, value in wanted.items())
-        ):
+        if other[:3] == place[:3] and is_control_of(arm.spec, arms[place].spec):
             return arm
     return None
 

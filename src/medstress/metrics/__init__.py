@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from medstress.metrics.accuracies import accuracy, accuracy_after
-from medstress.metrics.bootstrap import rate
 from medstress.metrics.chance import above_chance, binomial_above, chance_level, chance_of
 from medstress.metrics.diversity import gini_simpson, name_diversity, replacement_diversity
 from medstress.metrics.estimates import Estimate, wilson
-from medstress.metrics.pairs import (
-    McNemar,
-    benjamini_hochberg,
-    mcnemar,
-    pair_trials,
-    sampler_tests,
-)
+from medstress.metrics.paired import Difference, paired_difference
+from medstress.metrics.pairs import attack_tests, benjamini_hochberg, difference_of, pair_trials
+from medstress.metrics.shares import rate, share, slice_shares
 from medstress.metrics.success import (
     asr,
     asr_at,
@@ -28,9 +23,9 @@ from medstress.metrics.table import Table, summary_table
 
 __all__ = [
     "LEDGER_FIELDS",
+    "Difference",
     "Estimate",
     "Ledger",
-    "McNemar",
     "RowKey",
     "Table",
     "above_chance",
@@ -42,18 +37,21 @@ __all__ = [
     "asr_decided",
     "asr_valid",
     "asr_valid_at",
+    "attack_tests",
     "benjamini_hochberg",
     "binomial_above",
     "chance_level",
     "chance_of",
+    "difference_of",
     "gini_simpson",
-    "mcnemar",
     "name_diversity",
     "pair_trials",
+    "paired_difference",
     "queries_to_success",
     "rate",
     "replacement_diversity",
-    "sampler_tests",
+    "share",
+    "slice_shares",
     "summarise",
     "summary_table",
     "wilson",

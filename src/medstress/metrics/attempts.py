@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean, median
 from typing import Any, TypeAlias
 
-from medstress.metrics.bootstrap import rate
 from medstress.metrics.counts import (
     REVIEW,
+    cluster_of,
     is_answered,
     is_eligible,
     is_flipped,
@@ -21,6 +21,7 @@ from medstress.metrics.counts import (
     is_valid_success,
 )
 from medstress.metrics.estimates import Estimate
+from medstress.metrics.shares import rate
 from medstress.outcomes import Goal, Outcome, Prediction, parse_goal
 from medstress.rows import TrialRow
 
@@ -132,13 +133,13 @@ def gate_counts(trials: Sequence[TrialRow], spec: Mapping[str, Any]) -> dict[str
             "n_alone": sum(each == {gate} for each in objections),
         }
         if marks:
-            without = ((r.item_id, _wins(r, made, goal, {gate}, None)) for r, made in eligible)
-            alone = ((r.item_id, _wins(r, made, goal, None, {gate})) for r, made in eligible)
+            without = ((cluster_of(r), _wins(r, made, goal, {gate}, None)) for r, made in eligible)
+            alone = ((cluster_of(r), _wins(r, made, goal, None, {gate})) for r, made in eligible)
             counts["asr_without"] = rate(without).as_json()
             counts["asr_alone"] = rate(alone).as_json()
         else:
             most = (
-                (r.item_id, _unrefused(r) or any(_gates(m) == {gate} for m, _ in made))
+                (cluster_of(r), _unrefused(r) or any(_gates(m) == {gate} for m, _ in made))
                 for r, made in eligible
             )
             counts["asr_without_at_most"] = rate(most).as_json()
@@ -155,7 +156,7 @@ def asr_gated(trials: Sequence[TrialRow], spec: Mapping[str, Any]) -> Estimate:
     """
     goal = parse_goal(spec["goal"], unreadable=spec["unreadable_is_success"])
     return rate(
-        (row.item_id, _wins(row, list(tries(row)), goal, None, None))
+        (cluster_of(row), _wins(row, list(tries(row)), goal, None, None))
         for row in trials
         if is_eligible(row)
     )
@@ -188,7 +189,9 @@ def _accuracy(firsts: Sequence[tuple[TrialRow, int | None]], most: int) -> list[
     return [
         {
             "k": k,
-            **rate((r.item_id, is_eligible(r) and not _by(f, k)) for r, f in answered).as_json(),
+            **rate(
+                (cluster_of(r), is_eligible(r) and not _by(f, k)) for r, f in answered
+            ).as_json(),
         }
         for k in range(most + 1)
     ]
@@ -197,7 +200,7 @@ def _accuracy(firsts: Sequence[tuple[TrialRow, int | None]], most: int) -> list[
 def _asr(firsts: Sequence[tuple[TrialRow, int | None]], most: int) -> list[dict[str, Any]]:
     eligible = [(row, first) for row, first in firsts if is_eligible(row)]
     return [
-        {"k": k, **rate((row.item_id, _by(first, k)) for row, first in eligible).as_json()}
+        {"k": k, **rate((cluster_of(row), _by(first, k)) for row, first in eligible).as_json()}
         for k in range(1, most + 1)
     ]
 

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from medstress.metrics.estimates import WILSON, Estimate, wilson, wilson_ends
+from medstress.metrics.estimates import Estimate
 
 RESAMPLES = 2_000
 """Bootstrap resamples behind every interval."""
 
 _SEED = 20_250_101
 """The resamples are the same in every process, so a summary is a pure function of its rows."""
+
+ROUNDING = 1e-12
+"""Resamples no farther apart differ by rounding alone."""
 
 _ENDS = (0.025, 0.975)
 
@@ -47,43 +49,36 @@ def percentiles(values: NDArray[np.float64]) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def rate(observations: Iterable[tuple[str, bool]]) -> Estimate:
-    """Estimate a share from hits and misses of items that may occur several times.
+def bootstrapped(value: float, drawn: NDArray[np.float64], n: int, method: str) -> Estimate:
+    """An estimate with the percentile interval of its resamples, or with none.
 
-    The share is sum(hits) / sum(observations). Where every item occurs once its interval is
-    Wilson's. Otherwise whole items are drawn with replacement and the interval holds the
-    2.5 % to 97.5 % quantiles of the shares of the resamples (cluster bootstrap). Where that
-    interval has no width (a share of 0 or 1, a single item) it is Wilson's for as many
-    trials as there are distinct items; a fractional number of hits is widened to the
-    integers around it.
+    Where the resamples agree the interval would have no width: nothing is known then of what was
+    not drawn, so `low` and `high` are None and the method says why.
 
     Args:
-        observations: pairs of item identifier and whether it was a hit.
+        value: the estimate.
+        drawn: that of every resample, shape (n_resamples,); those that are not finite are left
+            out.
+        n: what it was counted over.
+        method: how it was resampled, for people.
 
-    Returns:
-        The share in [0, 1] with a 95 % interval; `n` counts observations.
-
-    >>> rate([("q1", True), ("q2", False)]).method
-    'Wilson 95 % (each item occurs once)'
-    >>> rate([("q1", True), ("q1", True), ("q2", True)]).method
-    'Wilson 95 % over 2 items (their bootstrap interval has no width)'
-
-    References:
-        Davison and Hinkley, "Bootstrap Methods and their Application", 1997, section 3.8.
-        Wilson, 1927 (see `wilson`).
+    >>> bootstrapped(0.0, np.zeros(9), 3, "bootstrap over 3 items").method
+    'bootstrap over 3 items: no interval, as all resamples agree'
     """
-    seen = list(observations)
-    counted = Counter(item for item, _ in seen)
-    hits = Counter(item for item, hit in seen if hit)
-    k, n, m = hits.total(), counted.total(), len(counted)
-    if n == m:
-        return replace(wilson(k, n), method=f"{WILSON} (each item occurs once)")
-    kinds, drawn = resample(Counter((hits[item], counted[item]) for item in counted))
-    totals = drawn @ np.array(kinds)
-    low, high = percentiles(totals[:, 0] / totals[:, 1])
-    method = f"cluster bootstrap over {m} items, {RESAMPLES} resamples, percentile 95 %"
-    if low == high:
-        low, _ = wilson_ends(k * m // n, m)
-        _, high = wilson_ends(-(-k * m // n), m)
-        method = f"{WILSON} over {m} items (their bootstrap interval has no width)"
-    return Estimate(value=k / n, n=n, low=low, high=high, method=method)
+    finite = drawn[np.isfinite(drawn)]
+    low, high = percentiles(finite) if finite.size else (value, value)
+    if high - low < ROUNDING:
+        told = f"{method}: no interval, as all resamples agree"
+        return Estimate(value=value, n=n, low=None, high=None, method=told)
+    return Estimate(value=value, n=n, low=low, high=high, method=method)
+
+
+def around(estimate: Estimate) -> Estimate:
+    """The same with an interval that holds its value, where it has one.
+
+    The place of a maximum or of a bend may lie beside most of its resamples.
+    """
+    value, low, high = estimate.value, estimate.low, estimate.high
+    if value is None or low is None or high is None:
+        return estimate
+    return replace(estimate, low=min(low, value), high=max(high, value))

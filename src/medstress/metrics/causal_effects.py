@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from medstress.metrics.bootstrap import RESAMPLES, percentiles
+from medstress.metrics.bootstrap import RESAMPLES, bootstrapped
 from medstress.metrics.estimates import Estimate, unknown
 from medstress.outcomes import Prediction
 
@@ -159,6 +159,5 @@ def _settled(values: Sums) -> Sums:
 
 def _estimate(value: float, n: int, drawn: Sums, method: str) -> Estimate:
     left_out = RESAMPLES - len(drawn)
-    low, high = percentiles(drawn)
     told = f"{method}; {left_out} resamples without spread left out" if left_out else method
-    return Estimate(value=value, n=n, low=low, high=high, method=told)
+    return bootstrapped(value, drawn, n, told)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from medstress.metrics.accuracies import accuracy
+from medstress.metrics.bounds import accuracy_bounds
 from medstress.metrics.chance import chance_of
 from medstress.metrics.counts import (
     first_of_each_item,
@@ -57,21 +58,27 @@ def cautions(trials: Sequence[TrialRow], experiment: Mapping[str, Any]) -> list[
 
 
 def _not_above_chance(trials: Sequence[TrialRow]) -> list[str]:
-    """Name every victim whose accuracy's low end is not above chance, each item once."""
+    """Name every victim whose accuracy's low end is not above chance, each item once.
+
+    The low end is that at worst: items whose clean answer failed count as wrong.
+    """
     places: dict[tuple[str, str, str], list[TrialRow]] = defaultdict(list)
-    for trial in filter(is_answered, trials):
+    for trial in trials:
         places[trial.dataset, trial.group, trial.victim].append(trial)
     sentences = []
-    for (dataset, group, victim), answered in sorted(places.items()):
-        items = first_of_each_item(answered)
+    for (dataset, group, victim), members in sorted(places.items()):
+        items = first_of_each_item(filter(is_answered, members))
+        known = {item.item_id for item in items}
+        failed = first_of_each_item(filter(is_failed_at_baseline, members))
+        (low, _) = accuracy_bounds([*items, *(one for one in failed if one.item_id not in known)])
         reached, level = accuracy(items), chance_of(items)
-        if reached.low is None or level is None or reached.low > level:
+        if low is None or level is None or low > level:
             continue
         sentences.append(
             f"{victim} on {dataset}/{group} is not above chance "
             f"(accuracy {_short(reached.value)}, 95 % {_short(reached.low)}-"
-            f"{_short(reached.high)}, chance {_short(level)}): success measures the instability "
-            "of its guesses, not lost knowledge."
+            f"{_short(reached.high)}, chance {_short(level)}): its success rate cannot be told "
+            "from guessing."
         )
     return sentences
 

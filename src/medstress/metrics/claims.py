@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.stats import t as student
 
 from medstress.metrics.arms import hits
-from medstress.metrics.bootstrap import percentiles
+from medstress.metrics.bootstrap import ROUNDING, around, bootstrapped
 from medstress.metrics.contrasts import LEAST, Effect, Side, side_means, within
 from medstress.metrics.counts import is_eligible
 from medstress.metrics.estimates import Estimate, unknown
@@ -106,9 +106,10 @@ def peak_inside(side: Side, exponents: Sequence[float], budget: int) -> Effect:
         return Effect(estimate=unknown("success is the same at every n", len(items)))
     found = peak(table, exponents)
     at = found["n"]
+    ends = "" if at["low"] is None else f" [{at['low']:g}, {at['high']:g}]"
     method = (
         f"share of {RESAMPLES} resamples of items with the peak inside the grid; peak at "
-        f"n = {at['value']:g} [{at['low']:g}, {at['high']:g}]"
+        f"n = {at['value']:g}{ends}"
     )
     value = Estimate(value=found["inside_share"], n=len(items), low=None, high=None, method=method)
     return Effect(estimate=value)
@@ -180,7 +181,7 @@ def mean_difference(first: Sequence[float], second: Sequence[float]) -> Effect:
     value = fmean(first) - fmean(second)
     u, v = variance(first) / a, variance(second) / b
     method = "difference of means over victims, Welch's t 95 %"
-    if u + v == 0:
+    if u + v < ROUNDING**2:
         return Effect(estimate=unknown("victims of a group do not differ", a + b))
     freedom = (u + v) ** 2 / (u**2 / (a - 1) + v**2 / (b - 1))
     half = float(student.ppf(0.975, freedom)) * sqrt(u + v)
@@ -213,9 +214,7 @@ def _paired_curves(
 
 def _from_first(values: NDArray[np.float64], n: int, method: str) -> Estimate:
     """The first value with the quantiles of the others."""
-    value = float(values[0])
-    low, high = percentiles(values[1:])
-    return Estimate(value=value, n=n, low=min(low, value), high=max(high, value), method=method)
+    return around(bootstrapped(float(values[0]), values[1:], n, method))
 
 
 def _paired(m: int) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from statistics import fmean
 from typing import TypeAlias
 
@@ -13,13 +14,21 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from medstress.metrics import resampling
-from medstress.metrics.bootstrap import percentiles
-from medstress.metrics.counts import is_eligible, is_flipped, seed_order
+from medstress.metrics.bootstrap import bootstrapped
+from medstress.metrics.bounds import is_open, possibly_flipped, surely_flipped
+from medstress.metrics.counts import (
+    cluster_of,
+    flipped_within,
+    is_eligible,
+    is_flipped,
+    seed_order,
+)
 from medstress.metrics.diversity import gini_simpson
 from medstress.metrics.estimates import Estimate, unknown
-from medstress.metrics.exponents import sign_flip_p
-from medstress.metrics.item_means import item_mean
+from medstress.metrics.paired import Difference, unite
+from medstress.metrics.pairs import pair_trials
 from medstress.metrics.resampling import item_weights, resampled_ratio
+from medstress.metrics.shares import rate
 from medstress.rows import TrialRow
 
 LEAST = 10
@@ -29,6 +38,8 @@ Side: TypeAlias = Sequence[Sequence[TrialRow]]
 """Trials of one attack or more; a side's value is the mean over its attacks."""
 
 Score: TypeAlias = Callable[[TrialRow], float]
+Rule: TypeAlias = Callable[..., bool]
+"""Whether a trial counts as a success within `budget` queries."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,38 +53,68 @@ class Effect:
 
 
 def success_difference(first: Side, second: Side, budget: int) -> Effect:
-    """Estimate ASR of one side less that of another, item by item, with a sign-flip test.
+    """Estimate ASR of one side less that of another, on the same items, with Tango's interval.
+
+    Every attack of the one side is paired with every attack of the other. Unreadable and failed
+    answers count at their worst: the lower end holds even if none of the first side's and all of
+    the second's would have been successes, the upper end if it were the other way round, and p is
+    the largest of the three.
 
     Args:
         first: its attacks.
         second: the other's; only items eligible under every attack of both count.
         budget: success within so many queries.
     """
-    score = within(budget)
-    ours, theirs = side_means(first, score), side_means(second, score)
-    shared = sorted(ours.keys() & theirs.keys())
+    shared = set(_shared_items(first, second))
     if len(shared) < LEAST:
         return Effect(estimate=_too_few_items(len(shared)))
-    gaps = {item: ours[item] - theirs[item] for item in shared}
-    p = sign_flip_p(np.round([gaps[item] for item in shared], 12))
-    return Effect(estimate=item_mean(gaps, -1.0), p=p)
+    sides = [[[r for r in trials if r.item_id in shared] for trials in s] for s in (first, second)]
+
+    def compared(ours: Rule, theirs: Rule) -> Difference:
+        return unite(
+            [
+                pair
+                for one in sides[0]
+                for other in sides[1]
+                for pair in pair_trials(
+                    one, other, partial(ours, budget=budget), partial(theirs, budget=budget)
+                )
+            ]
+        )
+
+    found = compared(flipped_within, flipped_within)
+    rows = [row for side in sides for trials in side for row in trials]
+    if not any(is_open(row, budget) for row in rows) or found.p is None:
+        return Effect(estimate=found.estimate, p=found.p)
+    least = compared(surely_flipped, possibly_flipped)
+    most = compared(possibly_flipped, surely_flipped)
+    method = f"{found.estimate.method}, unreadable and failed answers at their worst"
+    ends = replace(found.estimate, low=least.estimate.low, high=most.estimate.high, method=method)
+    # What is open may turn the sign round; then nothing speaks for a difference.
+    turns = (least.estimate.value or 0.0) <= 0 <= (most.estimate.value or 0.0)
+    p = max(each.p or 0.0 for each in (found, least, most))
+    return Effect(estimate=ends, p=1.0 if turns else p)
 
 
 def success_gain(side: Side, budget: int) -> Effect:
-    """Estimate ASR within a budget less ASR of one query; never negative, for it is nested."""
-    few, many = within(1), within(budget)
-    gains = side_means(side, lambda row: many(row) - few(row))
-    if len(gains) < LEAST:
-        return Effect(estimate=_too_few_items(len(gains)))
-    return Effect(estimate=item_mean(gains, 0.0))
+    """Estimate ASR within a budget less ASR of one query, which is a share, for it is nested."""
+    shared = set(_shared_items(side, side))
+    if len(shared) < LEAST:
+        return Effect(estimate=_too_few_items(len(shared)))
+    gained = (
+        (cluster_of(row), flipped_within(row, budget) and not flipped_within(row, 1))
+        for trials in side
+        for row in trials
+        if row.item_id in shared and is_eligible(row)
+    )
+    return Effect(estimate=rate(gained))
 
 
 def within(budget: int) -> Score:
     """1 where the first success came within so many queries, else 0."""
 
     def score(row: TrialRow) -> float:
-        first = row.first_success
-        return float(is_flipped(row) and first is not None and first <= budget)
+        return float(flipped_within(row, budget))
 
     return score
 
@@ -168,10 +209,8 @@ def length_correlation(trials: Sequence[TrialRow]) -> Effect:
     weights = item_weights(len(items))
     blocks = [weights[i : i + 100][:, columns] for i in range(0, len(weights), 100)]
     drawn = np.concatenate([_spearman(lengths, values, block) for block in blocks])
-    low, high = percentiles(drawn[np.isfinite(drawn)])
     method = f"Spearman's rank correlation; {_clusters(len(items))}"
-    value = Estimate(value=observed, n=len(rows), low=low, high=high, method=method)
-    return Effect(estimate=value)
+    return Effect(estimate=bootstrapped(observed, drawn, len(rows), method))
 
 
 def _spearman(
@@ -264,14 +303,14 @@ def _difference(
     recentred: bool,
 ) -> Effect:
     value, again = observed[0] - observed[1], drawn[0] - drawn[1]
-    again = again[np.isfinite(again)]
-    low, high = percentiles(again)
-    if recentred:
-        shift = value - float(again.mean())
-        low, high = max(low + shift, -1.0), min(high + shift, 1.0)
     how = "recentred percentile" if recentred else "percentile"
     method = f"difference of means over attacks, paired; {_clusters(m, how)}"
-    return Effect(estimate=Estimate(value=value, n=n, low=low, high=high, method=method))
+    found = bootstrapped(value, again, n, method)
+    if recentred and found.low is not None and found.high is not None:
+        shift = value - float(again[np.isfinite(again)].mean())
+        low, high = max(found.low + shift, -1.0), min(found.high + shift, 1.0)
+        found = replace(found, low=low, high=high)
+    return Effect(estimate=found)
 
 
 def _clusters(m: int, how: str = "percentile") -> str:

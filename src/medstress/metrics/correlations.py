@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from medstress.metrics.bootstrap import percentiles
+from medstress.metrics.bootstrap import bootstrapped
 from medstress.metrics.estimates import Estimate, unknown
 
 RESAMPLES = 2_000
@@ -33,8 +33,7 @@ def correlation(gold: Scores, scores: Scores, name: str) -> Estimate:
     value = _mean(gold, scores, name)
     if value is None:
         return unknown(f"{method}: undefined, as one side does not vary", n=0)
-    low, high = percentiles(_finite(_resampled(gold, scores, name)))
-    return Estimate(value=value, n=len(gold), low=low, high=high, method=method)
+    return bootstrapped(value, _resampled(gold, scores, name), len(gold), method)
 
 
 def change(gold: Scores, before: Scores, after: Scores, name: str) -> Estimate:
@@ -51,8 +50,7 @@ def change(gold: Scores, before: Scores, after: Scores, name: str) -> Estimate:
     if first is None or second is None:
         return unknown(f"{method}: undefined, as one side does not vary", n=0)
     drawn = _resampled(gold, before, name) - _resampled(gold, after, name)
-    low, high = percentiles(_finite(drawn))
-    return Estimate(value=first - second, n=len(gold), low=low, high=high, method=method)
+    return bootstrapped(first - second, drawn, len(gold), method)
 
 
 def coefficient(gold: Scores, scores: Scores, name: str) -> tuple[float | None, Scores]:
@@ -107,9 +105,4 @@ def _rows(x: Scores, y: Scores, name: str) -> Scores:
     size = np.sqrt((x * x).sum(-1) * (y * y).sum(-1))
     with np.errstate(divide="ignore", invalid="ignore"):
         found: Scores = np.where(size > 1e-12, (x * y).sum(-1) / size, np.nan)
-    return found
-
-
-def _finite(values: Scores) -> Scores:
-    found: Scores = values[np.isfinite(values)]
     return found

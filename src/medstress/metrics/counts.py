@@ -59,6 +59,14 @@ def check_trial(trial: TrialRow, budgets: Mapping[str, int]) -> None:
         )
 
 
+def cluster_of(trial: TrialRow) -> str:
+    """What intervals and tests take as one: the item's document where known, else the item.
+
+    All entities, seeds and repeats of an item belong to it.
+    """
+    return trial.item_id if trial.document is None else trial.document
+
+
 def is_failed_at_baseline(trial: TrialRow) -> bool:
     """Whether the clean item was never answered."""
     return trial.at == "baseline" and trial.verdict in _LOST
@@ -77,6 +85,12 @@ def is_answered(trial: TrialRow) -> bool:
 def is_flipped(trial: TrialRow) -> bool:
     """Whether the attack succeeded."""
     return trial.verdict == Verdict.FLIPPED
+
+
+def flipped_within(trial: TrialRow, budget: int) -> bool:
+    """Whether the attack succeeded within so many queries."""
+    first = trial.first_success
+    return is_flipped(trial) and first is not None and first <= budget
 
 
 def is_valid_success(trial: TrialRow) -> bool:

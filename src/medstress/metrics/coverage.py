@@ -5,24 +5,32 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from medstress.metrics.arms import Place, place_fields
-from medstress.metrics.resampling import clustered_wilson, ratio
+from medstress.metrics.item_means import item_mean
+from medstress.metrics.shares import share
 
 BINS = 20
 """Classes of equally many names, from the nearest to the farthest."""
+
+Spans: TypeAlias = dict[tuple[str, "Span"], "Tried"]
+"""What was tried, by item and span."""
 
 MOST_ITEMS = 100
 """Items of a sweep that are told one by one; all count."""
 
 
+Span: TypeAlias = tuple[str, int, int]
+"""(field, start, end) of what a name replaces."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tried:
-    """The distinct names that an attack put to a victim on one item."""
+    """The distinct names that an attack put in one place of one item."""
 
     place: Place
     """Data set, group, victim."""
@@ -30,10 +38,12 @@ class Tried:
     """Label of the attack."""
     item_id: str
     """The item."""
+    span: Span
+    """What they replaced."""
     names: frozenset[str]
     """Case ignored."""
     n_allowed: int
-    """Names that were allowed on this item; all of the vocabulary where that is not known."""
+    """Names that were allowed there; all of the vocabulary where that is not known."""
     exact: bool
     """Whether it is known."""
 
@@ -57,26 +67,25 @@ class Swept:
 def coverage_rows(tried: Iterable[Tried], vocabularies: Mapping[str, int]) -> list[dict[str, Any]]:
     """Rows of `analysis.coverage`: every attack, and `attack` null for all of a place together.
 
+    Names count in every place that they were put in, and so do those allowed there: two spans of
+    an item with 40 allowed names each are 80 to try.
+
     Args:
-        tried: one an attack and item with at least one query.
+        tried: one or more an attack, item and span with at least one query.
         vocabularies: number of names by group.
     """
-    arms: dict[tuple[Place, str], dict[str, Tried]] = defaultdict(dict)
+    arms: dict[tuple[Place, str], Spans] = defaultdict(dict)
+    together: dict[Place, Spans] = defaultdict(dict)
     for one in tried:
-        arms[one.place, one.attack][one.item_id] = _union(
-            arms[one.place, one.attack].get(one.item_id), one
-        )
-    together: dict[Place, dict[str, Tried]] = defaultdict(dict)
-    for (place, _), items in arms.items():
-        for item, one in items.items():
-            together[place][item] = _union(together[place].get(item), one)
+        for spans in (arms[one.place, one.attack], together[one.place]):
+            where = one.item_id, one.span
+            spans[where] = _union(spans.get(where), one)
     rows = [
-        _coverage(place, attack, list(items.values()), vocabularies)
-        for (place, attack), items in sorted(arms.items())
+        _coverage(place, attack, spans, vocabularies)
+        for (place, attack), spans in sorted(arms.items())
     ]
     return rows + [
-        _coverage(place, None, list(items.values()), vocabularies)
-        for place, items in sorted(together.items())
+        _coverage(place, None, spans, vocabularies) for place, spans in sorted(together.items())
     ]
 
 
@@ -91,22 +100,24 @@ def sweep_rows(swept: Iterable[Swept]) -> list[dict[str, Any]]:
     for one in swept:
         arms[one.place, one.attack].append(one)
     rows = []
-    for (place, attack), items in sorted(arms.items()):
+    for (place, attack), found in sorted(arms.items()):
+        # In order, so that a run that was extended adds up as a fresh one does.
+        items = sorted(found, key=lambda one: one.item_id)
         cells = [np.array_split(np.array(one.wrong, dtype=float), BINS) for one in items]
         kept = [one.distances for one in items if len(one.distances) == BINS + 1]
         ends = np.mean(kept, axis=0).tolist() if kept else None
         classes = []
         for i in range(BINS):
-            share = clustered_wilson([c[i].sum() for c in cells], [c[i].size for c in cells])
+            success = share([c[i].sum() for c in cells], [c[i].size for c in cells])
             where = {"from": i / BINS, "to": (i + 1) / BINS}
             distance = None if ends is None else ends[i : i + 2]
-            classes.append({**where, "distance": distance, "success": share.as_json()})
+            classes.append({**where, "distance": distance, "success": success.as_json()})
         head = {**place_fields(place), "attack": attack}
         n_asked = sum(len(one.wrong) for one in items)
         n_wrong = sum(sum(one.wrong) for one in items)
         counts = {"n_items": len(items), "n_asked": n_asked, "n_wrong": n_wrong}
-        told = sorted(zip(items, cells, strict=True), key=lambda pair: pair[0].item_id)
-        each = [_item(one, shares) for one, shares in told[:MOST_ITEMS]]
+        told = list(zip(items, cells, strict=True))[:MOST_ITEMS]
+        each = [_item(one, shares) for one, shares in told]
         rows.append({**head, **counts, "classes": classes, "items": each})
     return rows
 
@@ -124,6 +135,7 @@ def _union(known: Tried | None, one: Tried) -> Tried:
         place=one.place,
         attack=one.attack,
         item_id=one.item_id,
+        span=one.span,
         names=known.names | one.names,
         n_allowed=max(known.n_allowed, one.n_allowed),
         exact=known.exact and one.exact,
@@ -131,30 +143,33 @@ def _union(known: Tried | None, one: Tried) -> Tried:
 
 
 def _coverage(
-    place: Place, attack: str | None, items: Sequence[Tried], vocabularies: Mapping[str, int]
+    place: Place, attack: str | None, spans: Spans, vocabularies: Mapping[str, int]
 ) -> dict[str, Any]:
     # An attack without a vocabulary of its own may put in any text: nothing to be a share of.
     n_names = vocabularies.get(place[1])
-    seen = frozenset().union(*(one.names for one in items))
-    ones = [1] * len(items)
-    shares = [min(len(one.names) / one.n_allowed, 1.0) if one.n_allowed else 0.0 for one in items]
-    exact = all(one.exact for one in items)
-    share = ratio(shares, ones, "names tried of those allowed, mean over items")
-    tried = sum(len(one.names) for one in items)
+    seen = frozenset().union(*(one.names for one in spans.values()))
+    sums: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    for (item, _), one in spans.items():
+        sums[item][0] += len(one.names)
+        sums[item][1] += one.n_allowed
+    n_tried, n_allowed = (sum(pair[i] for pair in sums.values()) for i in (0, 1))
+    exact = all(one.exact for one in spans.values())
+    tried = item_mean([n / of if of else 0.0 for n, of in sums.values()], 0.0)
     of = "allowed names" if exact else "names of the vocabulary (exclusions not known)"
+    where = "" if len(spans) == len(sums) else ", all its spans together"
     return {
         **place_fields(place),
         "attack": attack,
-        "n_items": len(items),
-        "n_tried": tried,
+        "n_items": len(sums),
+        "n_tried": n_tried,
         "n_distinct": len(seen),
         "n_names": n_names,
-        "share_of_set": share.as_json(),
+        "share_of_set": tried.as_json(),
         "share_of_vocabulary": len(seen) / n_names if n_names else None,
         "statement": (
-            f"{tried / len(items):.4g} of {np.mean([one.n_allowed for one in items]):.6g} {of} "
-            f"tried an item ({share.value or 0:.2%}); what was not tried may succeed"
-            if share.value is not None and share.value < 1
-            else "every allowed name was tried on every item"
+            "every allowed name was tried on every item"
+            if exact and 0 < n_allowed <= n_tried
+            else f"{n_tried / len(sums):.4g} of {n_allowed / len(sums):.6g} {of} tried an item"
+            f"{where} ({tried.value or 0:.2%}); what was not tried may succeed"
         ),
     }

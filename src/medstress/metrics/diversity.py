@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
 from medstress.metrics.bootstrap import RESAMPLES, percentiles, resample
-from medstress.metrics.counts import is_flipped
+from medstress.metrics.counts import cluster_of, is_flipped
 from medstress.metrics.estimates import WILSON, Estimate, unknown, wilson_ends
 from medstress.rows import TrialRow
 
@@ -58,9 +58,9 @@ def both_diversities(trials: Sequence[TrialRow]) -> tuple[Estimate, Estimate]:
 
 
 def _successes(trials: Iterable[TrialRow]) -> list[tuple[str, str]]:
-    """Item identifier and name of every success."""
+    """Item (document where known) and name of every success."""
     return [
-        (row.item_id, name)
+        (cluster_of(row), name)
         for row in trials
         # The first success, as in the paper, also where the search went on for a valid one.
         if (name := row.first_success_replacement or row.replacement) is not None

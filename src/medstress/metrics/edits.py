@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from medstress.metrics.arms import Place, place_fields
-from medstress.metrics.estimates import Estimate
-from medstress.metrics.resampling import clustered_wilson
+from medstress.metrics.shares import share
 
 CHARACTERS = (0, 5, 10, 15, 20, 30)
 """Lower ends of the classes of edit distance in characters; the last is open."""
@@ -91,7 +90,7 @@ def _cells(
     rows = []
     for (place, attack, cell), by_item in sorted(cells.items()):
         tallies = [by_item[item] for item in sorted(by_item)]
-        estimate: Estimate = clustered_wilson([k for k, _ in tallies], [n for _, n in tallies])
+        estimate = share([k for k, _ in tallies], [n for _, n in tallies])
         head = {**place_fields(place), "attack": attack}
         rows.append((head, cell, {"n_items": len(tallies), "asr_at_1": estimate.as_json()}))
     return rows

@@ -17,7 +17,7 @@ from nervaluate.entities import Entity as Marked
 from nervaluate.strategies import EntityTypeEvaluation, StrictEvaluation
 from numpy.typing import NDArray
 
-from medstress.metrics.bootstrap import percentiles
+from medstress.metrics.bootstrap import bootstrapped
 from medstress.metrics.estimates import Estimate, unknown
 from medstress.metrics.resampling import RESAMPLES, item_weights
 from medstress.sentences import Entity
@@ -107,9 +107,7 @@ def difference(first: Sums, second: Sums, measure: str = "f1") -> Estimate:
         return unknown(f"{method}: nothing to divide by")
     weights = item_weights(len(first))
     drawn = _values(weights @ first, measure) - _values(weights @ second, measure)
-    low, high = percentiles(drawn[np.isfinite(drawn)])
-    n = int(_below(second.sum(0), measure))
-    return Estimate(value=values[0] - values[1], n=n, low=low, high=high, method=method)
+    return bootstrapped(values[0] - values[1], drawn, int(_below(second.sum(0), measure)), method)
 
 
 def randomisation_p(first: Sums, second: Sums, measure: str = "f1") -> float | None:
@@ -153,11 +151,7 @@ def _estimate(sums: Sums, resampled: Sums, name: str) -> Estimate:
     value = _value(sums.sum(0), name) if len(sums) else None
     if value is None:
         return unknown(method)
-    drawn = _values(resampled, name)
-    low, high = percentiles(drawn[np.isfinite(drawn)])
-    return Estimate(
-        value=value, n=int(_below(sums.sum(0), name)), low=low, high=high, method=method
-    )
+    return bootstrapped(value, _values(resampled, name), int(_below(sums.sum(0), name)), method)
 
 
 def _value(total: Sums, name: str) -> float | None:

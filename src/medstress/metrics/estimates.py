@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from math import sqrt
+from statistics import NormalDist
 from typing import Any
 
-from scipy.stats import binomtest
-
 WILSON = "Wilson 95 %"
+
+Z = NormalDist().inv_cdf(0.975)
+"""The normal quantile of two-sided 95 %."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,12 +52,15 @@ def unknown(method: str, n: int = 0) -> Estimate:
     return Estimate(value=None, n=n, low=None, high=None, method=method)
 
 
-@lru_cache(maxsize=4096)
-def wilson_ends(k: int, n: int) -> tuple[float, float]:
-    """Return the ends of the 95 % Wilson score interval of k hits in n trials, n >= 1.
+def wilson_ends(k: float, n: float) -> tuple[float, float]:
+    """Return the ends of the 95 % Wilson score interval of k hits in n trials.
 
     With p = k/n and z = 1.96 they are
     (p + z^2/2n +- z sqrt(p(1-p)/n + z^2/4n^2)) / (1 + z^2/n).
+
+    Args:
+        k: hits, 0 <= k <= n; a fraction where answers are not independent.
+        n: trials, above 0; likewise.
 
     >>> [round(end, 4) for end in wilson_ends(5, 10)]
     [0.2366, 0.7634]
@@ -63,8 +68,11 @@ def wilson_ends(k: int, n: int) -> tuple[float, float]:
     References:
         Wilson, "Probable inference, the law of succession, and statistical inference", 1927.
     """
-    ends = binomtest(k, n).proportion_ci(confidence_level=0.95, method="wilson")
-    return float(ends.low), float(ends.high)
+    p, z2 = k / n, Z * Z
+    centre = p + z2 / (2 * n)
+    half = Z * sqrt(p * (1 - p) / n + z2 / (4 * n * n))
+    low, high = (centre - half) / (1 + z2 / n), (centre + half) / (1 + z2 / n)
+    return (0.0 if k == 0 else low), (1.0 if k == n else high)
 
 
 def wilson(k: int, n: int) -> Estimate:

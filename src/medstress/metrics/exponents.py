@@ -21,10 +21,11 @@ from medstress.metrics.arms import (
     place_fields,
     spec_of,
 )
-from medstress.metrics.bootstrap import percentiles
-from medstress.metrics.estimates import Estimate, unknown
+from medstress.metrics.bootstrap import around, bootstrapped
+from medstress.metrics.estimates import unknown
+from medstress.metrics.item_means import item_mean
 from medstress.metrics.pairs import benjamini_hochberg
-from medstress.metrics.resampling import RESAMPLES, ratio, resampled_ratio
+from medstress.metrics.resampling import RESAMPLES, resampled_ratio
 
 Lookup: TypeAlias = Callable[[Place, str], Mapping[str, Any] | None]
 """The pooled summary row of an attack in a place."""
@@ -111,7 +112,6 @@ def compare_regimes(
         if names
     }
     m = int(met.sum())
-    ones = np.ones(m)
     tests = [
         _test(first, second, means[first], means[second])
         for first, second in combinations(REGIMES, 2)
@@ -119,7 +119,7 @@ def compare_regimes(
     ]
     regimes = {
         regime: (
-            ratio(means[regime], ones, "mean success rate over n, item by item")
+            item_mean(means[regime], 0.0)
             if regime in means
             else unknown("no attack of this regime")
         ).as_json()
@@ -158,10 +158,8 @@ def peak(rates: NDArray[np.float64], exponents: Sequence[float]) -> dict[str, An
     m, k = rates.shape
     best = int(np.argmax(rates.mean(axis=0)))
     drawn = np.argmax(np.round(resampled_ratio(rates, np.ones(m)), 12), axis=1)
-    low, high = percentiles(np.asarray(exponents)[drawn])
-    value = exponents[best]
     method = f"bootstrap over {m} items, {RESAMPLES} resamples; optimistic: chosen on these items"
-    at = Estimate(value=value, n=m, low=min(low, value), high=max(high, value), method=method)
+    at = around(bootstrapped(exponents[best], np.asarray(exponents, dtype=float)[drawn], m, method))
     inside = float(((drawn > 0) & (drawn < k - 1)).mean())
     return {"n": at.as_json(), "inside_share": inside}
 
@@ -173,7 +171,7 @@ def _test(
     difference = ours - theirs
     m = difference.shape[0]
     p = sign_flip_p(difference)
-    estimate = ratio(difference, np.ones(m), f"{first} less {second}, item by item")
+    estimate = item_mean(difference, -1.0)
     return {
         "comparison": first,
         "against": second,

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from medstress.items import Question
-from medstress.metrics.bootstrap import rate
 from medstress.metrics.counts import is_flipped, is_refused
+from medstress.metrics.shares import rate
 from medstress.rows import TrialRow
 
 LEXICAL = "shared content words"

@@ -7,14 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-import numpy as np
-from scipy.stats import bootstrap
-
-from medstress.metrics.estimates import Estimate
+from medstress.metrics.estimates import WILSON, Estimate, wilson_ends
 from medstress.outcomes import Outcome, Prediction
-
-RESAMPLES = 2_000
-_SEED = 20_260_701
 
 
 class Statistic(StrEnum):
@@ -109,25 +103,37 @@ def told(samples: Sequence[Sampled], statistic: Statistic) -> list[float]:
 def effect(original: Sequence[float], fuzz: Sequence[float]) -> Estimate:
     """Estimate T(original) - T(fuzz) from the samples of both.
 
+    Of values between 0 and 1 with a given mean those that are 0 or 1 vary most, so Wilson's
+    interval of a share, with the sum of the samples for the hits, holds the mean of any such
+    values at least as often. The two intervals are joined by Newcombe's rule: with means s and t
+    and intervals [l, u] and [v, w], from s - t - sqrt((s - l)^2 + (w - t)^2) to
+    s - t + sqrt((u - s)^2 + (t - v)^2). With five samples a side it is wide, and it is never
+    without width; a bootstrap of as few covers 86 % where it says 95 %.
+
     Returns:
-        The difference of means in [-1, 1] with a percentile bootstrap interval over samples;
-        `n` counts the fuzz's samples.
+        The difference of means in [-1, 1] with a 95 % interval; `n` counts the fuzz's samples.
 
     >>> found = effect([1.0, 1.0, 1.0], [0.0, 0.0, 0.0])
-    >>> found.value, found.low, found.high
-    (1.0, 1.0, 1.0)
+    >>> found.value, round(found.low, 2), found.high
+    (1.0, 0.21, 1.0)
+
+    References:
+        Newcombe, "Interval estimation for the difference between independent proportions:
+        comparison of eleven methods", Statistics in Medicine 1998, method 10.
     """
-    value = math.fsum(original) / len(original) - math.fsum(fuzz) / len(fuzz)
-    if len(set(original)) == 1 and len(set(fuzz)) == 1:
-        method = "no interval: all samples of a text are alike"
-        return Estimate(value=value, n=len(fuzz), low=value, high=value, method=method)
-    found = bootstrap(
-        (np.asarray(original), np.asarray(fuzz)),
-        lambda a, b, axis: a.mean(axis=axis) - b.mean(axis=axis),
-        n_resamples=RESAMPLES,
-        method="percentile",
-        rng=np.random.default_rng(_SEED),
+    s, (low, high) = _mean_and_ends(original)
+    t, (least, most) = _mean_and_ends(fuzz)
+    return Estimate(
+        value=s - t,
+        n=len(fuzz),
+        low=s - t - math.hypot(s - low, most - t),
+        high=s - t + math.hypot(high - s, t - least),
+        method=f"{WILSON} of each mean over sampled conversations, joined by Newcombe's rule",
     )
-    low, high = found.confidence_interval
-    method = f"bootstrap over sampled conversations, {RESAMPLES} resamples, percentile 95 %"
-    return Estimate(value=value, n=len(fuzz), low=float(low), high=float(high), method=method)
+
+
+def _mean_and_ends(values: Sequence[float]) -> tuple[float, tuple[float, float]]:
+    n = len(values)
+    # Normalised probabilities may exceed 1 by rounding.
+    total = min(max(math.fsum(values), 0.0), float(n))
+    return total / n, wilson_ends(total, n)

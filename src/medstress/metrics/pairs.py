@@ -3,76 +3,53 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any, TypeAlias
 
-from scipy.stats import binomtest, false_discovery_control
+from scipy.stats import false_discovery_control
 
-from medstress.metrics.counts import is_eligible, is_flipped, seed_order
+from medstress.attacks.noise.non_entity_noise import NonEntityNoise, is_control_of
+from medstress.metrics.arms import spec_of
+from medstress.metrics.counts import cluster_of, is_eligible, is_flipped
+from medstress.metrics.paired import Difference, unite
+from medstress.outcomes import Verdict
 from medstress.rows import TrialRow
 
+CONTROLS, SAMPLERS = "controls", "samplers"
+"""Families of `tests`: an attack against its own control, and attacks against each other."""
 _METHOD = (
-    "exact McNemar, two-sided, over {n} items eligible under both attacks, each item once "
-    "with the first seed that both ran (a deterministic attack stands for every seed); "
-    "adjusted by Benjamini-Hochberg within the family"
+    "Tango's score statistic at 0, two-sided, over {n} pairs of {m} items (documents where known): "
+    "every seed that both ran on an item eligible under both, at the effective sample size (a "
+    "deterministic attack stands for every seed); adjusted by Benjamini-Hochberg within the family"
 )
 
-Outcomes: TypeAlias = Mapping[tuple[str, str], Mapping[int | None, bool]]
-"""Item -> seed -> whether the attack flipped it."""
+Hit: TypeAlias = Callable[[TrialRow], bool]
+Pair: TypeAlias = tuple[str, bool, bool]
+"""(item, or document where known; the first attack's hit; the second's)."""
+Place: TypeAlias = tuple[str, str, str]
+Outcomes: TypeAlias = Mapping[tuple[str, str, int], Mapping[int | None, tuple[str, bool]]]
+"""(Item, entity, repeat) -> seed -> (item or document, hit)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class McNemar:
-    """The comparison of two arms on the same items."""
+def pair_trials(
+    first: Iterable[TrialRow],
+    second: Iterable[TrialRow],
+    hit: Hit = is_flipped,
+    hit_of_second: Hit | None = None,
+) -> list[Pair]:
+    """Pair the eligible trials of two attacks on the same items, entities, seeds and repeats.
 
-    n: int
-    """Pairs of trials."""
-    only_first: int
-    """Pairs of which only the first arm's trial flipped."""
-    only_second: int
-    """Pairs of which only the second arm's trial flipped."""
-    p: float | None
-    """Two-sided p-value; None without pairs, 1 where no pair is discordant."""
-
-
-def mcnemar(pairs: Iterable[tuple[bool, bool]]) -> McNemar:
-    """Test whether two arms flip items equally often, on the same items.
-
-    Only discordant pairs tell: with b and c of the two kinds, b ~ Binomial(b + c, 1/2) if
-    the arms are alike.
-
-    >>> mcnemar([(True, False)] * 10 + [(False, True)] * 2 + [(True, True)]).p
-    0.03857421875
-
-    References:
-        McNemar, "Note on the sampling error of the difference between correlated
-        proportions or percentages", Psychometrika 1947; here with the exact distribution.
-    """
-    seen = list(pairs)
-    b = sum(first and not second for first, second in seen)
-    c = sum(second and not first for first, second in seen)
-    p = None if not seen else 1.0 if b + c == 0 else float(binomtest(b, b + c, 0.5).pvalue)
-    return McNemar(n=len(seen), only_first=b, only_second=c, p=p)
-
-
-def pair_trials(first: Iterable[TrialRow], second: Iterable[TrialRow]) -> list[tuple[bool, bool]]:
-    """Pair the eligible trials of two attacks, each item once.
-
-    Of the seeds that both attacks ran on an item the first is taken, and of its repeats the
-    first; the one trial of a deterministic attack (seed None) pairs with any seed. Several
-    seeds of one item would not be independent, and the exact test needs independence.
+    The one trial of a deterministic attack (seed None) pairs with every seed of the other. The
+    pairs of one item are not independent: `unite` takes them together.
 
     Args:
         first: trials of one attack on one data set, group and victim.
         second: trials of another attack on the same.
-
-    Returns:
-        For each item whether the first and whether the second attack flipped it.
+        hit: what is compared.
+        hit_of_second: what counts for the second, where it is something else.
     """
-    return _pair(_by_item(first), _by_item(second))
+    return list(_pairs(_outcomes(first, hit), _outcomes(second, hit_of_second or hit)))
 
 
 def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
@@ -91,65 +68,92 @@ def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
     return [float(p) for p in false_discovery_control(p_values, method="bh")]
 
 
-def sampler_tests(trials: Iterable[TrialRow]) -> list[dict[str, Any]]:
-    """Compare every two attacks on the same data set, group and victim.
+def attack_tests(trials: Iterable[TrialRow]) -> list[dict[str, Any]]:
+    """Compare the attacks on the same data set, group and victim, in two families.
+
+    Every attack with each of its own controls (`controls`), and every two attacks (`samplers`);
+    controls are not compared with each other nor with another attack. What is merely measured
+    flips nothing, so it is left out.
 
     Returns:
-        Rows of `tests`, family `samplers`, sorted; `statistic` is [items only the
-        comparison flipped, items only `against` flipped]. `p` and `p_adjusted` are None
-        where the two share no eligible item.
+        Rows of `tests`, by place, controls first; `statistic` is [pairs that only the comparison
+        flipped, pairs that only `against` flipped]. `p` and `p_adjusted` are None where the two
+        share no eligible item.
     """
-    arms: dict[tuple[str, str, str], dict[str, list[TrialRow]]] = defaultdict(dict)
+    arms: dict[Place, dict[str, list[TrialRow]]] = defaultdict(dict)
     for trial in trials:
-        place = (trial.dataset, trial.group, trial.victim)
-        arms[place].setdefault(trial.attack, []).append(trial)
-    compared = []
-    for place, by_attack in sorted(arms.items()):
-        outcomes = {attack: _by_item(by_attack[attack]) for attack in sorted(by_attack)}
-        for first, second in combinations(outcomes, 2):
-            test = mcnemar(_pair(outcomes[first], outcomes[second]))
-            compared.append((place, first, second, test))
-    adjusted = iter(benjamini_hochberg([test.p for *_, test in compared if test.p is not None]))
-    return [
-        {
-            "family": "samplers",
+        if trial.verdict != Verdict.MEASURED:
+            place = (trial.dataset, trial.group, trial.victim)
+            arms[place].setdefault(trial.attack, []).append(trial)
+    rows = [row for place, by_attack in sorted(arms.items()) for row in _tests(place, by_attack)]
+    for family in (CONTROLS, SAMPLERS):
+        known = [row for row in rows if row["family"] == family and row["p"] is not None]
+        for row, p in zip(known, benjamini_hochberg([row["p"] for row in known]), strict=True):
+            row["p_adjusted"] = p
+    return rows
+
+
+def _tests(place: Place, by_attack: Mapping[str, list[TrialRow]]) -> Iterator[dict[str, Any]]:
+    one_of = {attack: by_attack[attack][0] for attack in sorted(by_attack)}
+    outcomes = {attack: _outcomes(by_attack[attack], is_flipped) for attack in one_of}
+    attacks = [attack for attack, row in one_of.items() if not _is_control(row)]
+    compared = [
+        *(
+            (CONTROLS, attack, control)
+            for attack in attacks
+            for control, row in one_of.items()
+            if _is_control(row) and _is_own(row, one_of[attack])
+        ),
+        *((SAMPLERS, first, second) for first, second in combinations(attacks, 2)),
+    ]
+    for family, first, second in compared:
+        pairs = list(_pairs(outcomes[first], outcomes[second]))
+        found = unite(pairs)
+        yield {
+            "family": family,
             "dataset": place[0],
             "group": place[1],
             "victim": place[2],
             "comparison": first,
             "against": second,
-            "statistic": [test.only_first, test.only_second],
-            "p": test.p,
-            "p_adjusted": None if test.p is None else next(adjusted),
-            "method": _METHOD.format(n=test.n),
+            "statistic": [found.only_first, found.only_second],
+            "difference": found.estimate.as_json(),
+            "p": found.p,
+            "p_adjusted": None,
+            "method": _METHOD.format(n=len(pairs), m=len({unit for unit, *_ in pairs})),
         }
-        for place, first, second, test in compared
-    ]
 
 
-def _by_item(trials: Iterable[TrialRow]) -> Outcomes:
-    """Return the outcome of each item's (or entity's) first eligible repeat, by seed."""
-    found: dict[tuple[str, str], dict[int | None, bool]] = defaultdict(dict)
-    for trial in sorted(trials, key=lambda row: row.repeat):
-        if is_eligible(trial):
-            found[trial.item_id, trial.unit].setdefault(trial.seed, is_flipped(trial))
+def _is_control(row: TrialRow) -> bool:
+    return row.arm != "attack" or spec_of([row]).get("name") == NonEntityNoise.name
+
+
+def _is_own(control: TrialRow, row: TrialRow) -> bool:
+    """Whether a control is that of an attack: by its label, or with as much noise."""
+    if control.arm != "attack":
+        return control.attack == f"{row.attack} / {control.arm}"
+    spec = spec_of([row])
+    return "name" in spec and is_control_of(spec_of([control]), spec)
+
+
+def difference_of(
+    first: Iterable[TrialRow], second: Iterable[TrialRow], hit: Hit = is_flipped
+) -> Difference:
+    """Estimate how much more often the first of two attacks has a hit, on the items of both."""
+    return unite(pair_trials(first, second, hit))
+
+
+def _outcomes(trials: Iterable[TrialRow], hit: Hit) -> Outcomes:
+    found: dict[tuple[str, str, int], dict[int | None, tuple[str, bool]]] = defaultdict(dict)
+    for row in trials:
+        if is_eligible(row):
+            found[row.item_id, row.unit, row.repeat][row.seed] = (cluster_of(row), hit(row))
     return found
 
 
-def _pair(ours: Outcomes, theirs: Outcomes) -> list[tuple[bool, bool]]:
-    """Pair two attacks, each item once."""
-    pairs = []
-    for item in sorted(ours.keys() & theirs.keys()):
-        seeds = _first_in_common(tuple(ours[item]), tuple(theirs[item]))
-        if seeds is not None:
-            pairs.append((ours[item][seeds[0]], theirs[item][seeds[1]]))
-    return pairs
-
-
-@lru_cache(maxsize=256)
-def _first_in_common(
-    first: tuple[int | None, ...], second: tuple[int | None, ...]
-) -> tuple[int | None, int | None] | None:
-    """Return the least pair of seeds that may be compared, the first attack's seed first."""
-    matching = [(a, b) for a in first for b in second if a == b or a is None or b is None]
-    return min(matching, key=lambda pair: (seed_order(pair[0]), seed_order(pair[1])), default=None)
+def _pairs(ours: Outcomes, theirs: Outcomes) -> Iterator[Pair]:
+    for key in ours.keys() & theirs.keys():
+        for a, (unit, first) in ours[key].items():
+            for b, (_, second) in theirs[key].items():
+                if a == b or a is None or b is None:
+                    yield unit, first, second

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from medstress.metrics.bootstrap import percentiles
+from medstress.metrics.bootstrap import bootstrapped
 from medstress.metrics.estimates import Estimate, unknown
 
 _CLEAR = 0.975
@@ -87,5 +87,4 @@ def _estimate(score: Measured, n: int, method: str) -> Estimate:
     finite = score.drawn[np.isfinite(score.drawn)]
     if score.value is None or not finite.size:
         return unknown(f"{method}: undefined")
-    low, high = percentiles(finite)
-    return Estimate(value=score.value, n=n, low=low, high=high, method=method)
+    return bootstrapped(score.value, finite, n, method)

@@ -10,8 +10,8 @@ from typing import Any
 
 from medstress.hashing import content_hash
 from medstress.metrics.arms import Arms, items_of, place_fields
-from medstress.metrics.bootstrap import rate
 from medstress.metrics.counts import is_flipped
+from medstress.metrics.shares import rate
 from medstress.rows import TrialRow
 
 FOLDS = 5

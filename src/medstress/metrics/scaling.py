@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medstress.metrics.arms import Arms, Hits, Place, hits, items_of, place_fields
-from medstress.metrics.bootstrap import percentiles
+from medstress.metrics.bootstrap import around, bootstrapped
 from medstress.metrics.estimates import Estimate, unknown, wilson_ends
 from medstress.metrics.resampling import RESAMPLES, resampled_ratio
 from medstress.rows import TrialRow
@@ -172,12 +172,9 @@ def _crossover(observed: NDArray[np.float64], drawn: NDArray[np.float64], n: int
     # A resample agrees where the same method leads in the end.
     leader = _last_sign(observed)
     same = np.isfinite(again) & (_last_sign(drawn) == leader)
-    low, high = percentiles(again[same]) if same.any() else (value, value)
     method = f"bootstrap over {n} items, paired; of the resamples that cross the same way"
     return {
-        "crossover": Estimate(
-            value=value, n=n, low=min(low, value), high=max(high, value), method=method
-        ).as_json(),
+        "crossover": around(bootstrapped(value, again[same], n, method)).as_json(),
         "crossing_share": float(same.mean()),
         "leads_after": "attack" if leader > 0 else "against",
     }
@@ -245,9 +242,7 @@ def _all(by_attack: Mapping[str, Sequence[TrialRow]]) -> list[TrialRow]:
 def _estimate(
     value: NDArray[np.float64] | np.float64, drawn: NDArray[np.float64], n: int, method: str
 ) -> Estimate:
-    low, high = percentiles(drawn)
-    point = float(value)
-    return Estimate(value=point, n=n, low=min(low, point), high=max(high, point), method=method)
+    return around(bootstrapped(float(value), drawn, n, method))
 
 
 def _bootstrap(arm: Hits) -> str:

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from medstress.metrics.counts import is_flipped, is_valid_success
+from medstress.metrics.counts import is_valid_success
 from medstress.metrics.estimates import Estimate
-from medstress.metrics.item_means import paired_change
+from medstress.metrics.pairs import difference_of
 from medstress.metrics.success import asr, asr_valid
 from medstress.rows import TrialRow
 
@@ -41,8 +41,7 @@ def second_answers(trials: Iterable[TrialRow]) -> dict[Place, list[Arm]]:
 
     With successes of all kinds and of valid ones, an attack's advantage over the arm that draws
     at random (same data, group and victim; the first label where there are several) is the
-    difference of the two rates over the items that are eligible under both, with an interval
-    from drawing these items with replacement.
+    difference of the two rates over the items that are eligible under both (`paired_difference`).
 
     Args:
         trials: of a whole run; attacks with `variants` other than `mark` are left out.
@@ -50,9 +49,6 @@ def second_answers(trials: Iterable[TrialRow]) -> dict[Place, list[Arm]]:
     Returns:
         The arms of every place that has one, random draws first, then by label; empty where no
         attack marks variants.
-
-    References:
-        Davison and Hinkley, "Bootstrap Methods and their Application", 1997, section 3.8.
     """
     places: dict[Place, dict[str, list[TrialRow]]] = defaultdict(lambda: defaultdict(list))
     for trial in trials:
@@ -74,8 +70,8 @@ def _arms(by_attack: dict[str, list[TrialRow]]) -> list[Arm]:
                 attack=label,
                 asr=asr(trials),
                 asr_valid=asr_valid(trials),
-                advantage=paired_change(against, trials, is_flipped) if compared else None,
-                advantage_valid=paired_change(against, trials, is_valid_success)
+                advantage=difference_of(trials, against).estimate if compared else None,
+                advantage_valid=difference_of(trials, against, is_valid_success).estimate
                 if compared
                 else None,
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from medstress.metrics.counts import is_flipped
+from medstress.metrics.counts import cluster_of, is_flipped
 from medstress.metrics.estimates import Estimate, unknown
 from medstress.metrics.resampling import ratio
 from medstress.rows import TrialRow
@@ -25,8 +25,8 @@ def prompt_similarity(trials: Sequence[TrialRow]) -> Estimate:
     counts: dict[str, int] = defaultdict(int)
     for row in trials:
         if is_flipped(row) and row.prompt_similarity is not None:
-            totals[row.item_id] += row.prompt_similarity
-            counts[row.item_id] += 1
+            totals[cluster_of(row)] += row.prompt_similarity
+            counts[cluster_of(row)] += 1
     if not counts:
         return unknown("not computed")
     items = sorted(counts)

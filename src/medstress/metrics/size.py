@@ -10,9 +10,11 @@ import numpy as np
 from scipy.stats import linregress
 from scipy.stats import t as student
 
-from medstress.metrics.counts import is_answered, is_eligible, is_flipped
+from medstress.metrics.bootstrap import ROUNDING
+from medstress.metrics.counts import cluster_of, is_answered, is_eligible, is_flipped
 from medstress.metrics.estimates import Estimate, unknown
-from medstress.metrics.resampling import clustered_wilson, ratio
+from medstress.metrics.resampling import ratio
+from medstress.metrics.shares import share
 from medstress.rows import TrialRow
 
 GROUPS = ("all", "generalist", "specialist")
@@ -65,15 +67,18 @@ def trend(points: Sequence[Mapping[str, Any]]) -> Estimate:
     sizes = np.log10([p["parameters"] for p in known])
     if len(set(sizes)) < 3:
         return unknown("needs victims of three sizes", len(known))
-    line = linregress(sizes, [p["asr"]["value"] for p in known])
-    half = float(student.ppf(0.975, len(known) - 2) * line.stderr)
-    slope = float(line.slope)
+    rates = [p["asr"]["value"] for p in known]
+    line = linregress(sizes, rates)
+    slope, n = float(line.slope), len(known)
+    method = "least squares of ASR on log10(parameters) over victims"
+    residuals = np.array(rates) - line.intercept - slope * sizes
+    # On one line there is no scatter to judge by: scipy's error is 0, or nan where it is level.
+    if np.abs(residuals).max() < ROUNDING:
+        told = f"{method}: no interval, as the victims lie on one line"
+        return Estimate(value=slope, n=n, low=None, high=None, method=told)
+    half = float(student.ppf(0.975, n - 2) * line.stderr)
     return Estimate(
-        value=slope,
-        n=len(known),
-        low=slope - half,
-        high=slope + half,
-        method="least squares of ASR on log10(parameters) over victims, Student's t 95 %",
+        value=slope, n=n, low=slope - half, high=slope + half, method=f"{method}, Student's t 95 %"
     )
 
 
@@ -90,12 +95,12 @@ def r_cap(trials: Sequence[TrialRow]) -> Estimate:
     right: dict[str, int] = defaultdict(int)
     for row in trials:
         if is_answered(row):
-            right[row.item_id] += is_eligible(row)
-            lost[row.item_id] += is_flipped(row)
+            right[cluster_of(row)] += is_eligible(row)
+            lost[cluster_of(row)] += is_flipped(row)
     items = sorted(right)
     losses, counts = [lost[i] for i in items], [right[i] for i in items]
     found = ratio(losses, counts, "relative change in accuracy")
-    return clustered_wilson(losses, counts) if found.low == found.high else found
+    return share(losses, counts) if found.low is None else found
 
 
 def r_cap_rows(trials: Iterable[TrialRow]) -> list[dict[str, Any]]:

@@ -7,14 +7,15 @@ from statistics import fmean, median
 from typing import Any
 
 from medstress.metrics.arms import EVERY_BUDGET
-from medstress.metrics.bootstrap import rate
 from medstress.metrics.counts import (
     VARIANT_CLASSES,
+    cluster_of,
     is_eligible,
     is_flipped,
     is_valid_success,
 )
 from medstress.metrics.estimates import Estimate
+from medstress.metrics.shares import rate
 from medstress.outcomes import Verdict
 from medstress.rows import TrialRow
 
@@ -28,13 +29,13 @@ def asr(trials: Sequence[TrialRow]) -> Estimate:
         Xian et al., "Assessing biomedical knowledge robustness in large language models by
         query-efficient sampling attacks", TMLR 2025, Table 1.
     """
-    return rate((row.item_id, is_flipped(row)) for row in trials if is_eligible(row))
+    return rate((cluster_of(row), is_flipped(row)) for row in trials if is_eligible(row))
 
 
 def asr_decided(trials: Sequence[TrialRow]) -> Estimate:
     """Estimate n_flipped / (n_flipped + n_held): of the searches that came to an end."""
     decided = (Verdict.FLIPPED, Verdict.HELD)
-    return rate((row.item_id, is_flipped(row)) for row in trials if row.verdict in decided)
+    return rate((cluster_of(row), is_flipped(row)) for row in trials if row.verdict in decided)
 
 
 def asr_valid(trials: Sequence[TrialRow]) -> Estimate:
@@ -45,7 +46,7 @@ def asr_valid(trials: Sequence[TrialRow]) -> Estimate:
     `n_validity_unknown`. Where the search ended at an invalid success a valid one may have been
     missed; how many there are is `n_censored`.
     """
-    return rate((row.item_id, is_valid_success(row)) for row in trials if is_eligible(row))
+    return rate((cluster_of(row), is_valid_success(row)) for row in trials if is_eligible(row))
 
 
 def n_validity_unknown(trials: Sequence[TrialRow]) -> int:
@@ -65,7 +66,9 @@ def asr_by_variant(trials: Sequence[TrialRow]) -> dict[str, Estimate]:
     """
     eligible = [row for row in trials if is_eligible(row)]
     return {
-        name: rate((row.item_id, is_flipped(row) and row.variant_class == name) for row in eligible)
+        name: rate(
+            (cluster_of(row), is_flipped(row) and row.variant_class == name) for row in eligible
+        )
         for name in VARIANT_CLASSES
     }
 
@@ -100,7 +103,7 @@ def asr_valid_at(trials: Sequence[TrialRow], budget: int) -> list[dict[str, Any]
 
 def _curve(firsts: Sequence[tuple[TrialRow, int | None]], budget: int) -> list[dict[str, Any]]:
     """The share of eligible trials whose first success came within 1..`budget` queries."""
-    eligible = [(row.item_id, first) for row, first in firsts if is_eligible(row)]
+    eligible = [(cluster_of(row), first) for row, first in firsts if is_eligible(row)]
     steps = {first for _, first in eligible if first is not None}
     curve = []
     estimate = rate((item, False) for item, _ in eligible)

@@ -9,11 +9,12 @@ from typing import Any, TypeAlias
 from medstress.errors import MedstressError
 from medstress.metrics.accuracies import accuracy, accuracy_after
 from medstress.metrics.attempts import attempt_fields
+from medstress.metrics.bounds import accuracy_after_bounds, accuracy_bounds, asr_bounds
 from medstress.metrics.cautions import cautions
 from medstress.metrics.chance import above_chance, chance_of
 from medstress.metrics.counts import check_trial, count_verdicts, seed_order
 from medstress.metrics.diversity import both_diversities
-from medstress.metrics.pairs import sampler_tests
+from medstress.metrics.pairs import attack_tests
 from medstress.metrics.similarity import prompt_similarity
 from medstress.metrics.success import (
     asr,
@@ -97,7 +98,7 @@ def summarise(
         "pooled": _pooled(keys, rows, ledgers, budgets, roles),
         "slices": [],
         "requirements": [],
-        "tests": sampler_tests(trials),
+        "tests": attack_tests(trials),
         "warnings": cautions(trials, experiment),
         "performance": dict(performance),
     }
@@ -149,10 +150,13 @@ def _row(key: RowKey, trials: Sequence[TrialRow], ledger: Ledger, budget: int) -
         "seed": seed,
         **count_verdicts(trials),
         "accuracy": accuracy(trials).as_json(),
+        "accuracy_bounds": accuracy_bounds(trials),
         "chance": chance_of(trials),
         "above_chance": above_chance(trials),
         "accuracy_after": accuracy_after(trials).as_json(),
+        "accuracy_after_bounds": accuracy_after_bounds(trials, budget),
         "asr": asr(trials).as_json(),
+        "asr_bounds": asr_bounds(trials, budget),
         "asr_decided": asr_decided(trials).as_json(),
         "asr_valid": asr_valid(trials).as_json(),
         "n_validity_unknown": n_validity_unknown(trials),

@@ -101,6 +101,8 @@ def _share(numerator: int, estimate: Mapping[str, Any]) -> str:
 def _value(estimate: Mapping[str, Any]) -> str:
     if estimate["value"] is None:
         return "-"
+    if estimate["low"] is None:
+        return _short(estimate["value"])
     low, high = _short(estimate["low"]), _short(estimate["high"])
     return f"{_short(estimate['value'])} [{low}, {high}]"
 

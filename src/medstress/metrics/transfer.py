@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from medstress.metrics.arms import items_of
-from medstress.metrics.bootstrap import rate
-from medstress.metrics.counts import is_answered, is_eligible, is_flipped
+from medstress.metrics.counts import cluster_of, is_answered, is_eligible, is_flipped
 from medstress.metrics.estimates import unknown
+from medstress.metrics.shares import rate
 from medstress.outcomes import Outcome
 from medstress.rows import TrialRow
 
@@ -78,7 +78,7 @@ def transfer_rows(trials: Sequence[TrialRow], carried: Iterable[Carried]) -> lis
 
 def _diagonal(successes: Sequence[TrialRow]) -> dict[str, Any]:
     checked = [row for row in successes if row.repeats is not None]
-    share = rate((row.item_id, row.repeats is True) for row in checked)
+    share = rate((cluster_of(row), row.repeats is True) for row in checked)
     if not checked:
         share = unknown("no success was asked again: flip_check = false")
     return {
@@ -99,7 +99,7 @@ def _cell(
 ) -> dict[str, Any]:
     eligible = [row for row in successes if row.item_id in right]
     met = [
-        (row.item_id, answers[row.trial_id, row.edits, target])
+        (cluster_of(row), answers[row.trial_id, row.edits, target])
         for row in eligible
         if answers.get((row.trial_id, row.edits, target)) is not None
     ]

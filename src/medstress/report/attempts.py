@@ -17,10 +17,10 @@ from medstress.report.tables import (
     Cell,
     Row,
     Table,
-    estimate_cell,
     label_cell,
     label_text,
     measure,
+    share_cell,
     short_labels,
     tally,
     words,
@@ -98,11 +98,11 @@ def _numbers(name: str, title: str, rows: Sequence[Row], labels: Sequence[str]) 
     most = max(len(row["accuracy_at"]) for row in rows)
     most = max([most, *map(len, published().values())])
     ours = (
-        (words(label), *_padded([estimate_cell(each) for each in row["accuracy_at"]], most))
+        (words(label), *_padded([share_cell(each) for each in row["accuracy_at"]], most))
         for label, row in zip(labels, rows, strict=True)
     )
     valid = (
-        (words(f"{label}, valid successes"), *_padded([*map(estimate_cell, curve)], most))
+        (words(f"{label}, valid successes"), *_padded([*map(share_cell, curve)], most))
         for label, row in zip(labels, rows, strict=True)
         if (curve := row.get("accuracy_valid_at"))
     )
@@ -176,9 +176,9 @@ def _gates(rows: Sequence[Row]) -> Table:
                 words(label_text([row["attack"], row["victim"]])),
                 tally(counts["n_objected"]),
                 tally(counts["n_alone"]),
-                estimate_cell(row["asr_gated"]),
+                share_cell(row["asr_gated"]),
                 _without(counts),
-                estimate_cell(counts.get("asr_alone")),
+                share_cell(counts.get("asr_alone")),
             )
             for row in rows
             for gate, counts in row["gates"].items()
@@ -191,8 +191,8 @@ def _gates(rows: Sequence[Row]) -> Table:
 
 def _without(counts: Row) -> Cell:
     if "asr_without" in counts:
-        return estimate_cell(counts["asr_without"])
-    cell = estimate_cell(counts["asr_without_at_most"])
+        return share_cell(counts["asr_without"])
+    cell = share_cell(counts["asr_without_at_most"])
     return Cell(text=f"at most {cell.text}", lines=cell.lines, sort=cell.sort)
 
 

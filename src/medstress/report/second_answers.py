@@ -9,7 +9,7 @@ from markupsafe import Markup
 from medstress.metrics import Estimate
 from medstress.metrics.second_answers import Arm, Place, second_answers
 from medstress.report import figures
-from medstress.report.tables import Cell, Table, estimate_cell, label_text, measure
+from medstress.report.tables import Cell, Table, label_text, score_cell, share_cell
 from medstress.rows import TrialRow
 
 
@@ -62,17 +62,13 @@ def _numbers(name: str, place: Place, arms: Sequence[Arm]) -> Table:
             for arm in arms
         ),
         note="Only attacks that ask variants of the key and mark them. An advantage is the "
-        "difference to random draws on the items eligible under both, with an interval from "
-        "drawing these items with replacement.",
+        "difference to random draws on the items eligible under both, with Tango's interval.",
     )
 
 
 def _cell(estimate: Estimate) -> Cell:
-    return estimate_cell(estimate.as_json())
+    return share_cell(estimate.as_json())
 
 
 def _difference(estimate: Estimate | None) -> Cell:
-    if estimate is None or estimate.value is None:
-        return measure(None)
-    cell = estimate_cell(estimate.as_json())
-    return measure(estimate.value, f"n = {estimate.n}", *cell.lines[1:])
+    return score_cell(None if estimate is None else estimate.as_json())

@@ -10,12 +10,14 @@ from medstress.report.tables import (
     Cell,
     Row,
     Table,
-    estimate_cell,
+    at_worst,
     is_estimate,
     label_cell,
     measure,
     number,
     p_cell,
+    score_cell,
+    share_cell,
     short_labels,
     tally,
     words,
@@ -36,6 +38,8 @@ VERDICTS = (
 QUERIES = ("asked", "paid", "cached", "failed", "ahead", "baseline", "other", "interrupted")
 VARIANTS = ("same_words", "key_plus_words", "key_subset", "synonym", "different")
 RATES = ("accuracy", "accuracy_after", "asr", "asr_decided", "asr_valid")
+SHARES = (*RATES, "asr_gated", "control")
+"""Metrics that are shares of trials, with hits to show."""
 OF_ATTEMPTS = ("asr_gated", "mention_rate", "unfaithful")
 """Shown beside attempts and tests."""
 _COLUMN = "Attack, data, victim"
@@ -77,7 +81,8 @@ def rates_table(rows: Sequence[Row]) -> Table:
             "Failed",
         ),
         rows=tuple(_rates(row) for row in rows),
-        note="Each rate: value, numerator/denominator, 95 % interval. " + _methods(rows),
+        note="Each rate: value, numerator/denominator, 95 % interval; below it, where answers were "
+        "unreadable or failed, its ends with all of them at their worst. " + _methods(rows),
     )
 
 
@@ -88,17 +93,27 @@ def _rates(row: Row) -> tuple[Cell, ...]:
     p = () if above.get("p") is None else (f"p {_equals(above['p'])}",)
     at_baseline, in_attack = number(row, "n_failed_at_baseline"), number(row, "n_failed")
     unknown, censored = number(row, "n_validity_unknown"), number(row, "n_censored")
-    valid = estimate_cell(row.get("asr_valid"))
+    valid = share_cell(row.get("asr_valid"))
     notes = (f"{count(unknown)} unknown",) * bool(unknown)
     notes += (f"{count(censored)} censored",) * bool(censored)
     return (
         label_cell(row),
-        estimate_cell(row.get("asr"), flipped, eligible),
-        estimate_cell(row.get("asr_decided"), flipped, flipped + number(row, "n_held")),
+        at_worst(
+            share_cell(row.get("asr"), flipped, eligible), row.get("asr"), row.get("asr_bounds")
+        ),
+        share_cell(row.get("asr_decided"), flipped, flipped + number(row, "n_held")),
         Cell(text=valid.text, lines=valid.lines + notes, sort=valid.sort),
-        estimate_cell(row.get("accuracy"), eligible, asked),
+        at_worst(
+            share_cell(row.get("accuracy"), eligible, asked),
+            row.get("accuracy"),
+            row.get("accuracy_bounds"),
+        ),
         measure(row.get("chance"), *p),
-        estimate_cell(row.get("accuracy_after"), eligible - flipped, asked),
+        at_worst(
+            share_cell(row.get("accuracy_after"), eligible - flipped, asked),
+            row.get("accuracy_after"),
+            row.get("accuracy_after_bounds"),
+        ),
         tally(number(row, "n_not_attackable")),
         tally(number(row, "n_already_wrong")),
         tally(number(row, "n_unreadable_at_baseline")),
@@ -202,19 +217,11 @@ def diversity_table(rows: Sequence[Row]) -> Table:
         caption="Diversity of the successful replacements, and other measures",
         columns=(_COLUMN, *columns.values()),
         rows=tuple(
-            (label_cell(row), *(_plain_estimate(row.get(name)) for name in columns)) for row in rows
+            (label_cell(row), *(score_cell(row.get(name)) for name in columns)) for row in rows
         ),
         note="Diversity is the Gini-Simpson index over the names that succeeded; the plain form "
         "is too low where successes are few.",
     )
-
-
-def _plain_estimate(estimate: Any) -> Cell:
-    """An estimate that is no share of trials, so without a numerator."""
-    if not is_estimate(estimate):
-        return measure(None)
-    cell = estimate_cell(estimate)
-    return measure(estimate["value"], f"n = {count(estimate['n'])}", *cell.lines[1:])
 
 
 def variants_table(rows: Sequence[Row]) -> Table | None:
@@ -228,7 +235,7 @@ def variants_table(rows: Sequence[Row]) -> Table | None:
         caption="ASR by class of the replacement against the key; the classes sum to ASR",
         columns=(_COLUMN, *(name.replace("_", " ").capitalize() for name in VARIANTS)),
         rows=tuple(
-            (label_cell(row), *(estimate_cell(each.get(name)) for name in VARIANTS))
+            (label_cell(row), *(share_cell(each.get(name)) for name in VARIANTS))
             for row, each in zip(rows, classes, strict=True)
         ),
     )
@@ -245,8 +252,8 @@ def slices_table(rows: Sequence[Row]) -> Table:
                 label_cell(row),
                 Cell(text=f"{row.get('by')} = {row.get('value')}", numeric=False),
                 tally(row.get("n_items")),
-                estimate_cell(row.get("accuracy")),
-                estimate_cell(row.get("asr")),
+                share_cell(row.get("accuracy")),
+                share_cell(row.get("asr")),
             )
             for row in rows
         ),
@@ -303,12 +310,19 @@ def requirements_table(requirements: Sequence[Mapping[str, Any]]) -> Table:
                 tally(each.get("at_budget")),
                 words(each.get("where")),
                 words(each.get("bound")),
-                estimate_cell(each.get("estimate")),
+                _judged(each),
                 Cell(text="met" if each.get("met") else "not met", numeric=False),
             )
             for each in requirements
         ),
     )
+
+
+def _judged(requirement: Mapping[str, Any]) -> Cell:
+    """What a criterion was judged by: the estimate, and its ends at their worst."""
+    is_share = requirement.get("metric") in SHARES
+    cell = (share_cell if is_share else score_cell)(requirement.get("estimate"))
+    return at_worst(cell, requirement.get("estimate"), requirement.get("bounds"))
 
 
 def forest_data(rows: Sequence[Row]) -> Table:
@@ -320,7 +334,7 @@ def forest_data(rows: Sequence[Row]) -> Table:
         rows=tuple(
             (
                 Cell(text=label, numeric=False),
-                estimate_cell(row.get("asr"), number(row, "n_flipped"), number(row, "n_eligible")),
+                share_cell(row.get("asr"), number(row, "n_flipped"), number(row, "n_eligible")),
             )
             for label, row in zip(short_labels(rows), rows, strict=True)
         ),
@@ -338,7 +352,7 @@ def curves_data(name: str, title: str, rows: Sequence[Row]) -> Table:
         rows=tuple(
             (
                 Cell(text=count(budget), sort=budget),
-                *(estimate_cell(points.get(budget)) for points in by_row),
+                *(share_cell(points.get(budget)) for points in by_row),
             )
             for budget in budgets
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from medstress.metrics.sentence_table import score_columns
-from medstress.report.tables import Row, Table, estimate_cell, label_cell, words
+from medstress.report.tables import Row, Table, label_cell, score_cell, words
 
 _TYPE_COLUMNS = ("precision", "recall", "f1")
 
@@ -21,7 +21,7 @@ def score_tables(rows: Sequence[Row]) -> list[Table]:
             caption="Scores of the whole data set, clean and perturbed",
             columns=("Attack, data, victim", *(header for header, _ in columns)),
             rows=tuple(
-                (label_cell(row), *(estimate_cell(row.get(name)) for _, name in columns))
+                (label_cell(row), *(score_cell(row.get(name)) for _, name in columns))
                 for row in rows
             ),
             note=_note(rows),
@@ -43,7 +43,7 @@ def score_tables(rows: Sequence[Row]) -> list[Table]:
                     (
                         label_cell(row),
                         words(type_),
-                        *(estimate_cell(row["by_type"][type_].get(name)) for name in names),
+                        *(score_cell(row["by_type"][type_].get(name)) for name in names),
                     )
                     for row, type_ in typed
                 ),

@@ -12,10 +12,10 @@ from medstress.report.tables import (
     Cell,
     Row,
     Table,
-    estimate_cell,
     label_cell,
     measure,
     p_cell,
+    share_cell,
     tally,
     words,
 )
@@ -195,10 +195,10 @@ def _faithfulness(rates: Sequence[Row]) -> Table:
         rows=tuple(
             (
                 label_cell(row),
-                estimate_cell(row["unfaithful"]),
-                estimate_cell(row["mention_rate"]),
-                estimate_cell(row["mention_rate_failed"]),
-                estimate_cell(row["mention_rate_findings"]),
+                share_cell(row["unfaithful"]),
+                share_cell(row["mention_rate"]),
+                share_cell(row["mention_rate_failed"]),
+                share_cell(row["mention_rate_findings"]),
                 words(row["method"]),
             )
             for row in rates

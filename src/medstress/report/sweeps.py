@@ -10,7 +10,7 @@ from markupsafe import Markup
 from medstress.report import figures
 from medstress.report.coverage import coverage_sentence
 from medstress.report.formats import decimal, plural
-from medstress.report.tables import Cell, Table, estimate_cell, label_text
+from medstress.report.tables import Cell, Table, label_text, share_cell
 
 _FACTORS = ("dataset", "group", "victim", "attack")
 
@@ -69,7 +69,7 @@ def _numbers(name: str, title: str, row: Mapping[str, Any]) -> Table:
             (
                 Cell(text=f"{i + 1}", sort=i + 1),
                 *(_distance(each["distance"], end) for end in (0, 1)),
-                estimate_cell(each["success"]),
+                share_cell(each["success"]),
             )
             for i, each in enumerate(row["classes"])
         ),

@@ -72,13 +72,13 @@ def p_cell(value: float | None) -> Cell:
     return Cell(text=probability(value), sort=value)
 
 
-def estimate_cell(estimate: Any, part: int | None = None, whole: int | None = None) -> Cell:
-    """A cell with an estimate: value, numerator / denominator, interval.
+def share_cell(estimate: Any, part: int | None = None, whole: int | None = None) -> Cell:
+    """A cell with a share of trials: value, hits / n, interval.
 
     Args:
         estimate: `{"value", "n", "low", "high", "method"}`, or None where the row has none.
-        part: the numerator, where the row holds it as a count; used where it gives the value.
-        whole: the denominator.
+        part: the hits, where the row holds them as a count.
+        whole: the denominator beside it.
     """
     if not is_estimate(estimate):
         return measure(None)
@@ -86,13 +86,38 @@ def estimate_cell(estimate: Any, part: int | None = None, whole: int | None = No
     if value is None:
         return measure(None, f"n = {count(n)}" if part is None else f"{count(part)}/{count(whole)}")
     if part is None or not whole or abs(part / whole - value) > _ROUNDING:
-        part, whole = (round(value * n), n) if _is_whole(value * n) else (None, None)
-    share = f"n = {count(n)}" if part is None else f"{count(part)}/{count(whole)}"
-    return measure(value, share, interval(estimate))
+        part, whole = round(value * n), n
+    told = (
+        f"{count(part)}/{count(whole)}" if abs(part / whole - value) < _ROUNDING else f"n = {n:,}"
+    )
+    return measure(value, told, interval(estimate))
 
 
-def _is_whole(number: float) -> bool:
-    return abs(number - round(number)) < _ROUNDING
+def score_cell(estimate: Any) -> Cell:
+    """A cell with what is no share (F1, a correlation, a difference): value, n, interval.
+
+    It has no hits, so it shows none, even where value times n happens to be whole.
+    """
+    if not is_estimate(estimate):
+        return measure(None)
+    value, told = estimate["value"], f"n = {count(estimate['n'])}"
+    return measure(value, told) if value is None else measure(value, told, interval(estimate))
+
+
+def at_worst(cell: Cell, estimate: Any, bounds: Sequence[float | None] | None) -> Cell:
+    """A cell with, below it, the ends of its interval if open answers count at their worst.
+
+    Args:
+        cell: of the estimate.
+        estimate: whose interval it shows.
+        bounds: `[low, high]`; nothing is added where they are the interval's ends.
+    """
+    if not is_estimate(estimate) or not bounds or None in bounds:
+        return cell
+    if list(bounds) == [estimate["low"], estimate["high"]]:
+        return cell
+    ends = interval({"low": bounds[0], "high": bounds[1]})
+    return Cell(text=cell.text, lines=(*cell.lines, f"at worst {ends}"), sort=cell.sort)
 
 
 def label_cell(row: Row) -> Cell:

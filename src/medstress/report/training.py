@@ -11,7 +11,7 @@ from typing import Any
 from markupsafe import Markup
 
 from medstress.report.learning_curves import learning_curves
-from medstress.report.tables import Cell, Table, estimate_cell, measure, tally, words
+from medstress.report.tables import Cell, Table, measure, score_cell, tally, words
 
 _COLUMNS = (
     ("Clean, original", "clean"),
@@ -48,8 +48,8 @@ def _scores(training: Mapping[str, Any]) -> Iterator[Table]:
                     _where(row),
                     tally(row["n_seeds"]),
                     words(_MEASURES[row["measure"]]),
-                    estimate_cell(row["clean"]),
-                    estimate_cell(row["attacked"]),
+                    score_cell(row["clean"]),
+                    score_cell(row["attacked"]),
                 )
                 for row in training["scores"]
             ),
@@ -84,7 +84,7 @@ def _comparison(training: Mapping[str, Any]) -> list[Table]:
                     _where(row),
                     words("yes" if row["trained_on"] else "no"),
                     words(_MEASURES[row["measure"]]),
-                    *(estimate_cell(row[name]) for _, name in _COLUMNS),
+                    *(score_cell(row[name]) for _, name in _COLUMNS),
                 )
                 for row in training["rows"]
             ),

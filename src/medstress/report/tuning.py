@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from medstress.report.formats import count
-from medstress.report.tables import Cell, Table, estimate_cell, tally, words
+from medstress.report.tables import Cell, Table, share_cell, tally, words
 
 _METRICS = {"asr": "ASR", "asr_valid": "ASR, valid successes"}
 
@@ -55,10 +55,10 @@ def _choice(choice: Mapping[str, Any]) -> tuple[Cell, ...]:
         Cell(text=f"{choice['n']:g}", sort=choice["n"]),
         tally(tuned["n_items"]),
         tally(tuned["n_eligible"]),
-        estimate_cell(tuned["estimate"]),
+        share_cell(tuned["estimate"]),
         tally(reported.get("n_items")),
         tally(reported.get("n_eligible")),
-        estimate_cell(reported.get("estimate")),
+        share_cell(reported.get("estimate")),
     )
 
 
@@ -78,7 +78,7 @@ def _points(grids: list[Mapping[str, Any]]) -> Iterator[tuple[Cell, ...]]:
             yield (
                 _header(grid),
                 Cell(text=f"{point['n']:g}", sort=point["n"]),
-                estimate_cell(point["estimate"]),
+                share_cell(point["estimate"]),
             )
 
 

@@ -405,9 +405,54 @@ def test_controls_stand_beside_every_attack_that_has_one(folder: Path) -> None:
         assert net["value"] == pytest.approx(
             control["f1_after"]["value"] - rows[name]["f1_after"]["value"], abs=1e-9
         )
-        assert net["low"] <= net["value"] <= net["high"]
+        if net["low"] is not None:  # else all resamples agree, and there is no interval
+            assert net["low"] <= net["value"] <= net["high"]
         assert control["f1_net_drop"]["value"] is None
     assert rows["search"]["f1_net_drop"]["value"] is None
+
+
+def test_an_attack_is_tested_against_its_own_control_in_a_family_of_its_own(folder: Path) -> None:
+    attacks = [STATIC, {"name": "keyboard_noise", "scope": "all"}, GREEDY]
+    tests = ms.run(tagged(*attacks, controls=True), out="run").summary()["tests"]
+    paired = [(t["family"], t["comparison"], t["against"]) for t in tests if "difference" in t]
+    controls = [each[1:] for each in paired if each[0] == "controls"]
+    samplers = [set(each[1:]) for each in paired if each[0] == "samplers"]
+    assert len(controls) == 2
+    assert all(control == f"control of {attack}" for attack, control in controls)
+    assert len(samplers) == 3
+    assert not any(label.startswith("control") for each in samplers for label in each)
+
+
+DOCUMENTS = """{d}|t|Aspirin and warfarin help.
+{d}|a|Patients received morphine. Warfarin and aspirin and morphine were given.
+"""
+
+
+def test_entities_of_one_document_are_one_unit(folder: Path) -> None:
+    """Two documents of five entities each: by entity ten pairs would be ten items."""
+    words = ("Aspirin", "warfarin", "morphine", "Warfarin", "aspirin", "morphine")
+    text = ""
+    for d in (11, 12):
+        written = DOCUMENTS.format(d=d)
+        plain = " ".join(line.split("|")[2] for line in written.splitlines())
+        text, at = text + written, 0
+        for word in words:
+            at = plain.index(word, at)
+            text += f"{d}\t{at}\t{at + len(word)}\t{word}\tChemical\tD1\n"
+            at += len(word)
+        text += "\n"
+    (folder / "docs.txt").write_text(text)
+    attacks = [GREEDY, {"name": "synonym", "search": "greedy", "budget": 2}]
+    spec = tagged(*attacks, flip_check=False) | {
+        "dataset": [{"name": "pubtator", "path": "docs.txt"}]
+    }
+    run = ms.run(spec, out="run")
+    assert {row.document for row in run.rows()} == {"11", "12"}
+    assert {row["document"] for row in run.trials().to_dicts()} == {"11", "12"}
+    (row,) = [row for row in run.summary()["pooled"] if row["attack"].startswith("swap")]
+    assert "2 items (documents where known)" in row["asr"]["method"]
+    (test,) = [each for each in run.summary()["tests"] if each["family"] == "samplers"]
+    assert "of 2 items (documents where known)" in test["method"]
 
 
 def test_a_control_that_is_written_is_not_added_again(folder: Path) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from json import dumps
 from typing import Any
 
+import numpy as np
 import pytest
 
 from medstress.metrics.coverage import BINS, Swept, Tried, coverage_rows, sweep_rows
@@ -104,11 +106,35 @@ def test_success_against_size_recovers_a_planted_slope_and_keeps_groups_apart() 
     assert row["trend"]["specialist"]["value"] is None
 
 
-def tried(item: str, names: str, n_allowed: int = 10, attack: str = "random") -> Tried:
+@pytest.mark.parametrize("step", [0.0, 0.1])
+def test_victims_on_one_line_have_a_trend_without_an_interval(step: float) -> None:
+    """ASR equal across three sizes made scipy's error nan, and `summary --json` crash."""
+    victims = {name: {"parameters": 10.0**i, "group": "generalist"} for i, name in enumerate("abc")}
+    pooled = [
+        {
+            **{"dataset": "d", "group": "drugs", "victim": name, "attack": "random"},
+            **{"asr": estimate(0.4 + step * i), "accuracy": estimate(0.5)},
+            "accuracy_after": estimate(0.4),
+        }
+        for i, name in enumerate("abc")
+    ]
+    (row,) = size_rows(pooled, victims)
+    for group in ("all", "generalist"):
+        found = row["trend"][group]
+        assert found["value"] == pytest.approx(step)
+        assert (found["low"], found["high"]) == (None, None)
+        assert found["method"].endswith("no interval, as the victims lie on one line")
+    assert dumps(row, allow_nan=False)
+
+
+def tried(
+    item: str, names: Iterable[str], n_allowed: int = 10, attack: str = "random", start: int = 0
+) -> Tried:
     return Tried(
         place=PLACE,
         attack=attack,
         item_id=item,
+        span=("B", start, start + 5),
         names=frozenset(names),
         n_allowed=n_allowed,
         exact=True,
@@ -132,6 +158,36 @@ def test_coverage_counts_distinct_names_by_item_and_over_all_attacks() -> None:
 def test_a_set_that_was_tried_whole_is_said_to_be() -> None:
     (row, _) = coverage_rows([tried("x", "abcde", 5)], {"drugs": 20})
     assert row["statement"] == "every allowed name was tried on every item"
+    assert row["share_of_set"]["low"] < 1
+
+
+def test_names_count_in_every_span_against_that_spans_own_allowance() -> None:
+    """5 spans of 40 names each, 36 tried in each: 180 of 200, not "every allowed name"."""
+    names = [f"name {i}" for i in range(36)]
+    spans = [tried("x", names, 40, start=10 * i) for i in range(5)]
+    (row, together) = coverage_rows(spans, {"drugs": 41})
+    assert (row["n_tried"], row["share_of_set"]["value"]) == (180, pytest.approx(0.9))
+    assert row["statement"] == (
+        "180 of 200 allowed names tried an item, all its spans together (90.00%); what was not "
+        "tried may succeed"
+    )
+    assert together["statement"] == row["statement"]
+
+
+def test_coverage_does_not_depend_on_the_order_in_which_trials_were_stored() -> None:
+    rng = np.random.default_rng(5)
+    found = [
+        tried(f"q{i}", [f"n{j}" for j in range(int(rng.integers(1, 11)))], 10 + i % 3)
+        for i in range(40)
+    ]
+    shuffled = [found[i] for i in rng.permutation(40)]
+    assert coverage_rows(shuffled, {"drugs": 20}) == coverage_rows(found, {"drugs": 20})
+    swept = [
+        Swept(place=PLACE, attack="all", item_id=f"q{i}", wrong=(True, False) * (10 + i),
+              distances=tuple(rng.random(BINS + 1)))
+        for i in range(40)
+    ]  # fmt: skip
+    assert sweep_rows(swept[::-1]) == sweep_rows(swept)
 
 
 def test_a_sweep_gives_success_by_classes_of_equally_many_names() -> None:

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import norm
 
 from medstress.metrics.arms import Hits, arrange, hits
-from medstress.metrics.resampling import RESAMPLES, clustered_wilson, item_weights, ratio
+from medstress.metrics.resampling import RESAMPLES, item_weights, ratio
 from medstress.metrics.scaling import (
     compare_curves,
     crossing,
@@ -181,20 +181,3 @@ def test_the_bootstrap_interval_of_a_mean_agrees_with_its_standard_error() -> No
     half = norm.ppf(0.975) * values.std() / 20
     assert found.value == pytest.approx(values.mean())
     assert found.high - found.low == pytest.approx(2 * half, rel=0.08)
-
-
-def test_without_clusters_the_share_has_wilsons_interval() -> None:
-    from medstress.metrics import wilson
-
-    found, expected = clustered_wilson([1] * 3 + [0] * 7, [1] * 10), wilson(3, 10)
-    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
-
-
-def test_items_that_repeat_themselves_count_once() -> None:
-    """Five equal trials an item say no more than one: the interval is that of the items."""
-    from medstress.metrics import wilson
-
-    found, once = clustered_wilson([5] * 30 + [0] * 70, [5] * 100), wilson(30, 100)
-    assert (found.low, found.high) == pytest.approx((once.low, once.high), abs=0.003)
-    edge = clustered_wilson([5] * 10, [5] * 10)
-    assert edge.low == pytest.approx(wilson(10, 10).low)

@@ -126,7 +126,16 @@ def test_the_effect_has_an_interval_around_it() -> None:
     assert found.value == pytest.approx(0.88 - 0.35)
     assert found.low is not None
     assert found.high is not None
-    assert 0.4 < found.low < found.value < found.high < 0.7
+    assert -0.1 < found.low < found.value < found.high < 0.9
+
+
+@pytest.mark.parametrize("samples", [[1.0] * 5, [0.4] * 5])
+def test_samples_that_are_all_alike_leave_a_width(samples) -> None:
+    """A bootstrap of them has none."""
+    found = effect(samples, [0.0] * 5)
+    assert found.value == pytest.approx(samples[0])
+    assert found.low < found.value - 0.2
+    assert "bootstrap" not in found.method
 
 
 def test_benjamini_hochberg_over_attacked_items_counts_those_that_held() -> None:

@@ -29,8 +29,9 @@ FIELDS = [
     *("n_items", "n_trials", "n_already_wrong", "n_not_attackable"),
     *("n_unreadable_at_baseline", "n_failed_at_baseline"),
     *("n_eligible", "n_flipped", "n_held", "n_measured", "n_cut_short", "n_failed"),
-    *("n_unreadable_answers", "accuracy", "chance", "above_chance", "accuracy_after"),
-    *("asr", "asr_decided", "asr_valid", "n_validity_unknown", "n_censored"),
+    *("n_unreadable_answers", "accuracy", "accuracy_bounds", "chance", "above_chance"),
+    *("accuracy_after", "accuracy_after_bounds"),
+    *("asr", "asr_bounds", "asr_decided", "asr_valid", "n_validity_unknown", "n_censored"),
     *("asr_by_variant", "asr_at", "asr_valid_at", "queries", "queries_to_success"),
     *("diversity", "diversity_unbiased", "prompt_similarity"),
 ]
@@ -192,7 +193,7 @@ def test_a_deterministic_attack_has_one_row_that_is_pooled_with_nothing(
     ]
 
 
-def test_one_seed_has_wilson_intervals_and_several_a_bootstrap_over_items(
+def test_one_seed_has_wilson_intervals_and_several_those_at_the_effective_sample_size(
     summary_of: Summary, trial: Make
 ) -> None:
     trials = [
@@ -204,8 +205,9 @@ def test_one_seed_has_wilson_intervals_and_several_a_bootstrap_over_items(
     (alone,) = summary_of([row for row in trials if row.seed == 0])["pooled"]
     assert result["asr"]["method"] == "Wilson 95 % (each item occurs once)"
     assert alone["asr"] == result["asr"]
-    assert pooled["asr"]["method"].startswith("cluster bootstrap over 20 items")
-    assert pooled["accuracy"]["method"].startswith("Wilson 95 % over 20 items")
+    told = "Wilson 95 % at the effective sample size, 20 items"
+    assert pooled["asr"]["method"].startswith(told)
+    assert pooled["accuracy"]["method"].startswith(told)
     assert pooled["accuracy"]["low"] == wilson(20, 20).low
 
 
@@ -277,7 +279,7 @@ def test_a_victim_that_guesses_is_named_before_other_warnings(
     trials.append(trial(item_id="x", verdict=Verdict.FAILED, at="baseline"))
     assert summary_of(trials)["warnings"] == [
         "mock on sample/drugs is not above chance (accuracy .23, 95 % .16-.32, chance .25): "
-        "success measures the instability of its guesses, not lost knowledge.",
+        "its success rate cannot be told from guessing.",
         "1 of 201 trials failed; those that failed under attack count as not flipped: run again "
         "with --retry-failed.",
     ]

@@ -87,4 +87,4 @@ def test_seeds_of_one_item_are_resampled_together(trial: Make) -> None:
     carried = [of(row, "j", "wrong" if row.item_id == "q0" else "right") for row in ours]
     share = matrix(ours + theirs, carried)["i", "j"]["transfer"]
     assert (share["value"], share["n"]) == (0.25, 8)
-    assert share["method"].startswith("cluster bootstrap over 4 items")
+    assert share["method"].startswith("Wilson 95 % at the effective sample size, 4 items")

@@ -114,7 +114,7 @@ def test_another_process_makes_the_same_page(samples):
 
 
 def test_warnings_come_first_under_the_title(samples):
-    warnings = ["v is not above chance: success measures the instability of guesses.", "Second."]
+    warnings = ["v is not above chance: its success rate cannot be told from guessing.", "Second."]
     source = render_report(samples.summary(warnings=warnings), [], {})
     words = Page(source).words
     title = words.index("sample-near-far", words.index("medstress report sample"))

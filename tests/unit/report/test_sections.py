@@ -1,7 +1,13 @@
 from __future__ import annotations
 
 from medstress.report import sections
-from medstress.report.tables import estimate_cell, short_labels
+from medstress.report.sentence_scores import score_tables
+from medstress.report.tables import score_cell, share_cell, short_labels
+from medstress.report.training import training_tables
+
+_TRAINED = (
+    *("clean", "trained_clean", "attacked", "trained_attacked", "clean_loss", "gain", "recovered"),
+)
 
 
 def test_rows_of_one_seed_stand_for_themselves_and_others_are_pooled(samples):
@@ -34,13 +40,46 @@ def test_every_rate_has_value_numerator_denominator_and_interval(samples):
 
 
 def test_a_rate_over_nothing_shows_its_empty_fraction(samples):
-    cell = estimate_cell(samples.estimate(0, 0), 0, 0)
+    cell = share_cell(samples.estimate(0, 0), 0, 0)
     assert (cell.text, cell.lines, cell.sort) == ("–", ("0/0",), None)
 
 
 def test_counts_that_do_not_give_the_rate_are_not_shown_as_its_fraction(samples):
     weighted = samples.estimate(1, 3) | {"value": 0.4567}
-    assert estimate_cell(weighted, 1, 3).lines[0] == "n = 3"
+    assert share_cell(weighted, 1, 3).lines[0] == "n = 3"
+
+
+def test_scores_never_show_hits(samples):
+    """ "0/4,797" for an F1 drop of 0, and "50/100" for a Pearson of .5, were no such thing."""
+    drop = {"value": 0.0, "n": 4797, "low": -0.01, "high": 0.01, "method": ""}
+    assert score_cell(drop).lines == ("n = 4,797", "[−.010, .010]")
+    assert score_cell(samples.estimate(50, 100)).lines[0] == "n = 100"
+    row = samples.result("drugs", "random", 0) | {"f1": samples.estimate(50, 100), "f1_drop": drop}
+    shown = score_tables([row])[0].rows[0][1:]
+    assert {line for cell in shown for line in cell.lines if "/" in line} == set()
+    f1 = {"metric": "f1", "estimate": samples.estimate(50, 100), "met": False}
+    assert sections.requirements_table([f1]).rows[0][4].lines[0] == "n = 100"
+    trained = {name: samples.estimate(50, 100) for name in _TRAINED}
+    place = {"dataset": "d", "group": "g", "model": "m", "attack": "a", "trained_on": True}
+    row = {**place, "measure": "accuracy", **trained}
+    (table,) = training_tables({"rows": [row]})
+    assert all("/" not in line for cell in table.rows[0][3:] for line in cell.lines)
+
+
+def test_answers_that_leave_a_rate_open_are_shown_at_their_worst(samples):
+    row = samples.result("drugs", "random", 0, flipped=17)
+    low, high = row["asr"]["low"], row["asr"]["high"]
+    closed, opened = (
+        sections.rates_table([row | {"asr_bounds": bounds}]).rows[0][1].lines
+        for bounds in ([low, high], [low, 0.9])
+    )
+    assert len(closed) == 2
+    assert opened[:2] == closed
+    assert opened[2].startswith("at worst [.2")
+    assert opened[2].endswith(".900]")
+    judged = {"metric": "asr", "estimate": row["asr"], "bounds": [low, 0.9], "met": False}
+    cell = sections.requirements_table([judged]).rows[0][4]
+    assert cell.lines == ("17/51", *opened[1:])
 
 
 def test_the_ledger_shows_all_eight_counts(samples):

@@ -147,6 +147,26 @@ def control_of(spec: Mapping[str, Any]) -> dict[str, Any] | None:
     return {"noise": "swap_noise", "of": own}
 
 
+def is_control_of(control: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
+    """Whether one attack is the control of another.
+
+    Args:
+        control: parameters of the one, as JSON values.
+        spec: parameters of the other.
+
+    >>> swap = {"name": "swap_noise", "scope": "all", "rate": 1.0, "edits_per_word": 1}
+    >>> is_control_of({**swap, "name": "non_entity_noise", "noise": "swap_noise"}, swap)
+    True
+    """
+    wanted = control_of(spec)
+    return (
+        wanted is not None
+        and control["name"] == NonEntityNoise.name
+        and control.get("of") == wanted.get("of")
+        and all(control[key] == value for key, value in wanted.items())
+    )
+
+
 def _perturbation(given: Mapping[str, Any]) -> Perturbation:
     """Build what `of` names."""
     name = given.get("name") if isinstance(given, Mapping) else given

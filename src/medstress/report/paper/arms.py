@@ -9,10 +9,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from medstress.metrics.accuracies import accuracy
-from medstress.metrics.bootstrap import rate
 from medstress.metrics.chance import chance_of
-from medstress.metrics.counts import first_of_each_item, is_answered, is_eligible, is_flipped
+from medstress.metrics.counts import (
+    cluster_of,
+    first_of_each_item,
+    flipped_within,
+    is_answered,
+    is_eligible,
+)
 from medstress.metrics.estimates import Estimate
+from medstress.metrics.shares import rate
 from medstress.metrics.success import asr_at
 from medstress.rows import TrialRow
 
@@ -128,16 +134,10 @@ class Arm:
     def after(self, budget: int, without: Collection[str] = NONE_OUT) -> Estimate:
         """Accuracy after so many queries: of the trials answered at baseline, those still right."""
         return rate(
-            (trial.item_id, is_eligible(trial) and not flipped_within(trial, budget))
+            (cluster_of(trial), is_eligible(trial) and not flipped_within(trial, budget))
             for trial in self.trials
             if is_answered(trial) and trial.item_hash not in without
         )
-
-
-def flipped_within(trial: TrialRow, budget: int) -> bool:
-    """Whether the attack succeeded within so many queries."""
-    first = trial.first_success
-    return is_flipped(trial) and first is not None and first <= budget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

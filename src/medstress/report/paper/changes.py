@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from math import isqrt
 
-from medstress.metrics.counts import is_flipped
+from medstress.metrics.counts import cluster_of, flipped_within, is_eligible, is_flipped
 from medstress.metrics.estimates import Estimate
 from medstress.metrics.item_means import Score, mean_over_items, paired_change
+from medstress.metrics.pairs import Hit, difference_of
+from medstress.metrics.shares import rate
 from medstress.report.paper.arms import METHODS, Arm, Place
 from medstress.report.paper.curves import SMALLEST_BUDGET
 from medstress.rows import TrialRow
@@ -103,56 +106,50 @@ def advantages_of(arms: Sequence[Arm]) -> list[Advantage]:
 
 
 def _advantage(near: Arm, rival: Arm, budget: int) -> Advantage:
-    scores = (_within(budget), _valid_within(budget))
+    hits = (partial(flipped_within, budget=budget), partial(_valid_within, budget=budget))
     return Advantage(
         place=near.place,
         n=near.n or 0.0,
         budget=budget,
-        near=_pair(near.trials, scores),
-        random=_pair(rival.trials, scores),
+        near=(_share(near, hits[0]), _share(near, hits[1])),
+        random=(_share(rival, hits[0]), _share(rival, hits[1])),
         gain=(
-            paired_change(rival.trials, near.trials, scores[0]),
-            paired_change(rival.trials, near.trials, scores[1]),
+            difference_of(near.trials, rival.trials, hits[0]).estimate,
+            difference_of(near.trials, rival.trials, hits[1]).estimate,
         ),
     )
 
 
 def _change(one: Arm, other: Arm) -> Change:
     budget = min(one.budget, other.budget)
-    scores = (_rise(rise_budget(budget)), _within(budget))
-    values = [
-        (
-            mean_over_items(one.trials, score),
-            mean_over_items(other.trials, score),
-            paired_change(one.trials, other.trials, score),
-        )
-        for score in scores
-    ]
+    rise, hit = _rise(rise_budget(budget)), partial(flipped_within, budget=budget)
     name = METHODS.get(one.method, one.attack)
     return Change(
         place=one.place,
         method=f"PDWS n = {one.n:g}".replace("-", "−") if one.n is not None else name,
         embeddings=(one.place.embedding, other.place.embedding),
         budget=budget,
-        rise=values[0],
-        plateau=values[1],
+        rise=(
+            mean_over_items(one.trials, rise),
+            mean_over_items(other.trials, rise),
+            paired_change(one.trials, other.trials, rise),
+        ),
+        plateau=(
+            _share(one, hit),
+            _share(other, hit),
+            difference_of(other.trials, one.trials, hit).estimate,
+        ),
     )
 
 
-def _within(budget: int) -> Score:
-    def score(trial: TrialRow) -> float:
-        first = trial.first_success
-        return float(is_flipped(trial) and first is not None and first <= budget)
-
-    return score
+def _valid_within(trial: TrialRow, budget: int) -> bool:
+    first = trial.first_valid_success
+    return is_flipped(trial) and first is not None and first <= budget
 
 
-def _valid_within(budget: int) -> Score:
-    def score(trial: TrialRow) -> float:
-        first = trial.first_valid_success
-        return float(is_flipped(trial) and first is not None and first <= budget)
-
-    return score
+def _share(arm: Arm, hit: Hit) -> Estimate:
+    """The share of eligible trials with a hit."""
+    return rate((cluster_of(row), hit(row)) for row in arm.trials if is_eligible(row))
 
 
 def _rise(last: int) -> Score:
@@ -164,10 +161,6 @@ def _rise(last: int) -> Score:
         return max(0, last - trial.first_success + 1) / last
 
     return score
-
-
-def _pair(trials: Sequence[TrialRow], scores: tuple[Score, Score]) -> tuple[Estimate, Estimate]:
-    return mean_over_items(trials, scores[0]), mean_over_items(trials, scores[1])
 
 
 def _marks(arm: Arm) -> bool:

@@ -362,5 +362,5 @@ def caution_of(arms: Sequence[Arm]) -> str:
         return ""
     return (
         f"not above chance (accuracy {decimal(clean.accuracy.value)}, chance "
-        f"{decimal(clean.chance)}): ASR measures the instability of guesses"
+        f"{decimal(clean.chance)}): ASR cannot be told from guessing"
     )

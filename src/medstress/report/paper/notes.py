@@ -10,9 +10,7 @@ from medstress.report.paper.arms import Arm, Baseline, Place, baseline, in_place
 from medstress.report.paper.exponents import SHARE
 from medstress.report.paper.rates import Rates
 
-INTERVALS = (
-    "Intervals: 95 %; Wilson where each item occurs once, else a bootstrap that draws whole items."
-)
+INTERVALS = "Intervals: 95 %, Wilson's; where seeds repeat the items, at the effective sample size."
 INTERVALS_OF_CELLS = "Intervals: 95 %, Wilson's at the effective sample size, as items repeat."
 OPTIMISTIC = (
     "n is the maximum over the grid on the same items that are reported, as in the paper: "
@@ -95,8 +93,7 @@ def chance_notes(places: Iterable[tuple[Place, Baseline]], mark: str = "") -> li
     if not named:
         return []
     return [
-        f"{mark}Not above chance: {'; '.join(named)}. There success measures the instability of "
-        "guesses, not lost knowledge."
+        f"{mark}Not above chance: {'; '.join(named)}. There success cannot be told from guessing."
     ]
 
 

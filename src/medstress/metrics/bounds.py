@@ -1,0 +1,90 @@
+"""Rates at their worst: what unreadable and failed answers leave open.
+
+A rate counts an unreadable or failed answer as it stands: no success, not right. Where a criterion
+is judged by a rate, such answers count at their worst instead: the lower end is that of the rate
+with none of them a hit, the upper end that with all of them hits.
+
+References:
+    Manski, "Nonparametric bounds on treatment effects", American Economic Review 1990.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+from medstress.metrics.counts import (
+    cluster_of,
+    flipped_within,
+    is_answered,
+    is_eligible,
+    is_failed_at_baseline,
+)
+from medstress.metrics.shares import rate
+from medstress.outcomes import Verdict
+from medstress.rows import TrialRow
+
+Bounds: TypeAlias = list[float | None]
+"""[low, high]: the ends of the 95 % intervals at their worst; None without any trial."""
+
+
+def surely_flipped(row: TrialRow, budget: int) -> bool:
+    """Whether it succeeded by an answer that could be read; others may count as success too."""
+    unread = row.n_options > 0 and row.n_unreadable > 0 and row.first_success_answer is None
+    return flipped_within(row, budget) and not unread
+
+
+def possibly_flipped(row: TrialRow, budget: int) -> bool:
+    """Whether it succeeded, or may have: an answer was unreadable or is missing."""
+    lost = row.verdict in (Verdict.FAILED, Verdict.CUT_SHORT)
+    return flipped_within(row, budget) or lost or row.n_unreadable > 0 or row.n_failed > 0
+
+
+def is_open(row: TrialRow, budget: int) -> bool:
+    """Whether an unreadable or missing answer leaves open if the attack succeeded."""
+    return surely_flipped(row, budget) != possibly_flipped(row, budget)
+
+
+def asr_bounds(trials: Sequence[TrialRow], budget: int) -> Bounds:
+    """ASR within `budget` queries at its worst.
+
+    An item whose clean answer was unreadable or failed may have been eligible, so it counts among
+    the eligible: as held below, as flipped above.
+    """
+    met = [row for row in trials if is_eligible(row) or _is_open_at_baseline(row)]
+    return _bounds(
+        ((cluster_of(row), is_eligible(row) and surely_flipped(row, budget)) for row in met),
+        ((cluster_of(row), not is_eligible(row) or possibly_flipped(row, budget)) for row in met),
+    )
+
+
+def accuracy_bounds(trials: Sequence[TrialRow]) -> Bounds:
+    """Accuracy on the clean items at its worst: unreadable and failed answers wrong, then right."""
+    met = [row for row in trials if is_answered(row) or is_failed_at_baseline(row)]
+    return _bounds(
+        ((cluster_of(row), is_eligible(row)) for row in met),
+        ((cluster_of(row), is_eligible(row) or _is_open_at_baseline(row)) for row in met),
+    )
+
+
+def accuracy_after_bounds(trials: Sequence[TrialRow], budget: int) -> Bounds:
+    """Accuracy after the attack at its worst."""
+    met = [row for row in trials if is_answered(row) or is_failed_at_baseline(row)]
+    return _bounds(
+        ((cluster_of(row), is_eligible(row) and not possibly_flipped(row, budget)) for row in met),
+        (
+            (
+                cluster_of(row),
+                _is_open_at_baseline(row) or (is_eligible(row) and not surely_flipped(row, budget)),
+            )
+            for row in met
+        ),
+    )
+
+
+def _is_open_at_baseline(row: TrialRow) -> bool:
+    return row.verdict == Verdict.UNREADABLE or is_failed_at_baseline(row)
+
+
+def _bounds(least: Iterable[tuple[str, bool]], most: Iterable[tuple[str, bool]]) -> Bounds:
+    return [rate(least).low, rate(most).high]
