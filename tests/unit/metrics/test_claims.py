@@ -274,6 +274,21 @@ def test_curves_without_a_bend_are_not_judged(arm) -> None:
     )
 
 
+def test_what_rests_on_a_plateau_is_not_tested_where_the_curve_only_rises(arm) -> None:
+    """Success of .6(1 - .95^B): at 8 queries .20, with no bend but upwards."""
+    rate = 0.6 * (1 - 0.95 ** np.arange(1, 9))
+    rising = [None if (i + 0.5) / 400 > rate[-1] else int(np.searchsorted(rate, (i + 0.5) / 400))
+              for i in range(400)]  # fmt: skip
+    rising = [None if first is None else first + 1 for first in rising]
+    rival = [arm([1 if i % 7 == 0 else None for i in range(400)])]
+    for effect in (
+        lead_after_inflection(rival, [arm(rising)], 8),
+        gap_over_inflection([arm(rising)], rival, 8),
+    ):
+        assert effect.estimate.method == "no plateau within the budget"
+        assert inside(effect.estimate, 0.5, 2) == Finding.NOT_TESTED
+
+
 # -- victims --------------------------------------------------------------------------------------
 
 

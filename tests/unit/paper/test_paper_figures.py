@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from medstress.metrics.plateau import NO_PLATEAU
 from medstress.report.paper import changes, curves, plot_sizes, regimes, sizes
 from medstress.report.paper.arms import arms_of
 from medstress.report.paper.canvas import FORMATS
@@ -237,6 +238,20 @@ def test_inflections_are_marked_where_the_summary_has_them(scaling, of_scaling):
     assert set(found["analysis"].files) == {"analysis-curves.csv"}
     line, _ = csv.DictReader(io.StringIO(found["analysis"].files["analysis-curves.csv"].decode()))
     assert (line["inflection"], line["inflection_low"]) == ("6.0", "4.0")
+
+
+def test_the_caption_counts_the_curves_that_only_rise(scaling):
+    none = {"value": None, "n": 9, "low": None, "high": None, "method": NO_PLATEAU}
+    row = {"dataset": "sample", "group": "a", "victim": "mine", "attack": "near"}
+    rows = [{**row, "inflection": none, "recommended_budget": None}]
+    summary = {**scaling.summary, "analysis": {"curves": rows, "words": []}}
+    found = made(make(scaling, ["svg"], summary))
+    (said,) = (n for n in found["figure4"].notes if n.startswith("No plateau"))
+    assert re.fullmatch(r"No plateau within the budget: 1 of \d+ curves\.", said)
+    assert not any(note.startswith("Circles:") for note in found["figure4"].notes)
+    line, *_ = csv.DictReader(io.StringIO(found["analysis"].files["analysis-curves.csv"].decode()))
+    assert (line["inflection"], line["recommended_budget"]) == ("", "")
+    assert NO_PLATEAU in line.values()
 
 
 def test_the_change_of_embedding_is_paired_by_items(made_up):
