@@ -60,7 +60,9 @@ def analyse(
         "reusable": reusable_rows(arms),
         "overlap": overlap_rows(arms),
         "universality": _universality(reader, arms, settings),
-        "transfer": transfer_rows(trials, _carried(reader, trials)) if settings.get("transfer") else [],
+        "transfer": transfer_rows(trials, _carried(reader, trials))
+        if settings.get("transfer")
+        else [],
         "coverage": coverage_rows(tried(asked, groups), groups),
         "sweeps": sweep_rows(sweeps(reader, trials, items)),
     }

@@ -63,7 +63,11 @@ def _transfers(
             if victim.label == row.victim or row.item_id not in known:
                 continue
             item = items[row.dataset, row.item_id]
-            attack, spec, edits = attacks[row.attack], json.loads(row.attack_spec), success_edits(row)
+            attack, spec, edits = (
+                attacks[row.attack],
+                json.loads(row.attack_spec),
+                success_edits(row),
+            )
             yield Inquiry(
                 purpose=Purpose.TRANSFER,
                 dataset=row.dataset,

@@ -181,6 +181,24 @@ def test_similarity_is_compared_over_successes_alone(arm) -> None:
     assert similarity_difference([high], [arm(share(50))], 1).estimate.value is None
 
 
+def test_similarity_within_a_budget_is_of_the_successes_of_that_budget(arm) -> None:
+    """Also where the search went on and a later pick is shown."""
+    level = {1: 0.9, 3: 0.1}
+
+    def side(shift: float) -> list[TrialRow]:
+        firsts = [1 if i % 2 else 3 for i in range(60)]
+        return arm(
+            firsts,
+            first_valid_success=4,
+            prompt_similarity=lambda i: level[firsts[i]] - shift,
+        )
+
+    first, second = [side(0.0)], [side(0.05)]
+    found = similarity_difference(first, second, 1).estimate
+    assert (found.value, found.n) == (pytest.approx(0.05), 60)
+    assert similarity_difference(first, second, 3).estimate.n == 120
+
+
 @pytest.mark.parametrize(
     ("slope", "verdict"), [(1.0, "supported"), (-1.0, "contradicted"), (0.0, "undecided")]
 )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 import struct
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
@@ -144,6 +146,51 @@ def test_prompt_similarity_is_drawn_where_the_run_holds_it(grid):
     assert "mean PSS" in texts(found.files["figure2.svg"])
     assert b"similarity" in found.files["figure2.csv"]
     assert not any("left out" in note for note in found.notes)
+
+
+@pytest.fixture(scope="module")
+def eight(made_up):
+    """Budget 8, three seeds: n < 0 puts one name in all items of a seed, n > 0 one in each half.
+
+    Successes come at query 1, whose prompts stay .9 alike, or at query 5, which stay .1 alike.
+    """
+    grid = (-30.0, -20.0, -10.0, 10.0, 20.0, 30.0)
+    attacks = {f"n={n:g}": made_up.substitution("pdws", n, budget=8) for n in grid}
+    run = made_up.MadeUp(attacks, lambda i, spec: 1 if i % 3 else 5, n_items=60, seeds=(0, 1, 2))
+    trials = []
+    for row in run.trials:
+        if row.first_success is not None:
+            near = json.loads(row.attack_spec)["n"] < 0
+            name = f"near {row.seed}" if near else f"far {int(row.item_id[1:]) % 2}"
+            similarity = 0.9 if row.first_success == 1 else 0.1
+            row = replace(row, replacement=name, prompt_similarity=similarity)
+        trials.append(row)
+    run.trials = trials
+    return run
+
+
+def test_figure_2_is_of_first_queries_within_seeds_in_figure_table_and_claims(eight):
+    found = made(make(eight, ["svg"]))
+    lines = list(csv.DictReader(io.StringIO(found["figure2"].files["figure2.csv"].decode())))
+    value = {(line["quantity"], float(line["exponent"])): float(line["value"]) for line in lines}
+    count = {(line["quantity"], float(line["exponent"])): int(line["n"]) for line in lines}
+    first = [row for row in eight.trials if row.attack == "n=20" and row.first_success == 1]
+    for n in (-30.0, -20.0, -10.0):
+        assert value["diversity", n] == value["diversity_unbiased", n] == 0
+    half = value["diversity_unbiased", 20.0]
+    assert 0.5 < half < 0.52
+    for quantity in ("diversity", "diversity_unbiased", "similarity"):
+        assert {count[quantity, n] for n in (-20.0, 20.0)} == {len(first)}
+        assert {line["budget"] for line in lines if line["quantity"] == quantity} == {"1"}
+    assert value["similarity", 20.0] == pytest.approx(0.9)
+    claims = csv.DictReader(io.StringIO(found["claims"].files["claims.csv"].decode()))
+    (claim,) = (c for c in claims if (c["claim"], c["budget"]) == ("1", "1"))
+    assert float(claim["value"]) == pytest.approx(-half)
+    assert claim["verdict"] == "contradicted"
+    (panel,) = regimes.panels_of(arms(eight))
+    drawn = dict(panel.series[0].diversity_unbiased)
+    assert drawn[20.0].value == pytest.approx(half)
+    assert any("within each seed" in note for note in found["figure2"].notes)
 
 
 def test_two_values_of_n_are_no_curve(made_up):

@@ -129,7 +129,11 @@ def _successes(arms: Iterable[Arm], n: int) -> list[TrialRow]:
         if trial.verdict is Verdict.FLIPPED and trial.replacement is not None
     ]
     won.sort(
-        key=lambda t: (success_valid(t) is False, success_repeats(t) is False, digest(["case", t.trial_id]))
+        key=lambda t: (
+            success_valid(t) is False,
+            success_repeats(t) is False,
+            digest(["case", t.trial_id]),
+        )
     )
     found: dict[str, TrialRow] = {}
     for trial in won:
