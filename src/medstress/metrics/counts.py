@@ -98,9 +98,11 @@ def success_name(trial: TrialRow) -> str | None:
 def success_valid(trial: TrialRow) -> bool | None:
     """Whether the key still holds after the edit of a success.
 
-    A search goes on past an invalid one.
+    A search that knows the class of a name goes on past an invalid one only.
     """
-    return trial.valid if success_edits(trial) == trial.edits else False
+    if success_edits(trial) == trial.edits:
+        return trial.valid
+    return None if trial.variant_class is None else False
 
 
 def success_repeats(trial: TrialRow) -> bool | None:

@@ -407,6 +407,27 @@ def test_doubtful_successes_come_last(made_up):
     assert "valid by rule" in page
 
 
+def test_a_case_shows_the_edit_of_the_first_success(made_up):
+    """As diversity and ASR count it, also where the search went on to a valid one."""
+    run = made_up.MadeUp({"near": made_up.substitution("pdws", -5.0, budget=4)}, lambda i, s: 1)
+    run.trials = [
+        replace(
+            row,
+            first_success_edits=row.edits.replace(row.replacement, "aspirin sodium"),
+            first_success_answer=row.answer_after,
+            first_success_score=0.4,
+            first_success_replacement="aspirin sodium",
+            first_valid_success=3,
+            variant_class="key_plus_words",
+        )
+        for row in run.trials
+        if row.first_success is not None
+    ]
+    page = made(make(run, ["svg"]))["figure5"].files["figure5.html"].decode()
+    assert "<ins>aspirin sodium</ins>" in page
+    assert "query 1, not valid (key plus words of the key), P(key) .900 → .400" in page
+
+
 # -- index ----------------------------------------------------------------------------------------
 
 
