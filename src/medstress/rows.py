@@ -16,11 +16,13 @@ class TrialRow:
 
     Counts are of perturbed queries; `n_asked` = `n_paid` + `n_cached` + `n_failed`.
 
+    *The* edit of a success, which rates, diversity, similarity, transfer, universality, rankings
+    and the paper's cases count and show, is that of the first success: the columns that begin with
+    `first_success`, `variant_class` and `prompt_similarity` (`metrics.counts.success_edits`).
+
     The *pick* is the first valid success if there is one, else the first success; the two differ
     only where the search went on after an invalid success. `answer_after`, `score_after`, the
     edit's columns, `valid`, `validity_reason` and `prompt_after` are of the pick.
-    `first_success`, `variant_class` and the columns that begin with `first_success_` are of the
-    first success, valid or not.
     """
 
     trial_id: str
@@ -126,10 +128,18 @@ class TrialRow:
     error: str | None
     """Why a trial failed or was cut short."""
     prompt_similarity: float | None
-    """Cosine of the embedded prompts before and after (successes, where `[analysis]` asks)."""
+    """Cosine of the embedded prompts before and at the first success (where `[analysis]` asks)."""
     document: str | None = None
     """The document that the item is part of, where it is known: the items of one document are not
     independent."""
     attempts: str | None = None
     """What was planned, edited, objected to and answered at each attempt, as JSON, for attacks
     that count attempts."""
+    first_success_edits: str | None = None
+    """Edits of the first success, as JSON."""
+    first_success_score: float | None = None
+    """P(key) at the first success."""
+    first_success_prompt: str | None = None
+    """The perturbed prompt of the first success with the options listed."""
+    first_success_repeats: bool | None = None
+    """Whether the first success repeated when asked again alone; None where not asked."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from medstress.experiment.arm_rules import goal_told, names_told
 from medstress.experiment.asked import asked_trials, first_queries, tried
 from medstress.experiment.sweeps import sweeps
 from medstress.metrics.arms import Arms, arrange, spec_of
@@ -15,8 +17,11 @@ from medstress.metrics.reuse import Asked, overlap_rows, reusable_rows, universa
 from medstress.metrics.scaling import curve_rows, pair_rows
 from medstress.metrics.size import r_cap_rows, size_rows
 from medstress.metrics.transfer import Carried, transfer_rows
+from medstress.outcomes import Outcome
 from medstress.rows import TrialRow
-from medstress.store.reader import RunReader
+from medstress.store.reader import RunReader, StoredInquiry
+
+_RULES = ("goal", "unreadable_is_success", "exclusions", "similarity_threshold")
 
 
 def analyse(
@@ -55,7 +60,9 @@ def analyse(
         "reusable": reusable_rows(arms),
         "overlap": overlap_rows(arms),
         "universality": _universality(reader, arms, settings),
-        "transfer": transfer_rows(trials, _carried(reader)) if settings.get("transfer") else [],
+        "transfer": transfer_rows(trials, _carried(reader, trials))
+        if settings.get("transfer")
+        else [],
         "coverage": coverage_rows(tried(asked, groups), groups),
         "sweeps": sweep_rows(sweeps(reader, trials, items)),
     }
@@ -87,7 +94,7 @@ def remarks(reader: RunReader) -> list[str]:
         )
     if unanswered := failed.count("transfer") + failed.count("universality"):
         found.append(
-            f"{unanswered} questions of the analyses were not answered and count as not wrong: "
+            f"{unanswered} questions of the analyses were not answered and are left out: "
             "run again with --retry-failed."
         )
     return found
@@ -106,23 +113,37 @@ def _universality(
             item_id=one.item_id,
             top=tuple(one.told["top"]),
             asked=tuple(one.told["asked"]),
-            outcomes=tuple(one.outcomes),
-            answered=one.note is None,
+            n_answered=len(one.outcomes),
+            reached=_reached(one),
         )
         for one in reader.inquiries()
         if one.purpose == "universality"
+        and (trials := arms.get((one.dataset, one.group, one.victim), {}).get(one.attack))
+        and _follows(one, {**goal_told(spec := spec_of(trials)), **names_told(spec)})
     ]
     return universality_rows(arms, asked, sizes)
 
 
-def _carried(reader: RunReader) -> list[Carried]:
+def _carried(reader: RunReader, trials: Sequence[TrialRow]) -> list[Carried]:
+    goals = {row.trial_id: goal_told(json.loads(row.attack_spec)) for row in trials}
     return [
         Carried(
             trial_id=one.told["trial"],
             edits=one.told["edits"],
             victim=one.victim,
             outcome=one.outcomes[0] if one.outcomes else None,
+            reached=_reached(one),
         )
         for one in reader.inquiries()
-        if one.purpose == "transfer"
+        if one.purpose == "transfer" and _follows(one, goals.get(one.told["trial"], {}))
     ]
+
+
+def _follows(one: StoredInquiry, rules: Mapping[str, Any]) -> bool:
+    """Whether it was asked by the rules of its arm; earlier versions asked all by the default."""
+    return all(one.told.get(name) == rules.get(name) for name in _RULES)
+
+
+def _reached(one: StoredInquiry) -> bool:
+    """Whether its last answer is a success; earlier versions, with the plain goal, do not say."""
+    return one.outcomes[-1:] == [Outcome.WRONG] if one.reached is None else one.reached

@@ -7,13 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from medstress.attacks.constraints import parse_edit_limit
-from medstress.attacks.protocol import Attack, needs_entities
+from medstress.attacks.protocol import Attack, goal_for, needs_entities
+from medstress.experiment.arm_rules import goal_told, names_allowed, names_told
 from medstress.experiment.asked import AskedTrial
 from medstress.experiment.conversations import victim_of
 from medstress.experiment.prepared import Prepared
 from medstress.items import Candidate, Question
 from medstress.metrics.arms import arrange
-from medstress.metrics.counts import is_flipped, seed_order
+from medstress.metrics.counts import is_flipped, seed_order, success_edits
 from medstress.metrics.reuse import cross_fitted
 from medstress.metrics.transfer import right_on
 from medstress.resources import Resources
@@ -42,7 +43,7 @@ def plan(
     if settings.universality:
         # Edits that are no names cannot be put into another item.
         named = [row for row in rows if needs_entities(attacks[row.attack])]
-        found += _universals(prepared, named, asked, max(settings.universality))
+        found += _universals(prepared, named, asked, attacks, max(settings.universality))
     return found
 
 
@@ -52,7 +53,8 @@ def _transfers(
     """Every success, of every other victim that is right on the clean item (METHODS 3.9).
 
     The diagonal is not asked: it is the flip check. Each is asked as the attack asked: what
-    succeeded in a conversation, in a conversation with the same worked questions.
+    succeeded in a conversation, in a conversation with the same worked questions; and it succeeds
+    by the attack's own goal.
     """
     right, items = right_on(rows), _questions(prepared)
     for row in filter(is_flipped, rows):
@@ -61,29 +63,42 @@ def _transfers(
             if victim.label == row.victim or row.item_id not in known:
                 continue
             item = items[row.dataset, row.item_id]
-            attack = attacks[row.attack]
+            attack, spec, edits = (
+                attacks[row.attack],
+                json.loads(row.attack_spec),
+                success_edits(row),
+            )
             yield Inquiry(
                 purpose=Purpose.TRANSFER,
                 dataset=row.dataset,
                 group=row.group,
                 victim=victim_of(victim, attack, row.dataset, item, row.seed, row.repeat),
                 attack_label=row.attack,
-                attack_spec=json.loads(row.attack_spec),
+                attack_spec=spec,
                 seed=row.seed,
+                goal=goal_for(attack, item),
                 item=item,
-                candidates=(Candidate(item=item, edits=decode_edits(row.edits)),),
-                told={"source": row.victim, "trial": row.trial_id, "edits": row.edits},
+                candidates=(Candidate(item=item, edits=decode_edits(edits)),),
+                told={
+                    "source": row.victim,
+                    "trial": row.trial_id,
+                    "edits": edits,
+                    **goal_told(spec),
+                },
             )
 
 
 def _universals(
-    prepared: Prepared, rows: Sequence[TrialRow], asked: Sequence[AskedTrial], m: int
+    prepared: Prepared,
+    rows: Sequence[TrialRow],
+    asked: Sequence[AskedTrial],
+    attacks: Mapping[str, Attack],
+    m: int,
 ) -> Iterator[Inquiry]:
     """The top m names of the other folds, put into the span that the attack chose.
 
-    Every item is asked once, in the span of its trial with the least seed. Names that are not
-    allowed on the item (they repeat an option or could be a second right answer) are left out
-    and not replaced by others.
+    Every item is asked once, in the span of its trial with the least seed. Names that the attack
+    itself may not put in are left out and not replaced by others.
     """
     items = _questions(prepared)
     resources = {group.label: group.resources for group in prepared.question_groups}
@@ -113,9 +128,15 @@ def _universals(
                     attack_label=attack,
                     attack_spec=spec,
                     seed=span.row.seed,
+                    goal=goal_for(attacks[attack], item),
                     item=item,
                     candidates=tuple(candidate for _, candidate in names),
-                    told={"top": list(top), "asked": [name for name, _ in names]},
+                    told={
+                        "top": list(top),
+                        "asked": [name for name, _ in names],
+                        **goal_told(spec),
+                        **names_told(spec),
+                    },
                 )
 
 
@@ -135,7 +156,8 @@ def replacements(
         top: names, case folded.
         resources: the group's, whose vocabulary gives the spelling.
         places: index in the vocabulary by folded name.
-        spec: the attack's parameters; its edit limit and way of copying case hold here too.
+        spec: the attack's parameters; its exclusions, edit limit and way of copying case hold
+            here too.
 
     Returns:
         (folded name, candidate) in the order of `top`.
@@ -143,7 +165,7 @@ def replacements(
     place = edits[0]
     original = item.text_of(place.field)[place.start : place.end]
     vocabulary = resources.perturbations.names
-    allowed = set(resources.perturbations.allowed(item).tolist())
+    allowed = set(names_allowed(item, place, resources, spec).tolist())
     limit = parse_edit_limit(spec.get("max_edit_distance", 0), str(spec.get("name")))
     recase = copy_case_as_released if spec.get("choices") == "as_released" else copy_case
     taken = {option.strip().casefold() for option in item.options}

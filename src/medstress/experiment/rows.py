@@ -27,6 +27,15 @@ from medstress.tasks.task import AnyTask
 from medstress.tasks.templates import Template, stored_template
 from medstress.tasks.wrapping import task_from_spec
 
+_FIRST = (
+    "first_success",
+    "first_valid_success",
+    "first_success_attempt",
+    "first_success_answer",
+    "first_success_replacement",
+    "first_success_edits",
+    "first_success_score",
+)
 _LOST = (Verdict.FAILED.value, Verdict.CUT_SHORT.value)
 
 
@@ -96,8 +105,9 @@ def trial_rows(reader: RunReader) -> list[TrialRow]:
     rows = []
     for trial in reader.trials():
         row = _row(run, trial, items[trial.item][1], prompts)
-        known, value = trial.result.get("prompt_similarity", (None, None))
-        if known and known == embedder:
+        known, value, *of = trial.result.get("prompt_similarity", (None, None))
+        # Earlier folders hold that of the pick, and do not say of what.
+        if known and known == embedder and (of or "first_edits" not in trial.result):
             row = replace(row, prompt_similarity=value)
         rows.append(overridden(row, reviewed.get(row.trial_id, ())))
     return rows
@@ -136,12 +146,9 @@ def _row(run: str, trial: StoredTrial, stored: Any, prompts: Prompts) -> TrialRo
     n_options, key = _gold(item)
     _check_counts(trial)
     excluded, records = result.get("n_excluded"), result.get("records")
-    shown: Sequence[str | None] = (None, None)
+    shown: Sequence[str | None] = (None, None, None)
     if trial.verdict == Verdict.FLIPPED.value:
-        shown = result.get("listings") or (
-            prompts.clean(trial.victim, trial.item, item),
-            prompts.listing(trial.victim, candidate),
-        )
+        shown = _shown(trial, item, candidate, prompts)
     return TrialRow(
         trial_id=trial.trial_id,
         run=run,
@@ -169,7 +176,7 @@ def _row(run: str, trial: StoredTrial, stored: Any, prompts: Prompts) -> TrialRo
         n_cached=trial.n_cached,
         n_failed=trial.n_failed,
         n_unreadable=result.get("n_unreadable", 0),
-        **_first_successes(result),
+        **_first_successes(item, result),
         **_edit_fields(item, candidate),
         variant_class=result.get("variant_class"),
         valid=result.get("valid"),
@@ -178,8 +185,10 @@ def _row(run: str, trial: StoredTrial, stored: Any, prompts: Prompts) -> TrialRo
         n_excluded=json.dumps(excluded) if excluded is not None else None,
         guess=None if score is None or not n_options else score < 0.5,
         repeats=result.get("repeats"),
+        first_success_repeats=result.get("first_repeats", result.get("repeats")),
         prompt_before=shown[0],
         prompt_after=shown[1],
+        first_success_prompt=shown[2],
         error=result.get("note") if trial.verdict in _LOST else None,
         prompt_similarity=None,
         document=_document(item),
@@ -207,8 +216,25 @@ def _check_counts(trial: StoredTrial) -> None:
         )
 
 
-def _first_successes(result: Mapping[str, Any]) -> dict[str, Any]:
+def _shown(
+    trial: StoredTrial, item: Any, pick: Edited, prompts: Prompts
+) -> tuple[str | None, str | None, str | None]:
+    """The prompt of a success before, after the pick, and at the first success."""
+    edits = trial.result.get("first_edits")
+    if kept := trial.result.get("listings"):
+        # Folders that kept two prompts have none of a first success that is not the pick.
+        return kept[0], kept[1], kept[2] if len(kept) > 2 else None if edits else kept[1]
+    before = prompts.clean(trial.victim, trial.item, item)
+    after = prompts.listing(trial.victim, pick)
+    if not edits:
+        return before, after, after
+    return before, after, prompts.listing(trial.victim, candidate_of(item, edits_of(edits)))
+
+
+def _first_successes(item: Any, result: Mapping[str, Any]) -> dict[str, Any]:
     """What the search found first, and first of what is valid."""
+    if result.get("first_success") is None:
+        return dict.fromkeys(_FIRST)
     # What belongs to the first success is stored apart only where it is not the pick.
     answer = result.get("first_after", result.get("after"))
     edits = result.get("first_edits", result.get("edits"))
@@ -220,6 +246,8 @@ def _first_successes(result: Mapping[str, Any]) -> dict[str, Any]:
         "first_success_attempt": result.get("first_success_attempt"),
         "first_success_answer": answer[0] if answer else None,
         "first_success_replacement": edits[0][3] if edits else None,
+        "first_success_edits": json.dumps(edits, ensure_ascii=False) if edits else None,
+        "first_success_score": _score(item, answer),
     }
 
 

@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
-from medstress.metrics.arms import hits
+from medstress.metrics.arms import Hits, hits
 from medstress.metrics.bootstrap import ROUNDING, around, bootstrapped
 from medstress.metrics.contrasts import LEAST, Effect, Side, side_means, within
 from medstress.metrics.counts import is_eligible
 from medstress.metrics.estimates import Estimate, unknown
 from medstress.metrics.exponents import peak
+from medstress.metrics.plateau import bend, plateau
 from medstress.metrics.resampling import RESAMPLES, resampled_ratio
-from medstress.metrics.scaling import LEAST_BUDGET, fit_segments
 from medstress.metrics.size import trend
 
 MARGIN = 0.05
@@ -116,26 +116,27 @@ def peak_inside(side: Side, exponents: Sequence[float], budget: int) -> Effect:
 
 
 def lead_after_inflection(first: Side, second: Side, budget: int) -> Effect:
-    """Estimate by how much one side leads past the point where the other's curve bends.
+    """Estimate by how much one side leads past the point where the other's curve levels off.
 
     The mean of ASR(first) - ASR(second) over the budgets after the inflection of the second; each
-    resample of items has its own inflection.
+    resample of items has its own inflection. Without a plateau there is nothing past it.
 
     Args:
         first: who is claimed to overtake.
-        second: whose curve bends.
+        second: whose curve levels off.
         budget: the largest.
     """
-    curves = _paired_curves(first, second, budget)
-    if isinstance(curves, Estimate):
-        return Effect(estimate=curves)
-    ours, theirs, m = curves
-    if theirs[0, 0] == theirs[0, -1]:
-        return Effect(estimate=unknown("the curve is flat", m))
-    bends = fit_segments(theirs).breakpoint
-    later = np.arange(1, budget + 1) > bends[:, None]
+    rates = _paired_rates(first, second, budget)
+    if isinstance(rates, Estimate):
+        return Effect(estimate=rates)
+    found = plateau(rates[1])
+    if isinstance(found, Estimate):
+        return Effect(estimate=found)
+    m = len(rates[1])
+    ours, theirs = map(_curves, rates)
+    later = np.arange(1, budget + 1) > bend(theirs)[:, None]
     leads = ((ours - theirs) * later).sum(axis=1) / later.sum(axis=1)
-    method = f"mean over budgets {bends[0] + 1:.0f} to {budget}, past the inflection; {_paired(m)}"
+    method = f"mean over budgets {found + 1} to {budget}, past the inflection; {_paired(m)}"
     return Effect(estimate=_from_first(leads, m, method))
 
 
@@ -144,21 +145,23 @@ def gap_over_inflection(first: Side, second: Side, budget: int) -> Effect:
 
     A ratio of budgets, since the claim is about a logarithmic axis.
     """
-    curves = _paired_curves(first, second, budget)
-    if isinstance(curves, Estimate):
-        return Effect(estimate=curves)
-    ours, theirs, m = curves
+    rates = _paired_rates(first, second, budget)
+    if isinstance(rates, Estimate):
+        return Effect(estimate=rates)
+    m = len(rates[0])
+    ours, theirs = map(_curves, rates)
     gaps = np.round(np.abs(ours - theirs), _ROUNDED)
     if not gaps[0].any():
         return Effect(estimate=unknown("the two curves are the same", m))
-    if ours[0, 0] == ours[0, -1]:
-        return Effect(estimate=unknown("the curve is flat", m))
-    bends, widest = fit_segments(ours).breakpoint, gaps.argmax(axis=1) + 1.0
+    found = plateau(rates[0])
+    if isinstance(found, Estimate):
+        return Effect(estimate=found)
+    widest = gaps.argmax(axis=1) + 1.0
     method = (
-        f"largest gap at {widest[0]:.0f} queries, inflection at {bends[0]:.0f}, ratio of the two; "
+        f"largest gap at {widest[0]:.0f} queries, inflection at {found}, ratio of the two; "
         f"{_paired(m)}"
     )
-    return Effect(estimate=_from_first(widest / bends, m, method))
+    return Effect(estimate=_from_first(widest / bend(ours), m, method))
 
 
 def size_trend(points: Sequence[Mapping[str, Any]]) -> Effect:
@@ -190,26 +193,33 @@ def mean_difference(first: Sequence[float], second: Sequence[float]) -> Effect:
     )
 
 
-def _paired_curves(
+def _paired_rates(
     first: Side, second: Side, budget: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64], int] | Estimate:
-    """Mean curves of two sides, the observed one first, then those of the resamples."""
-    if budget < LEAST_BUDGET:
-        return unknown(f"needs a budget of at least {LEAST_BUDGET}, has {budget}")
+) -> tuple[NDArray[np.float64], NDArray[np.float64]] | Estimate:
+    """Success of both sides on the items of both, shape (m, budget) each.
+
+    Every item weighs the same, as in the paired differences.
+    """
     eligible = [[[r for r in t if is_eligible(r)] for t in side] for side in (first, second)]
     met = [{row.item_id for row in trials} for side in eligible for trials in side]
     items = sorted(set.intersection(*met))
-    m = len(items)
-    if m < LEAST:
-        return unknown(f"needs {LEAST} items in common, has {m}", m)
-    curves = []
-    for side in eligible:
-        arms = [hits(trials, items, budget) for trials in side]
-        # Every item weighs the same, as in the paired differences.
-        rates = np.mean([arm.successes / arm.counts[:, None] for arm in arms], axis=0)
-        observed = rates.mean(axis=0, keepdims=True)
-        curves.append(np.concatenate([observed, resampled_ratio(rates, np.ones(m))]))
-    return curves[0], curves[1], m
+    if len(items) < LEAST:
+        return unknown(f"needs {LEAST} items in common, has {len(items)}", len(items))
+    ours, theirs = (
+        np.mean([_rates(hits(trials, items, budget)) for trials in side], axis=0)
+        for side in eligible
+    )
+    return ours, theirs
+
+
+def _rates(arm: Hits) -> NDArray[np.float64]:
+    return arm.successes / arm.counts[:, None]
+
+
+def _curves(rates: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The mean curve of items, the observed one first, then those of the resamples."""
+    observed = rates.mean(axis=0, keepdims=True)
+    return np.concatenate([observed, resampled_ratio(rates, np.ones(len(rates)))])
 
 
 def _from_first(values: NDArray[np.float64], n: int, method: str) -> Estimate:

@@ -22,6 +22,7 @@ from medstress.metrics.counts import (
     is_eligible,
     is_flipped,
     seed_order,
+    success_name,
 )
 from medstress.metrics.diversity import gini_simpson
 from medstress.metrics.estimates import Estimate, unknown
@@ -171,7 +172,7 @@ def similarity_difference(first: Side, second: Side, budget: int) -> Effect:
     Args:
         first: its attacks.
         second: the other's; the same items are drawn for both.
-        budget: successes picked within so many queries.
+        budget: of the first successes within so many queries.
     """
     items = _shared_items(first, second)
     sides = [[_similarities(trials, items, budget) for trials in side] for side in (first, second)]
@@ -266,11 +267,9 @@ def _names(trials: Sequence[TrialRow], items: Sequence[str], budget: int) -> csr
     """How often each name was the first success, shape (n_items, n_names)."""
     place, hit = {item: i for i, item in enumerate(items)}, within(budget)
     found = [
-        (place[row.item_id], name.casefold())
+        (place[row.item_id], name)
         for row in trials
-        if row.item_id in place
-        and hit(row)
-        and (name := row.first_success_replacement or row.replacement) is not None
+        if row.item_id in place and hit(row) and (name := success_name(row)) is not None
     ]
     columns = {name: j for j, name in enumerate(sorted({name for _, name in found}))}
     cells = ([i for i, _ in found], [columns[name] for _, name in found])
@@ -281,14 +280,10 @@ def _similarities(
     trials: Sequence[TrialRow], items: Sequence[str], budget: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Sum of similarities and number of successes, item by item."""
-    place = {item: i for i, item in enumerate(items)}
+    place, hit = {item: i for i, item in enumerate(items)}, within(budget)
     totals, counts = np.zeros(len(items)), np.zeros(len(items))
     for row in trials:
-        # Similarity is that of the pick, which may come after the first success.
-        pick = row.first_valid_success or row.first_success
-        if row.item_id not in place or not is_flipped(row) or row.prompt_similarity is None:
-            continue
-        if pick is not None and pick <= budget:
+        if row.item_id in place and hit(row) and row.prompt_similarity is not None:
             totals[place[row.item_id]] += row.prompt_similarity
             counts[place[row.item_id]] += 1
     return totals, counts

@@ -93,6 +93,38 @@ def flipped_within(trial: TrialRow, budget: int) -> bool:
     return is_flipped(trial) and first is not None and first <= budget
 
 
+def success_edits(trial: TrialRow) -> str:
+    """*The* edit of a success, as JSON: that of the first success, which ASR counts.
+
+    It is the one rule for all that looks at the edit of a success. Where the search went on after
+    an invalid success, or for a smaller one, the other columns are of a later edit, the pick. Rows
+    that do not tell the first success apart have one edit.
+    """
+    return trial.first_success_edits or trial.edits
+
+
+def success_name(trial: TrialRow) -> str | None:
+    """The name that the edit of a success put in, case ignored; None where there is none."""
+    name = trial.first_success_replacement or trial.replacement
+    return None if name is None or not is_flipped(trial) else name.casefold()
+
+
+def success_valid(trial: TrialRow) -> bool | None:
+    """Whether the key still holds after the edit of a success.
+
+    A search that knows the class of a name goes on past an invalid one only.
+    """
+    if success_edits(trial) == trial.edits:
+        return trial.valid
+    return None if trial.variant_class is None else False
+
+
+def success_repeats(trial: TrialRow) -> bool | None:
+    """Whether a success, with its edit, repeated when asked again alone; None where not asked."""
+    again = trial.first_success_repeats
+    return trial.repeats if again is None else again
+
+
 def is_valid_success(trial: TrialRow) -> bool:
     """Whether the attack succeeded with a pick after which the key is known to hold."""
     return is_flipped(trial) and trial.valid is True

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
 from medstress.metrics.bootstrap import RESAMPLES, percentiles, resample
-from medstress.metrics.counts import cluster_of, is_flipped
+from medstress.metrics.counts import cluster_of, seed_order, success_name
 from medstress.metrics.estimates import WILSON, Estimate, unknown, wilson_ends
 from medstress.rows import TrialRow
 
@@ -43,29 +43,36 @@ def gini_simpson(counts: ArrayLike, *, unbiased: bool = False) -> NDArray[np.flo
 
 
 def replacement_diversity(trials: Sequence[TrialRow], *, unbiased: bool = False) -> Estimate:
-    """Estimate eta over the names that successes put in; `n` is the number of successes.
+    """Estimate eta over the names that successes put in: within each seed, then averaged.
 
-    The plain form grows with the number of successes, the unbiased one does not.
+    The seeds of one item put in the same few names where n is far from 0, so that pooled they
+    would pass for reuse between items, or hide it. The plain form grows with the number of
+    successes of a seed, the unbiased one does not.
+
+    Returns:
+        The mean over the seeds (and repeats) that have enough successes: 1, or 2 if `unbiased`;
+        `n` counts their successes.
     """
-    return name_diversity(_successes(trials), unbiased=unbiased)
+    seeds = names_by_seed(trials)
+    return _diversity(seeds, _resampled(seeds), unbiased=unbiased)
 
 
 def both_diversities(trials: Sequence[TrialRow]) -> tuple[Estimate, Estimate]:
     """Estimate eta in the plain and in the unbiased form, from the same resamples."""
-    names = _by_item(_successes(trials))
-    drawn = _drawn(names.values()) if names else None
-    return _diversity(names, drawn, unbiased=False), _diversity(names, drawn, unbiased=True)
+    seeds = names_by_seed(trials)
+    drawn = _resampled(seeds)
+    return _diversity(seeds, drawn, unbiased=False), _diversity(seeds, drawn, unbiased=True)
 
 
-def _successes(trials: Iterable[TrialRow]) -> list[tuple[str, str]]:
-    """Item (document where known) and name of every success."""
-    return [
-        (cluster_of(row), name)
-        for row in trials
-        # The first success, as in the paper, also where the search went on for a valid one.
-        if (name := row.first_success_replacement or row.replacement) is not None
-        and is_flipped(row)
-    ]
+def names_by_seed(trials: Iterable[TrialRow]) -> list[dict[str, list[str]]]:
+    """The names that succeeded on each item, case ignored, for every seed and repeat in order."""
+    found: dict[tuple[tuple[bool, int], int], dict[str, list[str]]] = {}
+    for row in trials:
+        # Of the first success, as in the paper, also where the search went on for a valid one.
+        if (name := success_name(row)) is not None:
+            seed = found.setdefault((seed_order(row.seed), row.repeat), {})
+            seed.setdefault(cluster_of(row), []).append(name)
+    return [found[key] for key in sorted(found)]
 
 
 def name_diversity(successes: Iterable[tuple[str, str]], *, unbiased: bool) -> Estimate:
@@ -89,28 +96,37 @@ def name_diversity(successes: Iterable[tuple[str, str]], *, unbiased: bool) -> E
     References:
         Davison and Hinkley, "Bootstrap Methods and their Application", 1997, chapter 5.
     """
-    names = _by_item(successes)
-    return _diversity(names, _drawn(names.values()) if names else None, unbiased=unbiased)
-
-
-def _by_item(successes: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    """The names, case ignored, that succeeded on each item."""
     names: dict[str, list[str]] = {}
     for item, name in successes:
         names.setdefault(item, []).append(name.casefold())
-    return names
+    seeds = [names] if names else []
+    return _diversity(seeds, _resampled(seeds), unbiased=unbiased)
 
 
 def _diversity(
-    names: Mapping[str, list[str]], drawn: NDArray[np.float64] | None, *, unbiased: bool
+    seeds: Sequence[Mapping[str, Sequence[str]]],
+    drawn: Sequence[Mapping[bool, NDArray[np.float64]]],
+    *,
+    unbiased: bool,
 ) -> Estimate:
-    """`name_diversity` from names by item and the counts of names in every resample."""
-    counts = Counter(name for group in names.values() for name in group)
-    n, m = counts.total(), len(names)
-    if drawn is None or n < (2 if unbiased else 1):
-        return unknown("needs at least 2 successes" if unbiased else "needs a success", n)
-    value = float(gini_simpson(list(counts.values()), unbiased=unbiased))
-    resampled = gini_simpson(drawn, unbiased=unbiased)
+    """`name_diversity` within each seed, then averaged.
+
+    Args:
+        seeds: names by item, one a seed.
+        drawn: the index of every resample of items by form, alike.
+        unbiased: which form.
+    """
+    least = 2 if unbiased else 1
+    counts = [Counter(name for group in names.values() for name in group) for names in seeds]
+    enough = [i for i, each in enumerate(counts) if each.total() >= least]
+    if not enough:
+        total = sum(each.total() for each in counts)
+        return unknown("needs at least 2 successes" if unbiased else "needs a success", total)
+    n = sum(counts[i].total() for i in enough)
+    m = len({item for i in enough for item in seeds[i]})
+    indices = [gini_simpson(list(counts[i].values()), unbiased=unbiased) for i in enough]
+    value = float(np.mean(indices))
+    resampled = _mean_of_known(np.stack([drawn[i][unbiased] for i in enough]))
     low, high = percentiles(resampled)
     what = "successes" if m == n else f"the successes of {m} items"
     method = f"bootstrap over {what}, {RESAMPLES} resamples, recentred percentile 95 %"
@@ -121,14 +137,44 @@ def _diversity(
     else:
         shift = value - float(resampled.mean())
         low, high = max(0.0, low + shift), min(1.0, high + shift)
+    if len(enough) > 1:
+        method = f"mean over {len(enough)} seeds, within each; {method}"
     return Estimate(value=value, n=n, low=low, high=high, method=method)
 
 
-def _drawn(items: Iterable[list[str]]) -> NDArray[np.float64]:
-    """How often each name occurs in every resample of items, each of which has one or more."""
-    kinds, drawn = resample(Counter(tuple(sorted(names)) for names in items))
-    if all(len(kind) == 1 for kind in kinds):  # kinds are names: nothing to add up
-        return drawn.astype(np.float64)
+def _mean_of_known(indices: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Mean over the seeds that have an index in a resample; resamples without any are left out."""
+    known = np.isfinite(indices)
+    n = known.sum(axis=0)
+    totals = np.where(known, indices, 0).sum(axis=0)
+    found: NDArray[np.float64] = totals[n > 0] / n[n > 0]
+    return found
+
+
+def _resampled(
+    seeds: Sequence[Mapping[str, Sequence[str]]],
+) -> list[dict[bool, NDArray[np.float64]]]:
+    """Both forms of the index of each seed in every resample of the items of all seeds.
+
+    Returns:
+        For each seed the index by `unbiased`, shape (RESAMPLES,); nan where a resample has too few
+        successes of the seed.
+    """
+    items = sorted({item for names in seeds for item in names})
+    if not items:
+        return []
+    looks = [tuple(tuple(sorted(names.get(item, ()))) for names in seeds) for item in items]
+    kinds, drawn = resample(Counter(looks))
+    found = []
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for i in range(len(seeds)):
+            counts = _counted([kind[i] for kind in kinds], drawn)
+            found.append({form: gini_simpson(counts, unbiased=form) for form in (False, True)})
+    return found
+
+
+def _counted(kinds: Sequence[Sequence[str]], drawn: NDArray[np.int64]) -> NDArray[np.float64]:
+    """How often each name occurs where kinds of items, with these names, are drawn so often."""
     columns = {name: j for j, name in enumerate(sorted({name for kind in kinds for name in kind}))}
     rows = [i for i, kind in enumerate(kinds) for _ in kind]
     cells = [columns[name] for kind in kinds for name in kind]

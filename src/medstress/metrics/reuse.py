@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
 from medstress.hashing import content_hash
 from medstress.metrics.arms import Arms, items_of, place_fields
-from medstress.metrics.counts import is_flipped
+from medstress.metrics.counts import is_flipped, success_name
 from medstress.metrics.shares import rate
 from medstress.rows import TrialRow
 
@@ -36,11 +36,18 @@ class Asked:
     top: tuple[str, ...]
     """Names ranked on the other folds, folded, best first."""
     asked: tuple[str, ...]
-    """Those of them that may replace the item's span, in the order of asking."""
-    outcomes: tuple[str, ...]
-    """Of as many as were asked until the first `wrong`."""
-    answered: bool
-    """Whether no call failed."""
+    """Those of them that the attack may put into the item's span, in the order of asking."""
+    n_answered: int
+    """How many of these were asked and answered, until the first success."""
+    reached: bool
+    """Whether the last one answered is a success by the attack's goal."""
+
+    def flips(self, m: int) -> bool | None:
+        """Whether one of the first m names is a success; None where that was not asked."""
+        n = sum(name in self.top[:m] for name in self.asked)
+        if self.reached and self.n_answered <= n:
+            return True
+        return False if 0 < n <= self.n_answered else None
 
 
 def ranking(trials: Iterable[TrialRow]) -> list[tuple[str, int, int]]:
@@ -52,8 +59,7 @@ def ranking(trials: Iterable[TrialRow]) -> list[tuple[str, int, int]]:
     successes: Counter[str] = Counter()
     items: dict[str, set[str]] = defaultdict(set)
     for row in trials:
-        if is_flipped(row) and row.replacement is not None:
-            name = row.replacement.casefold()
+        if (name := success_name(row)) is not None:
             successes[name] += 1
             items[name].add(row.item_id)
     found = [(name, n, len(items[name])) for name, n in successes.items()]
@@ -96,13 +102,19 @@ def universality_rows(
     """Rows of `analysis.universality`: share of eligible items that the top m names flip.
 
     universality@m = #{eligible items on which one of the top m names, ranked on other items
-    and really substituted and asked, makes the victim wrong} / #{eligible items asked}. Answers
-    to rankings that later trials have changed are left out: those items are not asked yet.
+    and really substituted and asked, is a success} / #{eligible items on which one of them was
+    asked}. Answers to rankings that later trials have changed are left out: those items are not
+    asked yet.
 
     Args:
         arms: eligible trials.
         asked: what `run` asked.
         sizes: the values of m.
+
+    Returns:
+        Rows with `universality`, whose n is what was asked: `n_items` less `n_never_asked` (no
+        name succeeded elsewhere, or none of them may be put in) and `n_unanswered` (a call
+        failed).
     """
     known: dict[tuple[Any, ...], list[Asked]] = defaultdict(list)
     for one in asked:
@@ -115,31 +127,25 @@ def universality_rows(
                 item: one
                 for item, top in sorted(tops.items())
                 for one in known[place, attack, item]
-                if one.top[: len(top)] == top
+                if top and one.top[: len(top)] == top
             }
-            # Without any success elsewhere there is no name to ask: the item holds.
-            flips = {item: _first_rank(found.get(item)) for item, top in tops.items()}
-            met = [item for item, top in tops.items() if item in found or not top]
-            for m in sorted(sizes):
-                share = rate((item, flips[item] is not None and flips[item] <= m) for item in met)
-                rows.append(
-                    {
-                        **place_fields(place),
-                        "attack": attack,
-                        "m": m,
-                        "n_items": len(tops),
-                        "n_unanswered": sum(not one.answered for one in found.values()),
-                        "universality": share.as_json(),
-                    }
-                )
+            head = {**place_fields(place), "attack": attack}
+            rows += [{**head, **_universality(found, len(tops), m)} for m in sorted(sizes)]
     return rows
 
 
-def _first_rank(one: Asked | None) -> float:
-    """The rank of the name that flipped the item, from 1; infinite where none did."""
-    if one is None or "wrong" not in one.outcomes:
-        return float("inf")
-    return one.top.index(one.asked[one.outcomes.index("wrong")]) + 1
+def _universality(asked: Mapping[str, Asked], n_items: int, m: int) -> dict[str, Any]:
+    """What the first m names do to the items on which one of them was asked."""
+    put = {item: one for item, one in asked.items() if set(one.top[:m]) & set(one.asked)}
+    flips = {item: one.flips(m) for item, one in put.items()}
+    share = rate((item, flip) for item, flip in flips.items() if flip is not None)
+    return {
+        "m": m,
+        "n_items": n_items,
+        "n_never_asked": n_items - len(put),
+        "n_unanswered": sum(flip is None for flip in flips.values()),
+        "universality": share.as_json(),
+    }
 
 
 def reusable_rows(arms: Arms) -> list[dict[str, Any]]:

@@ -1,10 +1,10 @@
-"""Query-scaling curves: where they bend, and where two of them cross or part most."""
+"""Query-scaling curves: where they level off, and where two of them cross or part most."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,90 +12,41 @@ from numpy.typing import NDArray
 from medstress.metrics.arms import Arms, Hits, Place, hits, items_of, place_fields
 from medstress.metrics.bootstrap import around, bootstrapped
 from medstress.metrics.estimates import Estimate, unknown, wilson_ends
+from medstress.metrics.plateau import bend, plateau, slopes
 from medstress.metrics.resampling import RESAMPLES, resampled_ratio
 from medstress.rows import TrialRow
 
-LEAST_BUDGET = 5
-"""Two lines that meet have four parameters; fewer points than one more always fit."""
-
-
-class Segments(NamedTuple):
-    """Two lines in log budget that meet; each field has the leading shape of the curves."""
-
-    breakpoint: NDArray[np.float64]
-    """The budget where they meet."""
-    before: NDArray[np.float64]
-    """Rise of the success rate per unit of ln(budget) up to there."""
-    after: NDArray[np.float64]
-    """And from there on."""
-
-
-def fit_segments(curves: NDArray[np.float64]) -> Segments:
-    """Fit ASR(B) = a + b ln B + c max(ln B - ln B*, 0) by weighted least squares.
-
-    B* runs over the whole budgets 2..B_max - 1; the best fitting is kept, the least of equals.
-    A point weighs its share of the log axis (trapezoid rule), so the fit is that of the
-    curve as drawn on a logarithmic axis: unweighted, half the points of a run to 100
-    queries would lie between 50 and 100.
-
-    Args:
-        curves: success rates at budgets 1..B_max, shape (..., B_max), B_max >= 5.
-
-    References:
-        Muggeo, "Estimating regression models with unknown break-points", Statistics in
-        Medicine 2003 (the model; here by grid search, which budgets allow).
-    """
-    flat = np.atleast_2d(curves).reshape(-1, curves.shape[-1])
-    x = np.log(np.arange(1, flat.shape[1] + 1))
-    root = np.sqrt(np.gradient(x))
-    y = (flat * root).T
-    bases = [
-        np.stack([np.ones_like(x), x, np.maximum(x - knot, 0)], axis=1) * root[:, None]
-        for knot in x[1:-1]
-    ]
-    explained = np.stack([((np.linalg.qr(basis)[0].T @ y) ** 2).sum(axis=0) for basis in bases])
-    best = np.argmax(np.round(explained, 12), axis=0)
-    slopes = np.zeros((2, flat.shape[0]))
-    for k in np.unique(best):
-        chosen = best == k
-        slopes[:, chosen] = np.linalg.lstsq(bases[k], y[:, chosen], rcond=None)[0][1:]
-    shape = curves.shape[:-1]
-    before, change = (values.reshape(shape) for values in slopes)
-    return Segments((best + 2.0).reshape(shape), before, before + change)
-
 
 def inflection(arm: Hits) -> dict[str, Any]:
-    """Estimate where a scaling curve bends, with bootstrap intervals over items.
+    """Estimate from which budget on a scaling curve levels off (see `plateau`).
 
     Returns:
-        `inflection`, the budget where the slope changes most (also `recommended_budget`), the
-        slopes before and after it per unit of ln(budget), and their difference: an interval
-        that holds 0 says that the curve need not bend at all.
+        `inflection`, that budget with a bootstrap interval over items, and the same as
+        `recommended_budget`; the slopes per unit of ln(budget) before and after it and their
+        difference, in the resamples at that same budget. All without a value where there is no
+        plateau that can be told from chance.
     """
     n = int(arm.counts.sum())
-    curve = arm.successes.sum(axis=0) / n if n else np.zeros(arm.budget)
     names = ("inflection", "slope_before", "slope_after", "slope_change")
-    reason = None
-    if arm.budget < LEAST_BUDGET:
-        reason = f"needs a budget of at least {LEAST_BUDGET}"
-    elif n == 0 or curve[0] == curve[-1]:
-        reason = "the curve is flat"
-    if reason is not None:
-        empty = unknown(reason, n).as_json()
+    found = plateau(arm.successes)
+    if isinstance(found, Estimate):
+        empty = unknown(found.method, n).as_json()
         return {**dict.fromkeys(names, empty), "recommended_budget": None}
-    found = fit_segments(curve)
+    curve = arm.successes.sum(axis=0) / n
     drawn = resampled_ratio(arm.successes, arm.counts)
     drawn = drawn[np.isfinite(drawn).all(axis=1)]
-    again = fit_segments(drawn)
-    values = {
-        "inflection": (found.breakpoint, again.breakpoint),
-        "slope_before": (found.before, again.before),
-        "slope_after": (found.after, again.after),
-        "slope_change": (found.after - found.before, again.after - again.before),
+    bends = bend(drawn)
+    before, after = slopes(curve, found)
+    again = slopes(drawn, found)
+    values: dict[str, tuple[Any, NDArray[np.float64]]] = {
+        "inflection": (found, bends[bends > 1]),
+        "slope_before": (before, again[0]),
+        "slope_after": (after, again[1]),
+        "slope_change": (after - before, again[1] - again[0]),
     }
-    method = f"two lines in ln(budget); {_bootstrap(arm)}"
+    method = f"farthest above the chord over ln(budget); {_bootstrap(arm)}"
     told = {name: _estimate(*values[name], n, method).as_json() for name in names}
-    return {**told, "recommended_budget": int(found.breakpoint)}
+    return {**told, "recommended_budget": found}
 
 
 def crossing(difference: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -240,7 +191,7 @@ def _all(by_attack: Mapping[str, Sequence[TrialRow]]) -> list[TrialRow]:
 
 
 def _estimate(
-    value: NDArray[np.float64] | np.float64, drawn: NDArray[np.float64], n: int, method: str
+    value: float | np.float64, drawn: NDArray[np.float64], n: int, method: str
 ) -> Estimate:
     return around(bootstrapped(float(value), drawn, n, method))
 

@@ -14,7 +14,7 @@ from medstress.rows import TrialRow
 def prompt_similarity(trials: Sequence[TrialRow]) -> Estimate:
     """Estimate PSS, the mean cosine of sentence embeddings of prompts before and after.
 
-    Over successes whose prompts were embedded (`[analysis] prompt_similarity`); whole items
+    Over first successes whose prompts were embedded (`[analysis] prompt_similarity`); whole items
     are drawn with replacement for the interval.
 
     References:

@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from medstress.metrics.arms import items_of
-from medstress.metrics.counts import cluster_of, is_answered, is_eligible, is_flipped
+from medstress.metrics.counts import (
+    cluster_of,
+    is_answered,
+    is_eligible,
+    is_flipped,
+    success_edits,
+    success_repeats,
+)
 from medstress.metrics.estimates import unknown
 from medstress.metrics.shares import rate
 from medstress.outcomes import Outcome
@@ -30,6 +37,8 @@ class Carried:
     """Who was asked."""
     outcome: str | None
     """`right`, `wrong`, `unreadable`; None where the call failed."""
+    reached: bool
+    """Whether the answer is a success by the goal of the attack."""
 
 
 def right_on(trials: Iterable[TrialRow]) -> RightOn:
@@ -44,15 +53,17 @@ def right_on(trials: Iterable[TrialRow]) -> RightOn:
 def transfer_rows(trials: Sequence[TrialRow], carried: Iterable[Carried]) -> list[dict[str, Any]]:
     """Rows of `analysis.transfer`: every pair of victims under one attack.
 
-    transfer[i, j] = #{items where i's success, asked of j, makes j wrong} / #{items where i
-    succeeded and j was right on the clean item}; trials of several seeds count each. The
-    diagonal is the flip check: the same victim asked again.
+    transfer[i, j] = #{items where i's first success, asked of j, reaches the attack's goal} /
+    #{items where i succeeded and j was right on the clean item and answered}; trials of several
+    seeds count each. The diagonal is the flip check: the same victim asked again.
 
     Args:
         trials: all trials.
         carried: what `run` asked; the diagonal is read off the trials.
     """
-    answers = {(one.trial_id, one.edits, one.victim): one.outcome for one in carried}
+    answers = {
+        (one.trial_id, one.edits, one.victim): one for one in carried if one.outcome is not None
+    }
     right = right_on(trials)
     flipped: dict[tuple[str, str, str, str], list[TrialRow]] = defaultdict(list)
     victims: dict[str, set[str]] = defaultdict(set)
@@ -77,15 +88,17 @@ def transfer_rows(trials: Sequence[TrialRow], carried: Iterable[Carried]) -> lis
 
 
 def _diagonal(successes: Sequence[TrialRow]) -> dict[str, Any]:
-    checked = [row for row in successes if row.repeats is not None]
-    share = rate((cluster_of(row), row.repeats is True) for row in checked)
+    checked = [(row, again) for row in successes if (again := success_repeats(row)) is not None]
+    share = rate((cluster_of(row), again) for row, again in checked)
+    n_reached = sum(again for _, again in checked)
     if not checked:
         share = unknown("no success was asked again: flip_check = false")
     return {
         "n_right": len(successes),
         "n_items": len(items_of(successes)),
         "n_asked": len(checked),
-        "n_wrong": sum(row.repeats is True for row in checked),
+        "n_reached": n_reached,
+        "n_wrong": n_reached,
         "n_unreadable": None,
         "transfer": share.as_json(),
     }
@@ -94,21 +107,22 @@ def _diagonal(successes: Sequence[TrialRow]) -> dict[str, Any]:
 def _cell(
     successes: Sequence[TrialRow],
     right: frozenset[str],
-    answers: Mapping[tuple[str, str, str], str | None],
+    answers: Mapping[tuple[str, str, str], Carried],
     target: str,
 ) -> dict[str, Any]:
     eligible = [row for row in successes if row.item_id in right]
     met = [
-        (cluster_of(row), answers[row.trial_id, row.edits, target])
+        (cluster_of(row), answers[place])
         for row in eligible
-        if answers.get((row.trial_id, row.edits, target)) is not None
+        if (place := (row.trial_id, success_edits(row), target)) in answers
     ]
-    share = rate((item, outcome == Outcome.WRONG) for item, outcome in met)
+    share = rate((item, one.reached) for item, one in met)
     return {
         "n_right": len(eligible),
         "n_items": len(items_of(eligible)),
         "n_asked": len(met),
-        "n_wrong": sum(outcome == Outcome.WRONG for _, outcome in met),
-        "n_unreadable": sum(outcome == Outcome.UNREADABLE for _, outcome in met),
+        "n_reached": sum(one.reached for _, one in met),
+        "n_wrong": sum(one.outcome == Outcome.WRONG for _, one in met),
+        "n_unreadable": sum(one.outcome == Outcome.UNREADABLE for _, one in met),
         "transfer": share.as_json(),
     }

@@ -219,8 +219,8 @@ def diversity_table(rows: Sequence[Row]) -> Table:
         rows=tuple(
             (label_cell(row), *(score_cell(row.get(name)) for name in columns)) for row in rows
         ),
-        note="Diversity is the Gini-Simpson index over the names that succeeded; the plain form "
-        "is too low where successes are few.",
+        note="Diversity is the Gini-Simpson index over the names that succeeded, within each seed "
+        "and then averaged; the plain form is too low where successes are few.",
     )
 
 

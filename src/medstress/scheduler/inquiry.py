@@ -15,7 +15,7 @@ from medstress.calls import Reply
 from medstress.errors import MedstressError
 from medstress.hashing import content_hash
 from medstress.items import Candidate, Question
-from medstress.outcomes import Outcome
+from medstress.outcomes import Goal, Outcome
 from medstress.scheduler.asking import UnansweredError, predict
 from medstress.scheduler.need import Need, Purpose
 from medstress.victim import Victim
@@ -30,7 +30,7 @@ class Ending(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inquiry:
-    """Candidates of one item, asked of one victim in order until one is answered wrongly."""
+    """Candidates of one item, asked of one victim in order until one is a success."""
 
     purpose: Purpose
     """`transfer` or `universality`."""
@@ -46,6 +46,8 @@ class Inquiry:
     """Its parameters, as the trials' arm has them."""
     seed: int | None
     """Seed of that row."""
+    goal: Goal
+    """When an answer is a success: the goal of the attack on this item."""
     item: Question
     """The item."""
     candidates: tuple[Candidate, ...]
@@ -76,7 +78,10 @@ class Findings:
     told: dict[str, Any]
     """As planned."""
     outcomes: list[Outcome] = field(default_factory=list)
-    """One an asked candidate; only the last can be wrong."""
+    """One an asked candidate."""
+    reached: bool | None = None
+    """Whether the last of them is a success by the goal of the attack; only the last can be. None
+    where nothing was answered, and of studies."""
     note: str | None = None
     """Why a call was not answered."""
     found: dict[str, Any] | None = None
@@ -94,6 +99,8 @@ class Findings:
             "told": self.told,
             "outcomes": [outcome.value for outcome in self.outcomes],
         }
+        if self.reached is not None:
+            record["reached"] = self.reached
         if self.found is not None:
             record["found"] = self.found
         return record if self.note is None else {**record, "note": self.note}
@@ -103,7 +110,7 @@ Inquiring: TypeAlias = Generator[Need, tuple[Reply, ...], Findings]
 
 
 def inquire(inquiry: Inquiry) -> Inquiring:
-    """Ask an inquiry's candidates, until one is answered wrongly.
+    """Ask an inquiry's candidates, until one is a success.
 
     Yields:
         Needs, the query numbered from 1; is sent one reply a request, in order.
@@ -122,7 +129,8 @@ def inquire(inquiry: Inquiry) -> Inquiring:
                 is_told=inquiry.victim.is_told,
             )
             findings.outcomes.append(prediction.outcome)
-            if prediction.outcome is Outcome.WRONG:
+            findings.reached = inquiry.goal.reached(prediction)
+            if findings.reached:
                 break
     except MedstressError:
         raise

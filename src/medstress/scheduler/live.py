@@ -150,6 +150,7 @@ def as_record(result: TrialResult | Findings) -> dict[str, Any]:
         "n_asked": result.n_asked,
         "n_unreadable": result.n_unreadable,
         "repeats": result.repeats,
+        "first_repeats": result.first_repeats if first else None,
         "variant_class": result.variant_class,
         "valid": result.valid,
         "validity_reason": result.validity_reason,

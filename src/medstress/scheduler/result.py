@@ -49,6 +49,8 @@ class TrialResult:
     """Of those, answered unreadably."""
     repeats: bool | None = None
     """Whether the success repeated in the flip check: the first and the pick, where they differ."""
+    first_repeats: bool | None = None
+    """Whether the first success did."""
     variant_class: str | None = None
     """Class of the first success against the key, where the attack knows it."""
     valid: bool | None = None
@@ -62,6 +64,7 @@ class TrialResult:
     records: list[dict[str, Any]] = field(default_factory=list)
     """What the attack noted, and what a victim asked in turns said, in order."""
     listings: list[str] | None = None
-    """The prompt before and after the pick, where they have to be stored."""
+    """The prompt before, after the pick and at the first success where that is another, where
+    they have to be stored."""
     n_excluded: dict[str, int] | None = None
     """Names never drawn by reason, where the attack knows them."""

@@ -113,7 +113,10 @@ def conduct(trial: Trial) -> Conduct:
         referee.close(clean)
     if result.first_success is not None:
         assert result.pick is not None
-        result.listings = trial.victim.kept_listings([clean, result.pick])
+        assert result.first_pick is not None
+        shown = [clean, result.pick, result.first_pick]
+        different = result.first_pick is not result.pick
+        result.listings = trial.victim.kept_listings(shown if different else shown[:2])
         if trial.flip_check:
             yield from _check_flips(trial, result, referee)
     return result
@@ -251,6 +254,7 @@ def _check_flips(
     for number, candidate in successes.items():
         assert candidate is not None
         found.append((yield from _check_flip(trial, candidate, number, referee)))
+    result.first_repeats = found[0]
     # A success that could not be asked again is unknown, unless another is known not to repeat.
     result.repeats = False if False in found else None if None in found else True
 

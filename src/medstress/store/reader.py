@@ -71,6 +71,7 @@ class StoredInquiry:
     purpose: str
     told: dict[str, Any]
     outcomes: list[str]
+    reached: bool | None
     note: str | None
     found: dict[str, Any] | None
 
@@ -207,6 +208,7 @@ class RunReader:
                 purpose=found["purpose"],
                 told=found["told"],
                 outcomes=found["outcomes"],
+                reached=found.get("reached"),
                 note=found.get("note"),
                 found=found.get("found"),
             )

@@ -211,11 +211,12 @@ class RunStore:
         return self._ask(forget)
 
     def write_similarities(self, embedder: str, values: Iterable[tuple[int, float]]) -> None:
-        """Keep the prompt similarity of trials (row, cosine) with the embedder's hash."""
+        """Keep the prompt similarity of first successes (row, cosine) with the embedder's hash."""
         rows = [(embedder, value, trial) for trial, value in values]
         query = (
             "UPDATE trials SET result = "
-            "json_set(result, '$.prompt_similarity', json_array(?, ?)) WHERE id = ?"
+            "json_set(result, '$.prompt_similarity', json_array(?, ?, 'first_success')) "
+            "WHERE id = ?"
         )
         self._db.tell(lambda db: db.executemany(query, rows))
 

@@ -185,6 +185,24 @@ def test_similarity_is_compared_over_successes_alone(arm) -> None:
     assert similarity_difference([high], [arm(share(50))], 1).estimate.value is None
 
 
+def test_similarity_within_a_budget_is_of_the_successes_of_that_budget(arm) -> None:
+    """Also where the search went on and a later pick is shown."""
+    level = {1: 0.9, 3: 0.1}
+
+    def side(shift: float) -> list[TrialRow]:
+        firsts = [1 if i % 2 else 3 for i in range(60)]
+        return arm(
+            firsts,
+            first_valid_success=4,
+            prompt_similarity=lambda i: level[firsts[i]] - shift,
+        )
+
+    first, second = [side(0.0)], [side(0.05)]
+    found = similarity_difference(first, second, 1).estimate
+    assert (found.value, found.n) == (pytest.approx(0.05), 60)
+    assert similarity_difference(first, second, 3).estimate.n == 120
+
+
 @pytest.mark.parametrize(
     ("slope", "verdict"), [(1.0, "supported"), (-1.0, "contradicted"), (0.0, "undecided")]
 )
@@ -256,12 +274,12 @@ def test_random_overtakes_past_the_bend_only_where_it_does(arm) -> None:
 
 
 def test_the_largest_gap_is_placed_against_the_bend(arm) -> None:
-    ours = [arm(bent(6))]
-    slow = [None if first is None else 30 for first in bent(6)]
+    ours = [arm(bent(6, 60))]
+    slow = [None if first is None else 30 for first in bent(6, 60)]
     found = gap_over_inflection(ours, [arm(slow)], 40).estimate
     assert inside(found, 0.5, 2) == Finding.SUPPORTED
     # The rival loses nothing until long after the bend.
-    lost = [*bent(6)[:100], *[33] * 80, *[None] * 20]
+    lost = [*bent(6, 60)[:30], *[33] * 24, *[None] * 6]
     found = gap_over_inflection(ours, [arm(lost)], 40).estimate
     assert inside(found, 0.5, 2) == Finding.CONTRADICTED
     assert found.value is not None
@@ -276,6 +294,21 @@ def test_curves_without_a_bend_are_not_judged(arm) -> None:
     assert lead_after_inflection(rising, flat, 4).estimate.method == (
         "needs a budget of at least 5, has 4"
     )
+
+
+def test_what_rests_on_a_plateau_is_not_tested_where_the_curve_only_rises(arm) -> None:
+    """Success of .6(1 - .95^B): at 8 queries .20, with no bend but upwards."""
+    rate = 0.6 * (1 - 0.95 ** np.arange(1, 9))
+    rising = [None if (i + 0.5) / 400 > rate[-1] else int(np.searchsorted(rate, (i + 0.5) / 400))
+              for i in range(400)]  # fmt: skip
+    rising = [None if first is None else first + 1 for first in rising]
+    rival = [arm([1 if i % 7 == 0 else None for i in range(400)])]
+    for effect in (
+        lead_after_inflection(rival, [arm(rising)], 8),
+        gap_over_inflection([arm(rising)], rival, 8),
+    ):
+        assert effect.estimate.method == "no plateau within the budget"
+        assert inside(effect.estimate, 0.5, 2) == Finding.NOT_TESTED
 
 
 # -- victims --------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -104,3 +105,55 @@ def test_the_unbiased_form_is_the_plain_one_times_n_over_n_minus_1(names: list[s
     unbiased = name_diversity(named(*names), unbiased=True).value
     assert plain is not None
     assert unbiased == pytest.approx(plain * n / (n - 1))
+
+
+def test_diversity_is_taken_within_each_seed_and_then_averaged(trial: Make) -> None:
+    """A victim that flips on every name: one name a seed is no diversity, though pooled it is."""
+
+    def arm(name: Callable[[int, int], str]) -> list[TrialRow]:
+        return [
+            trial(verdict=Verdict.FLIPPED, item_id=f"q{i}", seed=seed, replacement=name(i, seed))
+            for seed in range(5)
+            for i in range(40)
+        ]
+
+    alike = arm(lambda i, seed: f"name of seed {seed}")
+    halves = arm(lambda i, seed: f"name {i % 2}")
+    plain, unbiased = both_diversities(alike)
+    assert (plain.value, unbiased.value, plain.n) == (0, 0, 200)
+    plain, unbiased = both_diversities(halves)
+    assert plain.value == pytest.approx(0.5)
+    assert unbiased.value == pytest.approx(20 / 39)
+    assert unbiased.low is not None
+    assert 0.3 < unbiased.low < 20 / 39
+    assert unbiased.method.startswith("mean over 5 seeds, within each; bootstrap over ")
+
+
+def test_a_seed_with_too_few_successes_has_no_index_to_average(trial: Make) -> None:
+    def won(item: int, seed: int, name: str) -> TrialRow:
+        given = {"item_id": f"q{item}", "seed": seed, "replacement": name}
+        return trial(verdict=Verdict.FLIPPED, **given)
+
+    rows = [won(0, 0, "a"), won(1, 0, "b"), won(0, 1, "a"), trial(seed=2)]
+    plain, unbiased = both_diversities(rows)
+    assert (plain.value, plain.n) == (0.25, 3)
+    assert (unbiased.value, unbiased.n) == (1.0, 2)
+    assert both_diversities([rows[0], rows[2]])[1].method == "needs at least 2 successes"
+
+
+def test_the_interval_covers_the_planted_diversity_within_seeds(trial: Make) -> None:
+    """Eight equally likely names, the same one in every seed of an item; nominal 95 %."""
+    rng = np.random.default_rng(2)
+    inside = 0
+    for _ in range(60):
+        names = rng.integers(0, 8, 60)
+        rows = [
+            trial(verdict=Verdict.FLIPPED, item_id=f"q{i}", seed=s, replacement=f"{names[i]}")
+            for s in range(3)
+            for i in range(60)
+        ]
+        found = replacement_diversity(rows, unbiased=True)
+        assert found.low is not None
+        assert found.high is not None
+        inside += found.low <= 7 / 8 <= found.high
+    assert inside >= 52  # P(fewer | 95 %) < .01

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from medstress.metrics.arms import arrange
+from medstress.metrics.diversity import replacement_diversity
 from medstress.metrics.reuse import (
     Asked,
     cross_fitted,
@@ -60,8 +61,9 @@ def test_no_item_is_asked_a_name_that_its_own_fold_alone_brought_up(trial: Make)
 
 
 def asked(item: str, top: tuple[str, ...], outcomes: tuple[str, ...], **given: object) -> Asked:
-    values = {"place": PLACE, "attack": "random", "asked": top, "answered": True}
-    return Asked(item_id=item, top=top, outcomes=outcomes, **(values | given))  # type: ignore[arg-type]
+    values = {"place": PLACE, "attack": "random", "asked": top, "n_answered": len(outcomes)}
+    reached = outcomes[-1:] == ("wrong",)
+    return Asked(item_id=item, top=top, reached=reached, **(values | given))  # type: ignore[arg-type]
 
 
 def test_universality_counts_items_that_the_first_m_names_flip(trial: Make) -> None:
@@ -88,7 +90,8 @@ def test_a_name_left_out_on_an_item_keeps_the_ranks_of_the_others(trial: Make) -
     (item, *_), top = sorted(cross_fitted(rows, 2)), ("a", "b")
     one = asked(item, top, ("wrong",), asked=("b",))
     first, second = universality_rows(arrange(rows), [one], [1, 2])
-    assert (first["universality"]["value"], second["universality"]["value"]) == (0.0, 1.0)
+    assert (first["universality"]["value"], second["universality"]["value"]) == (None, 1.0)
+    assert (first["n_never_asked"], second["n_never_asked"]) == (10, 9)
 
 
 def test_answers_to_a_ranking_that_has_changed_are_left_out(trial: Make) -> None:
@@ -98,9 +101,33 @@ def test_answers_to_a_ranking_that_has_changed_are_left_out(trial: Make) -> None
     assert (row["n_items"], row["universality"]["n"]) == (10, 0)
 
 
-def test_without_any_success_nothing_is_asked_and_no_item_flips(trial: Make) -> None:
+def test_without_any_success_nothing_is_asked_and_nothing_is_known(trial: Make) -> None:
     (row,) = universality_rows(arrange([trial(item_id=f"q{i}") for i in range(6)]), [], [5])
-    assert (row["universality"]["value"], row["universality"]["n"]) == (0.0, 6)
+    assert (row["universality"]["value"], row["universality"]["n"]) == (None, 0)
+    assert (row["n_items"], row["n_never_asked"]) == (6, 6)
+
+
+def test_only_what_was_asked_is_in_the_denominator(trial: Make) -> None:
+    """Of ten items three may take no name, one call failed at the second of two names."""
+    rows = [flipped(trial, f"q{i}", name) for i in range(10) for name in ("a", "b")]
+    top = ("a", "b")
+    found = [asked(f"q{i}", top, ("right", "wrong")) for i in range(4)]
+    found += [asked(f"q{i}", top, ("right", "unreadable")) for i in range(4, 6)]
+    found.append(asked("q6", top, ("right",)))
+    found += [asked(f"q{i}", top, (), asked=()) for i in range(7, 10)]
+    first, second = universality_rows(arrange(rows), found, [1, 2])
+    assert (first["universality"]["value"], first["universality"]["n"]) == (0.0, 7)
+    assert (second["universality"]["value"], second["universality"]["n"]) == (4 / 6, 6)
+    for row, unanswered in ((first, 0), (second, 1)):
+        assert (row["n_items"], row["n_never_asked"], row["n_unanswered"]) == (10, 3, unanswered)
+
+
+def test_the_name_that_is_ranked_is_that_of_the_first_success(trial: Make) -> None:
+    """As in ASR and diversity, also where the search went on for a valid one."""
+    first = {"first_success_replacement": "Nearly The Key", "first_success_edits": '[["B"]]'}
+    rows = [flipped(trial, f"q{i}", f"valid {i}", **first) for i in range(4)]
+    assert ranking(rows) == [("nearly the key", 4, 4)]
+    assert replacement_diversity(rows).value == 0
 
 
 def test_rbo_of_the_papers_kind_of_lists_agrees_with_a_sum_to_great_depth() -> None:

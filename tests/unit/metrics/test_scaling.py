@@ -1,4 +1,4 @@
-"""Where scaling curves bend, cross and part: planted curves are recovered."""
+"""Where scaling curves level off, cross and part: planted curves are recovered."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import pytest
 from scipy.stats import norm
 
 from medstress.metrics.arms import Hits, arrange, hits
+from medstress.metrics.estimates import Estimate
+from medstress.metrics.plateau import plateau
 from medstress.metrics.resampling import RESAMPLES, item_weights, ratio
 from medstress.metrics.scaling import (
     compare_curves,
     crossing,
     curve_rows,
-    fit_segments,
     inflection,
     pair_rows,
 )
@@ -37,46 +38,111 @@ def simulated(curve: np.ndarray, m: int, seed: int) -> Hits:
     return Hits(successes=(luck[:, None] < curve).astype(float), counts=np.ones(m))
 
 
-@pytest.mark.parametrize(
-    ("knot", "before", "after"), [(10, 0.2, 0.05), (30, 0.05, 0.3), (3, 0, 0.2)]
-)
-def test_a_planted_breakpoint_is_recovered_exactly_from_a_curve_without_noise(
-    knot: int, before: float, after: float
-) -> None:
-    found = fit_segments(bent(100, knot, before, after))
-    assert float(found.breakpoint) == knot
-    assert float(found.before) == pytest.approx(before, abs=1e-9)
-    assert float(found.after) == pytest.approx(after, abs=1e-9)
+NAMES = ("inflection", "slope_before", "slope_after", "slope_change")
 
 
-def test_many_curves_are_fitted_as_each_alone() -> None:
-    curves = np.stack([bent(40, 5, 0.2, 0.01), bent(40, 20, 0.02, 0.2)])
-    assert fit_segments(curves).breakpoint.tolist() == [5.0, 20.0]
+def budgets(largest: int) -> np.ndarray:
+    return np.arange(1, largest + 1)
 
 
 def test_the_interval_covers_the_planted_breakpoint() -> None:
     """Nominal 95 %; of 40 simulations of 400 items at least 34 (P < 1e-2 for fewer at 95 %)."""
     curve = bent(60, 10, 0.3, 0.02)
     rows = [inflection(simulated(curve, 400, seed)) for seed in range(40)]
-    inside = [row["inflection"]["low"] <= 10 <= row["inflection"]["high"] for row in rows]
-    assert sum(inside) >= 34
+    found = [row["inflection"] for row in rows]
+    # Where all resamples agree there is no interval, and then the place has to be right.
+    ends = [(e["low"] or e["value"], e["high"] or e["value"]) for e in found]
+    assert sum(low <= 10 <= high for low, high in ends) >= 34
     values = [row["recommended_budget"] for row in rows]
     assert 8 <= np.median(values) <= 12
 
 
-def test_a_straight_curve_has_a_change_of_slope_whose_interval_holds_zero() -> None:
-    row = inflection(simulated(bent(60, 10, 0.15, 0.15), 300, 1))
-    assert row["slope_change"]["low"] < 0 < row["slope_change"]["high"]
+def test_the_slopes_of_a_plateau_are_the_planted_ones() -> None:
+    row = inflection(simulated(bent(60, 10, 0.3, 0.02), 5000, 1))
+    assert row["slope_before"]["value"] == pytest.approx(0.3, abs=0.02)
+    assert row["slope_after"]["value"] == pytest.approx(0.02, abs=0.02)
+    assert row["slope_change"]["high"] < -0.2
 
 
-def test_a_bent_curve_has_a_change_of_slope_whose_interval_does_not() -> None:
-    assert inflection(simulated(bent(60, 10, 0.3, 0.0), 300, 1))["slope_change"]["high"] < 0
+@pytest.mark.parametrize(
+    "curve",
+    [
+        0.6 * (1 - 0.95 ** budgets(8)),
+        0.6 * (1 - 0.95 ** budgets(12)),
+        0.6 * (1 - 0.95 ** budgets(50)),
+        bent(8, 4, 0.2, 0.2),
+        bent(60, 10, 0.15, 0.15),
+        bent(100, 30, 0.05, 0.3),
+        bent(100, 3, 0.0, 0.2),
+        0.02 * budgets(30),
+        np.where(budgets(20) >= 20, 0.5, 0.0),
+        bent(60, 10, 0.15, 0.12),
+    ],
+    ids=["slow 8", "slow 12", "slow 50", "straight 8", "straight 60", "convex 30", "convex 3",
+         "linear", "step at the end", "a bend after which it still rises"],
+)  # fmt: skip
+@pytest.mark.parametrize("m", [40, 400, 4000])
+def test_a_rise_is_no_plateau(curve: np.ndarray, m: int) -> None:
+    """A straight curve passes for one with a plateau in 5 % of runs at most."""
+    rows = [inflection(simulated(curve, m, seed)) for seed in range(20)]
+    told = [row for row in rows if row["recommended_budget"] is not None]
+    assert len(told) <= 3  # P(more | 5 %) < .02
+    for row in rows:
+        if row not in told:
+            assert row["inflection"]["method"] == "no plateau within the budget"
+            assert {row[name]["value"] for name in NAMES} == {None}
+
+
+def test_a_straight_curve_passes_for_a_plateau_in_one_run_of_twenty_at_most() -> None:
+    for budget, m in ((5, 100), (8, 30), (8, 200), (60, 50)):
+        curve = 0.05 + 0.4 * np.log(budgets(budget)) / np.log(budget)
+        found = [plateau(simulated(curve, m, seed).successes) for seed in range(150)]
+        wrong = sum(isinstance(each, int) for each in found)
+        assert wrong <= 14  # P(more | 5 %) < .01
+
+
+@pytest.mark.parametrize(
+    ("curve", "m", "least", "most"),
+    [
+        (np.minimum(0.1 * budgets(8), 0.3), 200, 3, 3),
+        (np.minimum(0.1 * budgets(8), 0.3), 60, 2, 3),
+        (np.minimum(0.1 * budgets(100), 0.3), 60, 2, 3),
+        (np.where(budgets(8) >= 3, 0.3, 0.0), 60, 3, 3),
+        (np.where(budgets(30) >= 20, 0.5, 0.0), 100, 20, 20),
+        (0.6 * (1 - 0.5 ** budgets(8)), 500, 2, 5),
+        (0.6 * (1 - 0.5 ** budgets(50)), 100, 2, 8),
+        (0.6 * (1 - 0.95 ** budgets(200)), 500, 35, 80),
+        (bent(60, 10, 0.3, 0.0), 100, 6, 14),
+    ],
+    ids=["early", "early, few", "early, long", "step", "late step", "fast 8", "fast 50",
+         "slow, but long enough", "bent"],
+)  # fmt: skip
+def test_a_planted_plateau_is_found_where_it_begins(
+    curve: np.ndarray, m: int, least: int, most: int
+) -> None:
+    """And what is recommended has nearly all that the largest budget has."""
+    found = [inflection(simulated(curve, m, seed))["recommended_budget"] for seed in range(20)]
+    told = [budget for budget in found if budget is not None]
+    assert len(told) >= 18
+    assert sum(least <= budget <= most for budget in told) >= len(told) - 1
+
+
+def test_trials_of_one_item_count_once_in_the_test() -> None:
+    """Ten equal seeds of eight items are no eighty successes."""
+    firsts = [2, 2, 3, 3, 3, 3, 4, 8]
+    few = (np.array(firsts)[:, None] <= budgets(8)).astype(float)
+    assert isinstance(plateau(few), Estimate)
+    assert isinstance(plateau(10 * few), Estimate)
+    assert plateau(np.repeat(few, 10, axis=0)) == 3
 
 
 @pytest.mark.parametrize(
     ("arm", "reason"),
     [
-        (Hits(successes=np.ones((3, 4)), counts=np.ones(3)), "needs a budget of at least 5"),
+        (
+            Hits(successes=np.ones((3, 4)), counts=np.ones(3)),
+            "needs a budget of at least 5, has 4",
+        ),
         (Hits(successes=np.ones((3, 9)), counts=np.ones(3)), "the curve is flat"),
         (Hits(successes=np.zeros((3, 9)), counts=np.zeros(3)), "the curve is flat"),
     ],

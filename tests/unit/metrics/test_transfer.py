@@ -17,7 +17,13 @@ def matrix(trials: list[TrialRow], carried: list[Carried]) -> dict[tuple[str, st
 
 
 def of(row: TrialRow, victim: str, outcome: str | None, edits: str | None = None) -> Carried:
-    return Carried(trial_id=row.trial_id, edits=edits or row.edits, victim=victim, outcome=outcome)
+    return Carried(
+        trial_id=row.trial_id,
+        edits=edits or row.edits,
+        victim=victim,
+        outcome=outcome,
+        reached=outcome == "wrong",
+    )
 
 
 def test_both_counts_of_every_cell_are_right(trial: Make) -> None:

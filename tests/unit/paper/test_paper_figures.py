@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 import struct
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
 
+from medstress.metrics.plateau import NO_PLATEAU
 from medstress.report.paper import changes, curves, plot_sizes, regimes, sizes
 from medstress.report.paper.arms import arms_of
 from medstress.report.paper.canvas import FORMATS
@@ -145,6 +148,51 @@ def test_prompt_similarity_is_drawn_where_the_run_holds_it(grid):
     assert not any("left out" in note for note in found.notes)
 
 
+@pytest.fixture(scope="module")
+def eight(made_up):
+    """Budget 8, three seeds: n < 0 puts one name in all items of a seed, n > 0 one in each half.
+
+    Successes come at query 1, whose prompts stay .9 alike, or at query 5, which stay .1 alike.
+    """
+    grid = (-30.0, -20.0, -10.0, 10.0, 20.0, 30.0)
+    attacks = {f"n={n:g}": made_up.substitution("pdws", n, budget=8) for n in grid}
+    run = made_up.MadeUp(attacks, lambda i, spec: 1 if i % 3 else 5, n_items=60, seeds=(0, 1, 2))
+    trials = []
+    for row in run.trials:
+        if row.first_success is not None:
+            near = json.loads(row.attack_spec)["n"] < 0
+            name = f"near {row.seed}" if near else f"far {int(row.item_id[1:]) % 2}"
+            similarity = 0.9 if row.first_success == 1 else 0.1
+            row = replace(row, replacement=name, prompt_similarity=similarity)
+        trials.append(row)
+    run.trials = trials
+    return run
+
+
+def test_figure_2_is_of_first_queries_within_seeds_in_figure_table_and_claims(eight):
+    found = made(make(eight, ["svg"]))
+    lines = list(csv.DictReader(io.StringIO(found["figure2"].files["figure2.csv"].decode())))
+    value = {(line["quantity"], float(line["exponent"])): float(line["value"]) for line in lines}
+    count = {(line["quantity"], float(line["exponent"])): int(line["n"]) for line in lines}
+    first = [row for row in eight.trials if row.attack == "n=20" and row.first_success == 1]
+    for n in (-30.0, -20.0, -10.0):
+        assert value["diversity", n] == value["diversity_unbiased", n] == 0
+    half = value["diversity_unbiased", 20.0]
+    assert 0.5 < half < 0.52
+    for quantity in ("diversity", "diversity_unbiased", "similarity"):
+        assert {count[quantity, n] for n in (-20.0, 20.0)} == {len(first)}
+        assert {line["budget"] for line in lines if line["quantity"] == quantity} == {"1"}
+    assert value["similarity", 20.0] == pytest.approx(0.9)
+    claims = csv.DictReader(io.StringIO(found["claims"].files["claims.csv"].decode()))
+    (claim,) = (c for c in claims if (c["claim"], c["budget"]) == ("1", "1"))
+    assert float(claim["value"]) == pytest.approx(-half)
+    assert claim["verdict"] == "contradicted"
+    (panel,) = regimes.panels_of(arms(eight))
+    drawn = dict(panel.series[0].diversity_unbiased)
+    assert drawn[20.0].value == pytest.approx(half)
+    assert any("within each seed" in note for note in found["figure2"].notes)
+
+
 def test_two_values_of_n_are_no_curve(made_up):
     attacks = {"a": made_up.substitution("pdws", -5.0), "b": made_up.substitution("pdws", 5.0)}
     run = made_up.MadeUp(attacks, lambda i, spec: 1)
@@ -237,6 +285,20 @@ def test_inflections_are_marked_where_the_summary_has_them(scaling, of_scaling):
     assert set(found["analysis"].files) == {"analysis-curves.csv"}
     line, _ = csv.DictReader(io.StringIO(found["analysis"].files["analysis-curves.csv"].decode()))
     assert (line["inflection"], line["inflection_low"]) == ("6.0", "4.0")
+
+
+def test_the_caption_counts_the_curves_that_only_rise(scaling):
+    none = {"value": None, "n": 9, "low": None, "high": None, "method": NO_PLATEAU}
+    row = {"dataset": "sample", "group": "a", "victim": "mine", "attack": "near"}
+    rows = [{**row, "inflection": none, "recommended_budget": None}]
+    summary = {**scaling.summary, "analysis": {"curves": rows, "words": []}}
+    found = made(make(scaling, ["svg"], summary))
+    (said,) = (n for n in found["figure4"].notes if n.startswith("No plateau"))
+    assert re.fullmatch(r"No plateau within the budget: 1 of \d+ curves\.", said)
+    assert not any(note.startswith("Circles:") for note in found["figure4"].notes)
+    line, *_ = csv.DictReader(io.StringIO(found["analysis"].files["analysis-curves.csv"].decode()))
+    assert (line["inflection"], line["recommended_budget"]) == ("", "")
+    assert NO_PLATEAU in line.values()
 
 
 def test_the_change_of_embedding_is_paired_by_items(made_up):
@@ -343,6 +405,27 @@ def test_doubtful_successes_come_last(made_up):
     page = made(make(run, ["svg"]))["figure5"].files["figure5.html"].decode()
     assert "item q20" in page
     assert "valid by rule" in page
+
+
+def test_a_case_shows_the_edit_of_the_first_success(made_up):
+    """As diversity and ASR count it, also where the search went on to a valid one."""
+    run = made_up.MadeUp({"near": made_up.substitution("pdws", -5.0, budget=4)}, lambda i, s: 1)
+    run.trials = [
+        replace(
+            row,
+            first_success_edits=row.edits.replace(row.replacement, "aspirin sodium"),
+            first_success_answer=row.answer_after,
+            first_success_score=0.4,
+            first_success_replacement="aspirin sodium",
+            first_valid_success=3,
+            variant_class="key_plus_words",
+        )
+        for row in run.trials
+        if row.first_success is not None
+    ]
+    page = made(make(run, ["svg"]))["figure5"].files["figure5.html"].decode()
+    assert "<ins>aspirin sodium</ins>" in page
+    assert "query 1, not valid (key plus words of the key), P(key) .900 → .400" in page
 
 
 # -- index ----------------------------------------------------------------------------------------

@@ -109,6 +109,18 @@ def test_every_entry_that_is_switched_off_is_told_from_the_others(name):
         assert len(set(labels)) == len(labels)
 
 
+def test_the_published_rule_of_figure_2_has_a_curve_that_reaches_the_nearest_name():
+    raw = tomllib.loads(recipes.text_of("xian2025-figure2"))
+    (curve,) = (
+        attack
+        for attack in raw["attack"]
+        if attack.get("choices") == "as_published" and attack["sampler"] == "pdws"
+    )
+    assert (min(curve["n"]), max(curve["n"])) == (-200, 200)
+    assert sorted(curve["n"]) == curve["n"] == [-n for n in reversed(curve["n"])]
+    assert {-20, 20} < set(curve["n"])
+
+
 @pytest.mark.parametrize("name", sorted(FILLS))
 def test_a_recipe_runs_and_its_figures_are_made(small, name, capsys):
     changes = [argument for change in small(name) for argument in ("--set", change)]

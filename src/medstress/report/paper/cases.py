@@ -12,6 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from medstress.hashing import digest
 from medstress.items import Question
+from medstress.metrics.counts import success_edits, success_repeats, success_valid
 from medstress.outcomes import Verdict
 from medstress.report.formats import clean, decimal, writable
 from medstress.report.paper.arms import METHODS, Arm
@@ -127,7 +128,13 @@ def _successes(arms: Iterable[Arm], n: int) -> list[TrialRow]:
         for trial in arm.trials
         if trial.verdict is Verdict.FLIPPED and trial.replacement is not None
     ]
-    won.sort(key=lambda t: (t.valid is False, t.repeats is False, digest(["case", t.trial_id])))
+    won.sort(
+        key=lambda t: (
+            success_valid(t) is False,
+            success_repeats(t) is False,
+            digest(["case", t.trial_id]),
+        )
+    )
     found: dict[str, TrialRow] = {}
     for trial in won:
         found.setdefault(trial.item_hash, trial)
@@ -141,7 +148,7 @@ def _case(arm: Arm, trial: TrialRow, items: Items) -> Case:
     exponent = "" if arm.n is None else f" (n = {arm.n:g})".replace("-", "−")
     parts = (f"{name}{exponent}", place.entity, place.dataset, place.victim.label)
     edits: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
-    for field, start, end, replacement in json.loads(trial.edits):
+    for field, start, end, replacement in json.loads(success_edits(trial)):
         edits[field].append((start, end, replacement))
     return Case(
         title=" · ".join(parts),
@@ -158,22 +165,23 @@ def _case(arm: Arm, trial: TrialRow, items: Items) -> Case:
         ),
         key=item.key,
         answer_before=trial.answer_before or "",
-        answer_after=trial.answer_after or "",
+        answer_after=trial.first_success_answer or trial.answer_after or "",
     )
 
 
 def _facts(trial: TrialRow) -> str:
-    valid = {True: "valid by rule", False: "not valid", None: "validity unknown"}[trial.valid]
-    # An invalid pick is the first success, whose class this is.
-    if trial.valid is False and trial.variant_class not in (None, "different"):
+    is_valid = success_valid(trial)
+    valid = {True: "valid by rule", False: "not valid", None: "validity unknown"}[is_valid]
+    if is_valid is False and trial.variant_class not in (None, "different"):
         valid += f" ({str(trial.variant_class).replace('_', ' ')} of the key)"
-    query = trial.first_valid_success or trial.first_success
-    parts = [f"item {trial.item_id}", f"query {query}", valid]
+    parts = [f"item {trial.item_id}", f"query {trial.first_success}", valid]
     if trial.seed is not None:
         parts.insert(1, f"seed {trial.seed}")
     if trial.score_before is not None:
-        parts.append(f"P(key) {decimal(trial.score_before)} → {decimal(trial.score_after)}")
-    if trial.repeats is False:
+        after = trial.first_success_score
+        after = trial.score_after if after is None else after
+        parts.append(f"P(key) {decimal(trial.score_before)} → {decimal(after)}")
+    if success_repeats(trial) is False:
         parts.append("did not repeat when asked again alone")
     return ", ".join(parts)
 

@@ -173,6 +173,8 @@ def _figure_2(run: _Run, name: str, title: str) -> Iterator[Made]:
     said = [
         *notes.of_arms(_used(run.arms, ("near", "far", "zero", "random")), run.summary),
         "The dashed line is random sampling (n = 0).",
+        "Diversity (unbiased, within each seed, then averaged) and similarity are of the successes "
+        "of the first query.",
     ]
     if not any(series.similarity for panel in panels for series in panel.series):
         said.append("Prompt similarity (PSS) is left out: the run does not hold it.")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from medstress.metrics.estimates import Estimate
+from medstress.metrics.plateau import NO_PLATEAU
 from medstress.report.paper.arms import METHODS, NONE_OUT, Arm, Place, in_places
 from medstress.report.paper.exponents import best_exponent, tuning_items
 from medstress.report.paper.layout import csv_row
@@ -37,7 +38,9 @@ class Curve:
     points: tuple[tuple[int, Estimate], ...]
     """(budget, success), for 1, 2, ... queries."""
     inflection: float | None = None
-    """The budget where the slope changes most; None where the run's analyses do not say."""
+    """The budget where a plateau begins; None where there is none, or the analyses do not say."""
+    rises: bool = False
+    """Whether the run's analyses found no plateau within the budget."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,26 +108,33 @@ def with_inflections(
     panels: Iterable[CurvePanel], rows: Iterable[Mapping[str, Any]]
 ) -> list[CurvePanel]:
     """Panels with the inflection of every curve, as the summary's `analysis.curves` holds it."""
-    known: dict[tuple[Any, ...], float | None] = {
+    known: dict[tuple[Any, ...], Mapping[str, Any]] = {
         (row.get("dataset"), row.get("group"), row.get("victim"), row.get("attack")): (
             row.get("inflection") or {}
-        ).get("value")
+        )
         for row in rows
     }
     return [
-        replace(
-            panel,
-            curves=tuple(replace(c, inflection=known.get(_key(c.arm))) for c in panel.curves),
-        )
+        replace(panel, curves=tuple(_marked(c, known.get(_key(c.arm), {})) for c in panel.curves))
         for panel in panels
     ]
 
 
+def _marked(curve: Curve, inflection: Mapping[str, Any]) -> Curve:
+    rises = inflection.get("method") == NO_PLATEAU
+    return replace(curve, inflection=inflection.get("value"), rises=rises)
+
+
 def sentences(panels: Iterable[CurvePanel]) -> list[str]:
     """What the caption says of marks in the panels."""
-    if any(curve.inflection is not None for panel in panels for curve in panel.curves):
-        return ["Circles: where the slope changes most (intervals: analysis-curves.csv)."]
-    return []
+    # A curve may stand in two panels.
+    drawn = {_key(curve.arm): curve for panel in panels for curve in panel.curves}
+    said = []
+    if any(curve.inflection is not None for curve in drawn.values()):
+        said.append("Circles: where a plateau begins (intervals: analysis-curves.csv).")
+    if n := sum(curve.rises for curve in drawn.values()):
+        said.append(f"{NO_PLATEAU.capitalize()}: {n} of {len(drawn)} curves.")
+    return said
 
 
 def _key(arm: Arm) -> tuple[str, ...]:

@@ -83,7 +83,7 @@ def _panel(axes: Axes, panel: CurvePanel, embeddings: Sequence[str]) -> None:
 
 
 def _inflection(axes: Axes, curve: Curve) -> None:
-    """An open circle where the slope changes most, as far as the run's analyses say."""
+    """An open circle where a plateau begins, as far as the run's analyses say."""
     if curve.inflection is None:
         return
     budget = min(max(1, round(curve.inflection)), len(curve.points))

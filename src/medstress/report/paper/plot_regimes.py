@@ -17,7 +17,7 @@ COLUMNS = 4
 
 _ROWS = (
     ("asr", "ASR@1 (%)", 100.0),
-    ("diversity", "diversity η", 1.0),
+    ("diversity_unbiased", "diversity η", 1.0),
     ("similarity", "mean PSS", 1.0),
 )
 

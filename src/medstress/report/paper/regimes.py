@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from medstress.metrics.diversity import replacement_diversity
+from medstress.metrics.diversity import both_diversities
 from medstress.metrics.estimates import Estimate
+from medstress.metrics.similarity import prompt_similarity
 from medstress.report.paper.arms import Arm, Place, estimate_of
 from medstress.report.paper.canvas import Point
 from medstress.report.paper.layout import csv_row
 
 FEWEST = 3
 """Exponents that make a curve."""
+QUANTITIES = ("asr", "diversity", "diversity_unbiased", "similarity")
+"""What a series holds, all of the first query: in the CSV file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,9 +31,11 @@ class Series:
     asr: tuple[Point, ...]
     """(n, success of one query), by ascending n."""
     diversity: tuple[Point, ...]
-    """(n, Gini-Simpson index of the replacements that succeeded)."""
+    """(n, Gini-Simpson index of the names that succeeded with the first query, plain)."""
+    diversity_unbiased: tuple[Point, ...]
+    """The same in the unbiased form, which is drawn: the plain one grows with success."""
     similarity: tuple[Point, ...]
-    """(n, mean similarity of whole prompts); empty where it was not computed."""
+    """(n, mean similarity of whole prompts, first queries); empty where it was not computed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +84,7 @@ def csv_rows(panels: Iterable[Panel]) -> list[dict[str, Any]]:
         }
         for panel in panels
         for series in panel.series
-        for quantity in ("asr", "diversity", "similarity")
+        for quantity in QUANTITIES
         for n, estimate in getattr(series, quantity)
     ]
 
@@ -91,22 +96,27 @@ def _series(place: Place, arms: Sequence[Arm]) -> Series:
         if n not in by_n or arm.method != "random":
             by_n[n] = arm
     found = sorted(by_n.items())
+    told = [(n, _of_first_queries(arm)) for n, arm in found]
     return Series(
         entity=place.entity,
         place=place,
         asr=tuple((n, e) for n, arm in found if (e := arm.asr(1))),
-        diversity=tuple((n, _diversity(arm)) for n, arm in found),
-        similarity=tuple((n, e) for n, arm in found if (e := _similarity(arm.row))),
+        diversity=tuple((n, one.plain) for n, one in told),
+        diversity_unbiased=tuple((n, one.unbiased) for n, one in told),
+        similarity=tuple((n, e) for n, one in told if (e := one.similarity).value is not None),
     )
 
 
-def _diversity(arm: Arm) -> Estimate:
-    """Of the replacements that succeeded with the first query."""
-    if arm.budget == 1:
-        return estimate_of(arm.row["diversity"])
-    return replacement_diversity([row for row in arm.trials if row.first_success == 1])
+class _Successes(NamedTuple):
+    plain: Estimate
+    unbiased: Estimate
+    similarity: Estimate
 
 
-def _similarity(row: Mapping[str, Any]) -> Estimate | None:
-    found = row.get("prompt_similarity") or {}
-    return estimate_of(found) if found.get("value") is not None else None
+def _of_first_queries(arm: Arm) -> _Successes:
+    """What the successes of the first query have in common: those that the claims look at."""
+    names = ("diversity", "diversity_unbiased", "prompt_similarity")
+    if arm.budget == 1 and all(arm.row.get(name) for name in names):
+        return _Successes(*(estimate_of(arm.row[name]) for name in names))
+    first = [row for row in arm.trials if row.first_success == 1]
+    return _Successes(*both_diversities(first), prompt_similarity(first))

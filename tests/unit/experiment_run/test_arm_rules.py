@@ -1,0 +1,137 @@
+"""What is asked after an arm follows the arm: its goal, its exclusions, its first successes."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+
+import pytest
+
+from medstress.experiment.run import run
+
+VICTIM = '''
+"""Right, but where an option is a weak name: then the letter STEP places after the key."""
+
+import os
+import re
+
+
+def answer(prompts):
+    return [_answer(prompt) for prompt in prompts]
+
+
+def _answer(prompt):
+    place = int(re.search(r"case ([0-9]+)", prompt)[1]) % 4
+    weak = any(re.search(r"^[A-D]\\W+(" + WEAK + ")$", line) for line in prompt.splitlines())
+    return {"answer": "ABCD"[(place + STEP * weak) % 4]}
+'''
+
+
+@pytest.fixture
+def acids(bench, workbench):
+    """Keys of the form `tora1 acid`, so that `acid` could be a second right answer."""
+    rows = json.loads(json.dumps(workbench.questions()).replace("zumab", " acid"))
+    for row in rows:
+        for mention in row["mentions"]:
+            mention["end"] = len(row["options"]["ABCD".index(mention["field"])])
+    bench.write_items(rows)
+    (bench.root / "names.txt").write_text("\n".join([*workbench.NAMES, "acid"]), "utf-8")
+    bench.tables["attack"] = [bench.attack("nearest", budget=41, choices="as_published")]
+
+    def victims(**kinds):
+        for name, (weak, step) in kinds.items():
+            text = f"WEAK = {weak!r}\nSTEP = {step}\n{VICTIM}"
+            (bench.root / f"{name}.py").write_text(text, "utf-8")
+        bench.tables["victim"] = [
+            {"name": name, "backend": "python", "target": f"{name}.py:answer"} for name in kinds
+        ]
+
+    bench.victims = victims
+    return bench
+
+
+def test_what_is_carried_ranked_and_embedded_is_the_first_success(acids):
+    """The first success is `acid`, which the default rule leaves out; later a statin succeeds."""
+    acids.victims(one=(r"acid|\w+statin", 1), other=(r"\w+statin", 1))
+    acids.tables["analysis"] = {
+        "transfer": True, "universality": [1], "prompt_similarity": True, "embedder": "ngram",
+    }  # fmt: skip
+    found = run(acids.write(), acids.out)
+    rows = [row for row in found.rows() if row.victim == "one" and row.verdict == "flipped"]
+    assert len(rows) == 11
+    for row in rows:
+        assert row.first_success_replacement == "acid"
+        assert json.loads(row.first_success_edits)[0][3] == "acid"
+        assert row.replacement.endswith("statin")
+        assert (" acid\n" in row.first_success_prompt, "statin" in row.first_success_prompt) == (
+            True,
+            False,
+        )
+        assert row.first_success_repeats is True
+    analysis = acids.summary()["analysis"]
+    (reusable, _) = analysis["reusable"]
+    assert [entry["name"] for entry in reusable["names"]] == ["acid"]
+    pooled = next(row for row in acids.summary()["pooled"] if row["victim"] == "one")
+    assert pooled["diversity"]["value"] == 0
+    cells = {(row["from"], row["to"]): row for row in analysis["transfer"]}
+    cell = cells["one", "other"]
+    assert (cell["transfer"]["value"], cell["transfer"]["n"], cell["n_wrong"]) == (0, 11, 0)
+    assert cells["one", "one"]["transfer"]["value"] == 1
+    # A name that the arm may ask is asked, also where the default rule would leave it out.
+    universal = {row["victim"]: row for row in analysis["universality"]}
+    assert universal["one"]["universality"]["value"] == 1
+    assert (universal["one"]["universality"]["n"], universal["one"]["n_never_asked"]) == (11, 0)
+
+
+def test_similarity_of_an_earlier_folder_which_is_of_the_pick_is_not_read(acids):
+    acids.victims(one=(r"acid|\w+statin", 1))
+    acids.tables["analysis"] = {"prompt_similarity": True, "embedder": "ngram"}
+    values = [row.prompt_similarity for row in run(acids.write(), acids.out).rows()]
+    with sqlite3.connect(acids.out / "run.sqlite") as db:
+        db.execute("UPDATE trials SET result = json_remove(result, '$.prompt_similarity[2]')")
+    pooled = acids.summary()["pooled"][0]["prompt_similarity"]
+    assert (pooled["value"], pooled["method"]) == (None, "not computed")
+    assert [row.prompt_similarity for row in run(acids.write(), acids.out).rows()] == values
+
+
+def test_a_targeted_success_transfers_only_where_the_target_is_answered(acids):
+    """`one` answers the letter after the key, `other` the one after that: wrong, not the goal."""
+    acids.victims(one=(r"\w+statin", 1), other=(r"\w+statin", 2))
+    acids.tables["attack"] = [
+        acids.attack("nearest", label="any", budget=41),
+        acids.attack("nearest", label="to B", budget=41, goal="B"),
+    ]
+    acids.tables["analysis"] = {"transfer": True, "universality": [1]}
+    found = run(acids.write(), acids.out)
+    analysis = found.summary()["analysis"]
+    cells = {(row["attack"], row["from"], row["to"]): row for row in analysis["transfer"]}
+    assert cells["any", "one", "other"]["transfer"]["value"] == 1
+    cell = cells["to B", "one", "other"]
+    flipped = [
+        r for r in found.rows() if (r.attack, r.victim, r.verdict) == ("to B", "one", "flipped")
+    ]
+    assert {row.key for row in flipped} == {"A"}
+    assert (cell["n_asked"], cell["n_wrong"], cell["n_reached"]) == (len(flipped), len(flipped), 0)
+    assert cell["transfer"]["value"] == 0
+    universal = {(row["attack"], row["victim"]): row for row in analysis["universality"]}
+    share = universal["to B", "one"]["universality"]
+    # Keys A, C and D are attacked; only with key A is the letter after the key the goal.
+    eligible = [r for r in found.rows() if (r.attack, r.victim) == ("to B", "one") and r.key != "B"]
+    eligible = [row for row in eligible if row.verdict in ("flipped", "held")]
+    assert share["n"] == len(eligible) == 8
+    assert share["value"] == pytest.approx(len(flipped) / len(eligible))
+
+
+def test_earlier_answers_to_another_goal_are_left_out_until_they_are_asked_again(acids):
+    acids.victims(one=(r"\w+statin", 1), other=(r"\w+statin", 2))
+    acids.tables["attack"] = [acids.attack("nearest", budget=41, goal="B")]
+    acids.tables["analysis"] = {"transfer": True}
+    whole = run(acids.write(), acids.out).summary()["analysis"]["transfer"]
+    with sqlite3.connect(acids.out / "run.sqlite") as db:
+        db.execute(
+            "UPDATE trials SET result = json_remove(result, '$.told.goal', '$.reached'), "
+            "trial_id = 'earlier ' || trial_id WHERE verdict = 'asked'"
+        )
+    before = {(r["from"], r["to"]): r for r in acids.summary()["analysis"]["transfer"]}
+    assert before["one", "other"]["n_asked"] == 0
+    assert run(acids.write(), acids.out).summary()["analysis"]["transfer"] == whole
