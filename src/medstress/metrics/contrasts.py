@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 
 from medstress.metrics import resampling
 from medstress.metrics.bootstrap import percentiles
-from medstress.metrics.counts import is_eligible, is_flipped, seed_order
+from medstress.metrics.counts import is_eligible, is_flipped, pick_success, seed_order
 from medstress.metrics.diversity import gini_simpson
 from medstress.metrics.estimates import Estimate, unknown
 from medstress.metrics.exponents import sign_flip_p
@@ -246,10 +246,10 @@ def _similarities(
     totals, counts = np.zeros(len(items)), np.zeros(len(items))
     for row in trials:
         # Similarity is that of the pick, which may come after the first success.
-        pick = row.first_valid_success or row.first_success
-        if row.item_id not in place or not is_flipped(row) or row.prompt_similarity is None:
+        pick = pick_success(row)
+        if row.item_id not in place or pick is None or row.prompt_similarity is None:
             continue
-        if pick is not None and pick <= budget:
+        if pick <= budget:
             totals[place[row.item_id]] += row.prompt_similarity
             counts[place[row.item_id]] += 1
     return totals, counts

@@ -62,7 +62,7 @@ def _successes(trials: Iterable[TrialRow]) -> list[tuple[str, str]]:
     return [
         (row.item_id, name)
         for row in trials
-        # The first success, as in the paper, also where the search went on for a valid one.
+        # The first success, as in the paper, also where the search went on after it.
         if (name := row.first_success_replacement or row.replacement) is not None
         and is_flipped(row)
     ]

@@ -20,6 +20,7 @@ from medstress.report.tables import (
     tally,
     words,
 )
+from medstress.report.validity import valid_cell
 
 VERDICTS = (
     ("already wrong", "n_already_wrong"),
@@ -87,15 +88,11 @@ def _rates(row: Row) -> tuple[Cell, ...]:
     above = row.get("above_chance") or {}
     p = () if above.get("p") is None else (f"p {_equals(above['p'])}",)
     at_baseline, in_attack = number(row, "n_failed_at_baseline"), number(row, "n_failed")
-    unknown, censored = number(row, "n_validity_unknown"), number(row, "n_censored")
-    valid = estimate_cell(row.get("asr_valid"))
-    notes = (f"{count(unknown)} unknown",) * bool(unknown)
-    notes += (f"{count(censored)} censored",) * bool(censored)
     return (
         label_cell(row),
         estimate_cell(row.get("asr"), flipped, eligible),
         estimate_cell(row.get("asr_decided"), flipped, flipped + number(row, "n_held")),
-        Cell(text=valid.text, lines=valid.lines + notes, sort=valid.sort),
+        valid_cell(row),
         estimate_cell(row.get("accuracy"), eligible, asked),
         measure(row.get("chance"), *p),
         estimate_cell(row.get("accuracy_after"), eligible - flipped, asked),

@@ -17,7 +17,7 @@ from medstress.experiment.tune import plan_tuning
 from medstress.experiment.tuning_plan import TuningPlan, tune_every_n
 from medstress.experiment.tuning_summary import _within
 from medstress.items import Question
-from medstress.metrics.success import asr, asr_valid
+from medstress.metrics import asr, asr_unrefuted
 from medstress.outcomes import Verdict
 from medstress.rows import TrialRow
 
@@ -205,13 +205,13 @@ class TestRefusals:
         )
 
 
-def test_at_a_smaller_budget_a_later_valid_success_was_not_found_yet() -> None:
-    row = made_up(first_success=2, first_valid_success=5, valid=True)
+def test_at_a_smaller_budget_a_later_unrefuted_success_was_not_found_yet() -> None:
+    row = made_up(first_success=2, first_unrefuted_success=5, valid=None)
     at_4 = _within(row, 4)
-    assert (at_4.first_success, at_4.first_valid_success, at_4.valid) == (2, None, False)
-    assert (asr([at_4]).value, asr_valid([at_4]).value) == (1, 0)
+    assert (at_4.first_success, at_4.first_unrefuted_success, at_4.valid) == (2, None, False)
+    assert (asr([at_4]).value, asr_unrefuted([at_4]).value) == (1, 0)
     at_1 = _within(row, 1)
-    assert (at_1.verdict, asr([at_1]).value, asr_valid([at_1]).value) == (Verdict.HELD, 0, 0)
+    assert (at_1.verdict, asr([at_1]).value, asr_unrefuted([at_1]).value) == (Verdict.HELD, 0, 0)
     assert _within(row, 5) == row
 
 

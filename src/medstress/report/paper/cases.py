@@ -12,11 +12,13 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from medstress.hashing import digest
 from medstress.items import Question
+from medstress.metrics.counts import pick_success
 from medstress.outcomes import Verdict
 from medstress.report.formats import clean, decimal, writable
 from medstress.report.paper.arms import METHODS, Arm
 from medstress.report.paper.latex import PACKAGES, escape
 from medstress.rows import TrialRow
+from medstress.validity import VOUCHERS
 
 PER_ARM = 3
 """Cases of each arm in Appendix E."""
@@ -163,12 +165,14 @@ def _case(arm: Arm, trial: TrialRow, items: Items) -> Case:
 
 
 def _facts(trial: TrialRow) -> str:
-    valid = {True: "valid by rule", False: "not valid", None: "validity unknown"}[trial.valid]
+    said = {True: "valid", False: "not valid", None: "validity unknown"}
+    valid = said[trial.valid]
+    if trial.valid is not None and trial.validity_reason in VOUCHERS:
+        valid += f" ({trial.validity_reason})"
     # An invalid pick is the first success, whose class this is.
-    if trial.valid is False and trial.variant_class not in (None, "different"):
+    elif trial.valid is False and trial.variant_class not in (None, "different"):
         valid += f" ({str(trial.variant_class).replace('_', ' ')} of the key)"
-    query = trial.first_valid_success or trial.first_success
-    parts = [f"item {trial.item_id}", f"query {query}", valid]
+    parts = [f"item {trial.item_id}", f"query {pick_success(trial)}", valid]
     if trial.seed is not None:
         parts.insert(1, f"seed {trial.seed}")
     if trial.score_before is not None:

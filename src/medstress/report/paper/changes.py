@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from math import isqrt
 
-from medstress.metrics.counts import is_flipped
+from medstress.metrics.counts import is_flipped, is_unrefuted_success, pick_success
 from medstress.metrics.estimates import Estimate
 from medstress.metrics.item_means import Score, mean_over_items, paired_change
 from medstress.report.paper.arms import METHODS, Arm, Place
@@ -79,11 +79,11 @@ class Advantage:
     budget: int
     """Perturbed queries per item."""
     near: tuple[Estimate, Estimate]
-    """Success of the near arm: all, and valid ones only."""
+    """Success of the near arm: all, and only what nothing refutes."""
     random: tuple[Estimate, Estimate]
     """The same of random sampling."""
     gain: tuple[Estimate, Estimate]
-    """near - random, paired by items: all, and valid ones only."""
+    """near - random, paired by items: all, and only what nothing refutes."""
 
 
 def advantages_of(arms: Sequence[Arm]) -> list[Advantage]:
@@ -103,7 +103,7 @@ def advantages_of(arms: Sequence[Arm]) -> list[Advantage]:
 
 
 def _advantage(near: Arm, rival: Arm, budget: int) -> Advantage:
-    scores = (_within(budget), _valid_within(budget))
+    scores = (_within(budget), _unrefuted_within(budget))
     return Advantage(
         place=near.place,
         n=near.n or 0.0,
@@ -147,10 +147,10 @@ def _within(budget: int) -> Score:
     return score
 
 
-def _valid_within(budget: int) -> Score:
+def _unrefuted_within(budget: int) -> Score:
     def score(trial: TrialRow) -> float:
-        first = trial.first_valid_success
-        return float(is_flipped(trial) and first is not None and first <= budget)
+        first = pick_success(trial)
+        return float(is_unrefuted_success(trial) and first is not None and first <= budget)
 
     return score
 
