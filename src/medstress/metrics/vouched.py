@@ -124,7 +124,7 @@ def product(share: Estimate, part: Estimate) -> Part:
 
     >>> from medstress.metrics.estimates import wilson
     >>> [round(number, 3) for number in product(wilson(40, 100), wilson(15, 20))]
-    [0.3, 0.111, 0.093]
+    [0.3, 0.111, 0.092]
     """
     p, p_low, p_high = _numbers(share)
     v, v_low, v_high = _numbers(part)
