@@ -40,6 +40,67 @@ a summary is made without a tokenizer. `benchmarks/prefix_sharing.py` counts it.
 `spending` are the money and tokens of each victim and role, `calls_from_cache` the answers taken
 from the shared cache ([cost and cache](cost-and-cache.md)).
 """
+FORMAT_2 = """## `summary --json`: format 2
+
+`"format": 2` is provisional until 0.2.0: fields may still be added. Format 1 is still read wherever
+summaries are read. The format of run folders is another number; folders of every earlier version
+open, and their summary is computed anew, in format 2. What changed since format 1:
+
+| field | format 1 | format 2 |
+| --- | --- | --- |
+"""
+SINCE_FORMAT_1 = (
+    (
+        "`asr_valid` of a row",
+        "an estimate that took for valid what no rule refuted",
+        "an estimate with `vouched_by` (`review`, `panel` or `checker`: the most trusted that has "
+        "spoken) and `n_labels`; null where nobody vouches. See "
+        "[valid successes](second-answers.md#what-is-known-of-a-success)",
+    ),
+    (
+        "`asr_valid_bounds` of a row",
+        "",
+        "[no success of unknown validity is valid, all are, all are and every censored search "
+        "would have found a valid one], as shares of the eligible; null where none is eligible",
+    ),
+    (
+        "`asr_valid_at`",
+        "estimates by budget",
+        "`asr_valid_bounds_at`: `budget` and `bounds`, in the order above",
+    ),
+    (
+        "`asr_valid_at_attempt`, `accuracy_valid_at` (MedFuzz)",
+        "estimates by attempt",
+        "`asr_valid_bounds_at_attempt`, `accuracy_valid_bounds_at`: `k` and `bounds`",
+    ),
+    (
+        "`n_validity_unknown`",
+        "successes without any rule",
+        "all successes for which nobody vouches and that nothing refutes",
+    ),
+    (
+        "`n_censored`",
+        "the search ended at a success that a rule refutes",
+        "also where people refute the success at which it ended",
+    ),
+    (
+        "`metric` of `tuning`",
+        "`asr` or `asr_valid`",
+        "`asr` or `asr_unrefuted`: successes that no rule refutes, which is what `asr_valid` was",
+    ),
+    (
+        "trials: `valid`",
+        "true where no rule refutes the success",
+        "true only where people, a panel or a measured checker vouch; null is unknown, also in "
+        "folders made before",
+    ),
+    (
+        "trials: `first_unrefuted_success`",
+        "",
+        "the first success that no rule, gate or panel refuted, which `first_valid_success` was",
+    ),
+)
+"""(field, what it was, what it is): one entry a change, in the page's order."""
 
 
 def main() -> int:
@@ -118,6 +179,7 @@ def schema_page() -> str:
         "### trials\n",
         _table(SOURCE / "rows.py", "TrialRow", defaults=False),
         STATISTICS,
+        FORMAT_2 + "".join(f"| {' | '.join(change)} |\n" for change in SINCE_FORMAT_1),
         PERFORMANCE,
     ]
     return "\n".join(parts)

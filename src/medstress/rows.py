@@ -20,9 +20,10 @@ class TrialRow:
     and the paper's cases count and show, is that of the first success: the columns that begin with
     `first_success`, `variant_class` and `prompt_similarity` (`metrics.counts.success_edits`).
 
-    The *pick* is the first valid success if there is one, else the first success; the two differ
-    only where the search went on after an invalid success. `answer_after`, `score_after`, the
-    edit's columns, `valid`, `validity_reason` and `prompt_after` are of the pick.
+    The *pick* is the first success that no rule, gate or panel refuted if there is one, else the
+    first success; the two differ only where the search went on after a refuted success.
+    `answer_after`, `score_after`, the edit's columns, `valid`, `validity_reason` and
+    `prompt_after` are of the pick.
     """
 
     trial_id: str
@@ -79,8 +80,10 @@ class TrialRow:
     """Of those, answered unreadably."""
     first_success: int | None
     """Number of the first query that reached the goal, from 1."""
+    first_unrefuted_success: int | None
+    """The same for the first success that no rule, gate or panel refuted when it was found."""
     first_valid_success: int | None
-    """The same for the first success that is valid, as far as known at search time."""
+    """The query of the pick, where a person, a panel or a measured checker vouches for it."""
     first_success_attempt: int | None
     """The attempt of the first success, for attacks that count attempts."""
     first_success_answer: str | None
@@ -107,12 +110,13 @@ class TrialRow:
     words_inserted: int | None
     """White-space words of the replacement."""
     valid: bool | None
-    """Whether the key still holds after the pick, as far as known at search time."""
+    """Whether the key still holds after the pick: true only where a person, a panel or a measured
+    checker vouches for it, false where one of them or a rule refutes it, else null: unknown."""
     validity_reason: str | None
-    """`rule` where the default exclusions vouch for it, else the reason for which they would have
-    left the name out."""
+    """Who says so (`review`, `panel`, `checker`), the rule or gate that refutes it, or `rule` where
+    rules were asked and do not refute it."""
     censored: bool
-    """Whether the pick is invalid and the search ended at it, so that more queries might have
+    """Whether the pick is not valid and the search ended at it, so that more queries might have
     found a valid success."""
     n_excluded: str | None
     """How many names were never drawn, by reason, as JSON; None where nothing was attacked or

@@ -40,11 +40,12 @@ ROW_FIELDS = {
     "asr",
     "asr_decided",
     "asr_valid",
+    "asr_valid_bounds",
     "n_validity_unknown",
     "n_censored",
     "asr_by_variant",
     "asr_at",
-    "asr_valid_at",
+    "asr_valid_bounds_at",
     "queries",
     "queries_to_success",
     "diversity",
@@ -77,8 +78,8 @@ def summary(medstress, finished):
     return json.loads(told.out, parse_constant=pytest.fail)  # no NaN, no Infinity
 
 
-def test_the_summary_is_json_of_format_1_with_every_field(summary):
-    assert summary["format"] == 1
+def test_the_summary_is_json_of_format_2_with_every_field(summary):
+    assert summary["format"] == 2
     assert {"name", "fingerprint", "seeds", "versions", "started", "finished", "complete"} <= set(
         summary["experiment"]
     )
@@ -88,7 +89,7 @@ def test_the_summary_is_json_of_format_1_with_every_field(summary):
     assert set(summary) >= {"pooled", "slices", "requirements", "tests", "performance"}
     for row in summary["results"]:
         assert set(row) >= ROW_FIELDS
-        for name in ("accuracy", "accuracy_after", "asr", "asr_decided", "asr_valid", "diversity"):
+        for name in ("accuracy", "accuracy_after", "asr", "asr_decided", "diversity"):
             assert set(row[name]) == ESTIMATE
 
 
@@ -305,8 +306,8 @@ def test_exchanges_tell_what_was_asked_and_answered(medstress, finished, tmp_pat
 INTERFACE = (
     "trial_id run dataset group item_id item_hash unit victim attack attack_spec arm seed repeat "
     "verdict at key answer_before answer_after score_before score_after n_asked n_paid "
-    "first_success first_valid_success first_success_attempt option replaced replacement "
-    "variant_class edits edit_characters edit_tokens "
+    "first_success first_unrefuted_success first_valid_success first_success_attempt option "
+    "replaced replacement variant_class edits edit_characters edit_tokens "
     "words_replaced words_inserted valid validity_reason censored guess repeats prompt_before "
     "prompt_after"
 )

@@ -159,17 +159,33 @@ def test_experts_override_gates_in_every_rate_of_valid_successes_and_in_no_raw_o
     raw, trials = fuzz(folder, judge="judge", gate_mode="mark")
     # Gates object to the successes of 0 and 1 (teacher, attempt 2) and to none of 2 (clerk,
     # attempt 1) and 3 (farmer, attempt 3).
-    assert values(raw["accuracy_valid_at"]) == [7 / 8, 6 / 8, 6 / 8, 5 / 8]
+    least, *_, most = zip(
+        *(each["bounds"] for each in raw["accuracy_valid_bounds_at"]), strict=True
+    )
+    assert least == most == (7 / 8, 6 / 8, 6 / 8, 5 / 8)
+    assert (raw["asr_valid"]["vouched_by"], raw["asr_valid"]["n_labels"]) == ("panel", 4)
     assert raw["attempts_to_valid_success"] == {"median": 2.0, "mean": 2.0}
     row = review(folder, tiny_0=[True], tiny_2=[False, False, True], tiny_3=[True, False])
     for name in ("asr", "accuracy_at", "asr_at_attempt", "asr_at", "attempts_to_success"):
         assert row[name] == raw[name]
     # Left are 0, which experts accept, and for the gates 3, on which experts are at odds.
     assert row["asr_gated"]["value"] == 2 / 7
-    assert row["asr_valid"]["value"] == 1 / 7
+    # People judged one success that the panel refuted (valid) and one that it let pass (not): they
+    # speak for the two others. That is an estimate; the bounds hold what is known of each.
+    found = row["asr_valid"]
+    assert (found["vouched_by"], found["n_labels"]) == ("review", 2)
+    assert found["value"] == pytest.approx(2 / 7 * 1 + 2 / 7 * 0)
     assert row["n_validity_unknown"] == 1
-    assert values(row["accuracy_valid_at"]) == [7 / 8, 7 / 8, 6 / 8, 6 / 8]
-    assert values(row["asr_valid_at_attempt"]) == [0, 1 / 7, 1 / 7]
+    # 2 is censored: the search ended at attempt 1 of 3.
+    assert row["n_censored"] == 1
+    assert row["asr_valid_bounds"] == [1 / 7, 2 / 7, 3 / 7]
+    assert [each["bounds"] for each in row["asr_valid_bounds_at_attempt"]] == [
+        [0, 0, 0],
+        [1 / 7, 1 / 7, 2 / 7],
+        [1 / 7, 2 / 7, 3 / 7],
+    ]
+    valid = [each["bounds"][0] for each in row["accuracy_valid_bounds_at"]]
+    assert valid == pytest.approx([7 / 8, 7 / 8, 6 / 8, 6 / 8])
     assert row["attempts_to_valid_success"] == {"median": 2.0, "mean": 2.0}
     # Without the panel 1 counts as well; 2 counts nowhere, 0 everywhere.
     assert row["gates"]["panel"]["asr_without"]["value"] == 3 / 7

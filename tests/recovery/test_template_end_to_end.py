@@ -92,28 +92,38 @@ def test_one_run_gives_success_with_and_without_variants_of_the_key(tmp_path: Pa
     published, ours = row_of(found, "published"), row_of(found, "ours")
     assert published["asr"]["value"] == 1
     assert published["asr_at"][0]["value"] == 1  # its twin is the nearest name to every key
-    assert published["asr_valid_at"][0]["value"] == 0
+    # What a rule refutes is known to be invalid, what it does not refute is unknown.
+    assert published["asr_valid"] is None
+    assert published["asr_valid_bounds_at"][0] == {"budget": 1, "bounds": [0, 0, 0]}
+    assert published["asr_valid_bounds"][0] == 0 < published["asr_valid_bounds"][1] < 1
     assert published["asr_by_variant"]["key_plus_words"]["value"] == 1
     assert ours["asr_by_variant"]["different"] == ours["asr"]
-    assert ours["asr"] == ours["asr_valid"]
+    assert ours["asr_valid"] is None
+    assert ours["asr_valid_bounds"] == [0, ours["asr"]["value"], ours["asr"]["value"]]
+    assert ours["n_validity_unknown"] == ours["n_flipped"]
     by_variant = [each["value"] for each in published["asr_by_variant"].values()]
     assert sum(by_variant) == published["asr"]["value"]
     for trial in found.rows():
+        assert trial.valid is not True
+        assert trial.first_valid_success is None
         excluded = json.loads(trial.n_excluded or "null")
         if trial.attack == "ours":
             assert excluded == {"key_plus_words": 1}
-            assert trial.first_success == trial.first_valid_success
+            assert trial.first_success == trial.first_unrefuted_success
         if trial.attack == "published":
             assert excluded == {}
             assert trial.first_success == 1
             assert trial.first_success_replacement.endswith(" sodium")
-            if trial.first_valid_success:
+            if trial.first_unrefuted_success:
                 assert trial.replacement == "Voxetine"
-                assert trial.valid is True
-                assert trial.n_asked == trial.first_valid_success > 1
+                assert trial.valid is None
+                assert trial.n_asked == trial.first_unrefuted_success > 1
             else:
                 assert (trial.valid, trial.n_asked, trial.censored) == (False, 12, False)
-    assert "Second right answers" in found.report()
+    page = found.report()
+    assert "Second right answers" in page
+    assert "unknown" in page
+    assert "yes (rule)" not in page
 
 
 def test_exhaustive_covers_the_vocabulary_and_its_successes_can_be_read_off(
@@ -139,7 +149,7 @@ def test_exhaustive_covers_the_vocabulary_and_its_successes_can_be_read_off(
         successes = [i + 1 for i, letter in enumerate(letters) if letter != trial.key]
         assert len(letters) == trial.n_asked == len(NAMES)
         assert trial.first_success == successes[0] == 1
-        assert trial.first_valid_success == successes[1]
+        assert trial.first_unrefuted_success == successes[1]
         assert len(successes) == 2
 
 
@@ -155,7 +165,7 @@ ARMS: list[dict[str, Any]] = [
 def outcomes(found: Run) -> dict[tuple[Any, ...], tuple[Any, ...]]:
     return {
         (row.attack, row.item_id, row.seed): (
-            row.verdict, row.n_asked, row.first_success, row.first_valid_success,
+            row.verdict, row.n_asked, row.first_success, row.first_unrefuted_success,
             row.replacement, row.edits, row.answer_after, row.score_after, row.n_excluded,
             row.first_success_replacement, row.valid, row.variant_class,
         )
@@ -184,7 +194,7 @@ def test_a_smaller_budget_is_read_off_a_larger_one(tmp_path: Path) -> None:
     for label, row in rows.items():
         arm, _, budget = label.rpartition("/")
         longest = rows[f"{arm}/9"]
-        for name in ("asr_at", "asr_valid_at"):
+        for name in ("asr_at", "asr_valid_bounds_at"):
             assert row[name] == longest[name][: int(budget)]
 
 

@@ -18,6 +18,7 @@ from medstress.errors import UsageError
 from medstress.items import Candidate, Mention, Question
 from medstress.resources import Exclusions, Resources
 from medstress.text import copy_case, copy_case_as_released
+from medstress.validity import RULE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -138,13 +139,16 @@ def goal_obstacle(goal: str, item: Question) -> str | None:
 
 
 def rule_validity(candidate: Candidate, resources: Resources) -> Validity:
-    """Valid by rule: a name that the default exclusions would have left out is not."""
+    """Refute a success by the rules: with a name that the default exclusions would have left out.
+
+    Where they would not, the validity stays unknown; the reason `rule` says that they were asked.
+    """
     (edit,) = candidate.edits
     names, item = resources.perturbations, candidate.item
     objection = names.objection(item, edit.replacement)
     return Validity(
-        valid=objection is None,
-        reason=objection or "rule",
+        valid=None if objection is None else False,
+        reason=objection or RULE,
         variant_class=names.variant_class(item, edit.replacement),
     )
 

@@ -111,7 +111,7 @@ class DiscreteZoo:
     goal: str = "untargeted"
     """`untargeted`, or the option letter that the victim shall answer."""
     continue_on_invalid: bool = by_choices(None)
-    """Whether the search goes on for a valid success after an invalid one. Default: true where
+    """Whether the search goes on after a success that a rule refutes. Default: true where
     variants is `mark`."""
     unreadable_is_success: bool = by_choices(False, as_released=True)
     """Whether an unreadable answer is a success."""
@@ -183,7 +183,7 @@ class DiscreteZoo:
         return None
 
     def validity(self, candidate: Candidate, resources: Resources) -> Validity:
-        """Valid by rule: see `rule_validity`."""
+        """What the rules say of a success: see `rule_validity`."""
         return rule_validity(candidate, resources)
 
     def n_excluded(self, candidate: Candidate, resources: Resources) -> dict[str, int]:

@@ -17,6 +17,7 @@ from medstress.items import Candidate, Question
 from medstress.prompts import Category
 from medstress.prompts.replies import Addition
 from medstress.text import Edit
+from medstress.validity import PANEL
 
 MAX_DELETED = 0.02
 """Share of the original's words that gate `facts` lets go."""
@@ -186,7 +187,6 @@ GATES: dict[str, Callable[[Draft], str | None]] = {
     "key_text": key_not_told,
 }
 """The gates that ask nobody, in their order; the panel of judges comes after them."""
-PANEL = "panel"
 NAMES = (*GATES, PANEL)
 
 

@@ -104,7 +104,7 @@ class EntitySubstitution:
     """Variants and listed synonyms of the key: `exclude`, or `mark` and ask them. Default
     `exclude`; `mark` where choices is not default."""
     continue_on_invalid: bool = BY_CHOICES
-    """Whether the search goes on for a valid success after an invalid one. Default: true where
+    """Whether the search goes on after a success that a rule refutes. Default: true where
     variants is `mark`."""
     unreadable_is_success: bool = BY_CHOICES
     """Whether an unreadable answer is a success. Default false; true as_released."""
@@ -227,7 +227,7 @@ class EntitySubstitution:
         return None
 
     def validity(self, candidate: Candidate, resources: Resources) -> Validity:
-        """Valid by rule: see `rule_validity`."""
+        """What the rules say of a success: see `rule_validity`."""
         return rule_validity(candidate, resources)
 
     def n_excluded(self, candidate: Candidate, resources: Resources) -> dict[str, int]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from medstress.attacks.choices import check_flag, check_word
-from medstress.attacks.edit_gates import GATES, NAMES, NO_CATEGORY, PANEL, Draft
+from medstress.attacks.edit_gates import GATES, NAMES, NO_CATEGORY, Draft
 from medstress.attacks.item_edits import edits_between, hidden_in
 from medstress.attacks.protocol import SearchOn
 from medstress.attacks.role_session import RoleSession, votes
@@ -25,6 +25,7 @@ from medstress.prompts import DEFAULT, Exemplar, PromptSet, load_prompts
 from medstress.prompts.replies import CategoryVote, Letter, Modification, Plan, Unreadable
 from medstress.queries import Predict, Steps, ask, note
 from medstress.resources import Resources
+from medstress.validity import PANEL
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -68,8 +69,8 @@ class MedFuzz:
     gates: Sequence[str] | None = None
     """Gates that are on; default: all but those that make no sense with the set of prompts."""
     gate_mode: str = "reject"
-    """`reject`: what a gate objects to is not asked. `mark`: it is asked, its success is not
-    valid, and the search goes on for a valid one."""
+    """`reject`: what a gate objects to is not asked. `mark`: it is asked, its success is refuted,
+    and the search goes on."""
     max_words: int = 80
     """Most words inserted."""
     allow_history: bool = False
@@ -370,7 +371,7 @@ def _told(plan: Plan, draft: Draft) -> dict[str, Any]:
 
 
 def _validity(objections: Sequence[Any], asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Whether the key still holds: only a panel can vouch for it, every gate can object."""
+    """Whether the key still holds: only a panel vouches for it, every gate can refute it."""
     if objections:
         return {"valid": False, "reason": objections[0]["gate"]}
     return {"valid": True, "reason": PANEL} if "panel" in asked else {}

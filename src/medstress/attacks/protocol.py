@@ -22,9 +22,10 @@ class Validity:
     """Whether the key still holds after an attack, as far as known without asking anyone."""
 
     valid: bool | None = None
-    """None is unknown: counted in `asr`, not in `asr_valid`."""
+    """False where a rule refutes it, else None: unknown. Rules vouch for nothing, so true counts
+    as unknown unless the reason names who vouches (`panel`, `checker`)."""
     reason: str | None = None
-    """`rule` where an exclusion rule vouches for it, else why it does not."""
+    """Which rule refutes it; `rule` where rules were asked and none does."""
     variant_class: str | None = None
     """Class of the replacement against the key, for substitutions."""
 
@@ -75,7 +76,7 @@ class RuleChecked(Protocol):
     """An attack with rules of its own about whether the key still holds; others have none."""
 
     def validity(self, candidate: Any, resources: Any) -> Validity:
-        """What the rules say of a success."""
+        """What the rules say of a success: they refute it, or leave it unknown."""
 
 
 @runtime_checkable
@@ -144,7 +145,7 @@ class SearchOn(StrEnum):
     NEVER = "never"
     """The first success ends it."""
     INVALID = "invalid"
-    """One that the attack's rules call invalid does not end it."""
+    """One that the attack's rules refute does not end it."""
     SMALLER = "smaller"
     """One of several edits does not end it: fewer of them may do."""
     ALWAYS = "always"

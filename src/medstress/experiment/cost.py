@@ -258,8 +258,8 @@ def _most_queries(attack: Attack, item: Question, group: GroupPart) -> int:
 
 
 def _most_checks(attack: Attack, n_queries: int) -> int:
-    """Flip checks of one trial: the first success and, where it may be invalid and the search goes
-    on, the first valid one."""
+    """Flip checks of one trial: the first success and, where it may be refuted and the search goes
+    on, the first that no rule refutes."""
     goes_on = search_on(attack) is not SearchOn.NEVER
     may_be_invalid = getattr(attack, "variants", "mark") == "mark"
     return min(2 if goes_on and may_be_invalid else 1, n_queries)

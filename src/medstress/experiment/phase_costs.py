@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import product
 
-from medstress.attacks.edit_gates import PANEL
 from medstress.attacks.medfuzz import JUDGE, MedFuzz
 from medstress.attacks.protocol import AsksInTurns, Attack, n_repeats
 from medstress.experiment.config import SignificanceTable
@@ -18,6 +17,7 @@ from medstress.experiment.significance.writer import MAX_ROUNDS
 from medstress.experiment.spent import all_prices
 from medstress.metrics.monte_carlo import LEAST, ControlPlan
 from medstress.metrics.significance import Null
+from medstress.validity import PANEL
 
 PER_ATTEMPT = {"attacker": (2, 4), "judge": (3, 5)}
 """Calls to a role at an attempt, and with all repairs and votes on categories."""

@@ -25,8 +25,9 @@ class TuneTable(Table):
     """Which items n is chosen on."""
     grid: Annotated[tuple[float, ...], Field(min_length=1)] = GRID
     """Values of n that are tried; 0 may be among them and is never chosen."""
-    metric: Literal["asr", "asr_valid"] = "asr"
-    """What is to be largest; `asr_valid` matters where variants of the key are asked."""
+    metric: Literal["asr", "asr_unrefuted"] = "asr"
+    """What is to be largest; `asr_unrefuted` leaves out successes that a rule refutes, which
+    matters where variants of the key are asked."""
     budget: Count | None = None
     """Budget of the tuning trials; default: the attack's."""
     random: bool = True
@@ -44,6 +45,16 @@ class TuneTable(Table):
         if data.get("choices") == "as_released":
             defaults["grid"] = RELEASED_GRID
         return {**defaults, **data}
+
+    @field_validator("metric", mode="before")
+    @classmethod
+    def _metric(cls, value: Any) -> Any:
+        if value == "asr_valid":
+            raise ValueError(
+                "nobody vouches for a success while n is tuned; asr_unrefuted counts those that "
+                "no rule refutes"
+            )
+        return value
 
     @field_validator("grid", mode="before")
     @classmethod

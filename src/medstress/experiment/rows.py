@@ -14,7 +14,7 @@ from medstress.calls import Answer, Call
 from medstress.candidates import WHOLE, EntityUnit, candidate_of, replaced_text, with_unit
 from medstress.errors import StoreError
 from medstress.items import Edited, Question
-from medstress.metrics.counts import REVIEW
+from medstress.metrics.counts import pick_success
 from medstress.outcomes import Outcome, Verdict
 from medstress.rows import TrialRow
 from medstress.sentences import SentencePair
@@ -26,6 +26,7 @@ from medstress.tasks.similarity import Similarity
 from medstress.tasks.task import AnyTask
 from medstress.tasks.templates import Template, stored_template
 from medstress.tasks.wrapping import task_from_spec
+from medstress.validity import REVIEW, known_validity
 
 _FIRST = (
     "first_success",
@@ -123,18 +124,38 @@ def human_validity(reviews: Iterable[Review]) -> dict[str, list[bool]]:
 
 
 def overridden(row: TrialRow, said: Sequence[bool]) -> TrialRow:
-    """A success with the validity that most of its reviewers see; a tie leaves it unknown."""
+    """A success with the validity that most of its reviewers see; a tie leaves it unknown.
+
+    Where they refute one at which the search ended with queries left, it is censored: nobody
+    looked for another.
+    """
     if not said or row.verdict is not Verdict.FLIPPED:
         return row
     yes = sum(said)
     valid = None if 2 * yes == len(said) else 2 * yes > len(said)
-    first = row.first_valid_success if row.valid else row.first_success
     return replace(
         row,
         valid=valid,
         validity_reason=REVIEW,
-        first_valid_success=first if valid else None,
+        first_valid_success=pick_success(row) if valid else None,
+        censored=valid is False and (row.censored or _ended_at_its_pick(row)),
     )
+
+
+def _ended_at_its_pick(row: TrialRow) -> bool:
+    """Whether nobody looked for another success than the pick, though queries were left.
+
+    A search whose successes were all refuted as they came went on as long as it might.
+    """
+    if row.first_unrefuted_success is None:
+        return False
+    if row.n_asked != pick_success(row):
+        return True  # what came later was not judged
+    spec = json.loads(row.attack_spec)
+    if row.attempts is not None and "attempts" in spec:
+        made = max(entry["attempt"] or 0 for entry in json.loads(row.attempts))
+        return bool(made < spec["attempts"])
+    return row.n_asked < (spec.get("budget") or 0)
 
 
 def _row(run: str, trial: StoredTrial, stored: Any, prompts: Prompts) -> TrialRow:
@@ -179,7 +200,7 @@ def _row(run: str, trial: StoredTrial, stored: Any, prompts: Prompts) -> TrialRo
         **_first_successes(item, result),
         **_edit_fields(item, candidate),
         variant_class=result.get("variant_class"),
-        valid=result.get("valid"),
+        valid=known_validity(result.get("valid"), result.get("validity_reason")),
         validity_reason=result.get("validity_reason"),
         censored=bool(result.get("censored")),
         n_excluded=json.dumps(excluded) if excluded is not None else None,
@@ -232,17 +253,23 @@ def _shown(
 
 
 def _first_successes(item: Any, result: Mapping[str, Any]) -> dict[str, Any]:
-    """What the search found first, and first of what is valid."""
+    """What the search found first, and first of what nothing refutes."""
     if result.get("first_success") is None:
         return dict.fromkeys(_FIRST)
     # What belongs to the first success is stored apart only where it is not the pick.
     answer = result.get("first_after", result.get("after"))
     edits = result.get("first_edits", result.get("edits"))
-    # Folders of the first version have one success a trial, and do not say so twice.
-    valid_at = result.get("first_success") if result.get("valid") else None
+    # Folders of the first edition call valid what their rules did not refute, and those of its
+    # first version have one success a trial, and do not say so twice.
+    first = result.get("first_success")
+    claimed = result.get("first_valid_success", first)
+    is_refuted = result.get("valid") is False
+    unrefuted = result.get("first_unrefuted_success", None if is_refuted else claimed)
+    valid = known_validity(result.get("valid"), result.get("validity_reason"))
     return {
-        "first_success": result.get("first_success"),
-        "first_valid_success": result.get("first_valid_success", valid_at),
+        "first_success": first,
+        "first_unrefuted_success": unrefuted,
+        "first_valid_success": claimed if valid else None,
         "first_success_attempt": result.get("first_success_attempt"),
         "first_success_answer": answer[0] if answer else None,
         "first_success_replacement": edits[0][3] if edits else None,

@@ -9,13 +9,20 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
-from medstress.metrics.counts import is_answered, is_eligible, is_flipped
-from medstress.metrics.success import asr, asr_valid
+from medstress.metrics.counts import (
+    is_answered,
+    is_eligible,
+    is_flipped,
+    is_unrefuted_success,
+    pick_success,
+)
 from medstress.metrics.tuning import (
+    METRICS,
     REGIMES,
     Grid,
     choose,
     is_pdws,
+    metric_of,
     template_of,
     tuning_grids,
 )
@@ -45,7 +52,8 @@ def describe_tuning(reader: RunReader, trials: Sequence[TrialRow]) -> dict[str, 
     notes: dict[str, Any] | None = reader.manifest.get("tuning")
     if notes is None:
         return None
-    settings = notes["settings"]
+    settings = {**notes["settings"], "metric": metric_of(notes["settings"]["metric"])}
+    notes = {**notes, "settings": settings}
     if notes["part"] == REPORT:
         choices = [
             row for choice in notes["choices"] for row in _held_out(choice, settings, trials)
@@ -188,7 +196,7 @@ def _held_out(
             matches = is_pdws(spec) and spec["n"] == choice["n"]
             if matches and template_of(spec, settings["budget"]) == template:
                 arms[trial.attack].append(trial)
-    metric = {"asr": asr, "asr_valid": asr_valid}[settings["metric"]]
+    metric = METRICS[settings["metric"]]
     for label, rows in sorted(arms.items()):
         within = [_within(row, int(choice["template"]["budget"])) for row in rows]
         yield {
@@ -206,12 +214,12 @@ def _held_out(
 
 def _within(row: TrialRow, budget: int) -> TrialRow:
     """The trial as it would have ended with the budget that n was chosen at."""
-    first, valid = row.first_success, row.first_valid_success
-    if valid is not None and valid > budget and row.valid:
-        # With this budget the search would have ended with the invalid success before it.
-        row = replace(row, valid=False)
+    first, pick = row.first_success, pick_success(row)
+    if pick is not None and pick > budget:
+        if is_unrefuted_success(row):
+            # With this budget the search would have ended with the refuted success before it.
+            row = replace(row, valid=False)
+        row = replace(row, first_unrefuted_success=None, first_valid_success=None)
     if is_flipped(row) and first is not None and first > budget:
         row = replace(row, verdict=Verdict.HELD, first_success=None, valid=None)
-    if valid is not None and valid > budget:
-        row = replace(row, first_valid_success=None)
     return row

@@ -14,12 +14,17 @@ from medstress.metrics.success import (
     asr_at,
     asr_by_variant,
     asr_decided,
-    asr_valid,
-    asr_valid_at,
     queries_to_success,
 )
 from medstress.metrics.summary import LEDGER_FIELDS, Ledger, RowKey, summarise
 from medstress.metrics.table import Table, summary_table
+from medstress.metrics.vouched import (
+    Vouched,
+    asr_unrefuted,
+    asr_valid,
+    asr_valid_bounds,
+    asr_valid_bounds_at,
+)
 
 __all__ = [
     "LEDGER_FIELDS",
@@ -28,6 +33,7 @@ __all__ = [
     "Ledger",
     "RowKey",
     "Table",
+    "Vouched",
     "above_chance",
     "accuracy",
     "accuracy_after",
@@ -35,8 +41,10 @@ __all__ = [
     "asr_at",
     "asr_by_variant",
     "asr_decided",
+    "asr_unrefuted",
     "asr_valid",
-    "asr_valid_at",
+    "asr_valid_bounds",
+    "asr_valid_bounds_at",
     "attack_tests",
     "benjamini_hochberg",
     "binomial_above",

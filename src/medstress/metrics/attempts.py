@@ -12,18 +12,19 @@ from statistics import fmean, median
 from typing import Any, TypeAlias
 
 from medstress.metrics.counts import (
-    REVIEW,
     cluster_of,
     is_answered,
     is_eligible,
     is_flipped,
     is_refused,
-    is_valid_success,
+    pick_success,
 )
 from medstress.metrics.estimates import Estimate
 from medstress.metrics.shares import rate
+from medstress.metrics.vouched import Bounds, Reach, reach, shares
 from medstress.outcomes import Goal, Outcome, Prediction, parse_goal
 from medstress.rows import TrialRow
+from medstress.validity import REVIEW
 
 NAME = "medfuzz"
 Try: TypeAlias = tuple[dict[str, Any], dict[str, Any] | None]
@@ -40,8 +41,8 @@ def attempt_fields(trials: Sequence[TrialRow]) -> dict[str, Any]:
         "accuracy_at": accuracy_at(trials, most),
         "asr_at_attempt": asr_at_attempt(trials, most),
         "attempts_to_success": attempts_to_success(trials),
-        "accuracy_valid_at": accuracy_valid_at(trials, most),
-        "asr_valid_at_attempt": asr_valid_at_attempt(trials, most),
+        "accuracy_valid_bounds_at": accuracy_valid_bounds_at(trials, most),
+        "asr_valid_bounds_at_attempt": asr_valid_bounds_at_attempt(trials, most),
         "attempts_to_valid_success": attempts_to_valid_success(trials),
         "attempts": attempt_counts(trials),
         "gate_mode": spec["gate_mode"],
@@ -56,25 +57,42 @@ def accuracy_at(trials: Sequence[TrialRow], most: int) -> list[dict[str, Any]]:
     acc_k = mean over items and runs that were answered at baseline; never rising. Trials that
     failed during the attack count as without further success, as in `asr`.
     """
-    return _accuracy([(row, _first(row)) for row in trials], most)
+    answered = [(row.item_id, is_eligible(row), _first(row)) for row in trials if is_answered(row)]
+    return [
+        {"k": k, **rate((item, right and not _by(f, k)) for item, right, f in answered).as_json()}
+        for k in range(most + 1)
+    ]
 
 
-def accuracy_valid_at(trials: Sequence[TrialRow], most: int) -> list[dict[str, Any]]:
-    """The same where only successes after which the key still holds count, as in `asr_valid`.
+def accuracy_valid_bounds_at(trials: Sequence[TrialRow], most: int) -> list[dict[str, Any]]:
+    """Bound acc_k where only valid successes count: a refuted success lowers nothing.
 
-    Those that experts find not valid, or whose validity nobody knows, lower nothing.
+    The bounds are in the order of `asr_valid_bounds`, so they never rise.
     """
-    return _accuracy([(row, _first_valid(row)) for row in trials], most)
+    n_answered = sum(map(is_answered, trials))
+    found = _reaches(trials)
+    right = len(found) / n_answered if n_answered else 0.0
+
+    def left(k: int) -> Bounds | None:
+        lost = shares(found, k) or [0.0] * 3
+        return [right * (1 - share) for share in lost] if n_answered else None
+
+    return [{"k": k, "bounds": left(k)} for k in range(most + 1)]
 
 
 def asr_at_attempt(trials: Sequence[TrialRow], most: int) -> list[dict[str, Any]]:
     """Estimate ASR_k = 1 - acc_k / acc_0, k = 1..`most`: of eligible trials, those flipped by k."""
-    return _asr([(row, _first(row)) for row in trials], most)
+    eligible = [(row.item_id, _first(row)) for row in trials if is_eligible(row)]
+    return [
+        {"k": k, **rate((item, _by(first, k)) for item, first in eligible).as_json()}
+        for k in range(1, most + 1)
+    ]
 
 
-def asr_valid_at_attempt(trials: Sequence[TrialRow], most: int) -> list[dict[str, Any]]:
-    """The same where only valid successes count; at k = `most` it is `asr_valid`."""
-    return _asr([(row, _first_valid(row)) for row in trials], most)
+def asr_valid_bounds_at_attempt(trials: Sequence[TrialRow], most: int) -> list[dict[str, Any]]:
+    """Bound ASR_k where only valid successes count; at k = `most` it is `asr_valid_bounds`."""
+    found = _reaches(trials)
+    return [{"k": k, "bounds": shares(found, k)} for k in range(1, most + 1)]
 
 
 def attempts_to_success(trials: Sequence[TrialRow]) -> dict[str, float | None]:
@@ -83,8 +101,8 @@ def attempts_to_success(trials: Sequence[TrialRow]) -> dict[str, float | None]:
 
 
 def attempts_to_valid_success(trials: Sequence[TrialRow]) -> dict[str, float | None]:
-    """The same of the first valid success, over valid successes."""
-    return _middle([_first_valid(row) for row in trials])
+    """The same of the successes that are known to be valid."""
+    return _middle([each[0] for each in _reaches(trials)])
 
 
 def _middle(firsts: Sequence[int | None]) -> dict[str, float | None]:
@@ -176,33 +194,20 @@ def _first(row: TrialRow) -> int | None:
     return row.first_success_attempt if is_flipped(row) else None
 
 
-def _first_valid(row: TrialRow) -> int | None:
-    """The attempt of the first valid success, whose query the row counts."""
-    if not is_valid_success(row):
-        return None
+def _reaches(trials: Sequence[TrialRow]) -> list[Reach]:
+    """From which attempt on every eligible trial counts in each bound of valid successes."""
+    return [_reach(row) for row in trials if is_eligible(row)]
+
+
+def _reach(row: TrialRow) -> Reach:
+    pick = pick_success(row)
+    if pick is None:
+        return None, None, None
     asked = (answer for _, answer in tries(row) if answer is not None)
-    return next((a["attempt"] for a in asked if a["query"] == row.first_valid_success), None)
-
-
-def _accuracy(firsts: Sequence[tuple[TrialRow, int | None]], most: int) -> list[dict[str, Any]]:
-    answered = [(row, first) for row, first in firsts if is_answered(row)]
-    return [
-        {
-            "k": k,
-            **rate(
-                (cluster_of(r), is_eligible(r) and not _by(f, k)) for r, f in answered
-            ).as_json(),
-        }
-        for k in range(most + 1)
-    ]
-
-
-def _asr(firsts: Sequence[tuple[TrialRow, int | None]], most: int) -> list[dict[str, Any]]:
-    eligible = [(row, first) for row, first in firsts if is_eligible(row)]
-    return [
-        {"k": k, **rate((cluster_of(row), _by(first, k)) for row, first in eligible).as_json()}
-        for k in range(1, most + 1)
-    ]
+    attempt = next((a["attempt"] for a in asked if a["query"] == pick), None)
+    # The row counts queries, some attempts ask none; both bounds lie at the pick or right after.
+    found = [None if q is None or attempt is None else attempt + (q - pick) for q in reach(row)]
+    return found[0], found[1], found[2]
 
 
 def _by(first: int | None, k: int) -> bool:

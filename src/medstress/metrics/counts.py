@@ -9,12 +9,10 @@ from typing import Any
 from medstress.errors import MedstressError
 from medstress.outcomes import Verdict
 from medstress.rows import TrialRow
+from medstress.validity import REVIEW
 
 VARIANT_CLASSES = ("same_words", "key_plus_words", "key_subset", "synonym", "different")
 """Classes of a replacement against the key, as in `asr_by_variant`."""
-
-REVIEW = "review"
-"""Validity reason of a success on which experts have spoken."""
 
 # A tuple: members are found by identity, where a set would hash every verdict in Python.
 _NOT_ELIGIBLE = (Verdict.ALREADY_WRONG, Verdict.NOT_ATTACKABLE, Verdict.UNREADABLE)
@@ -27,8 +25,8 @@ def check_trial(trial: TrialRow, budgets: Mapping[str, int]) -> None:
 
     Raises:
         MedstressError: its attack has no budget, or it failed and does not say where, or it
-            succeeded, or succeeded validly, without a query number within the budget, or with an
-            unknown class.
+            succeeded without a query number within the budget, or validly or unrefuted at one
+            that does not fit, or with an unknown class.
     """
     if trial.attack not in budgets:
         raise MedstressError(f"no budget is given for the attack {trial.attack!r}")
@@ -44,14 +42,17 @@ def check_trial(trial: TrialRow, budgets: Mapping[str, int]) -> None:
             f"trial {trial.trial_id} succeeded at query {trial.first_success} "
             f"of a budget of {budget}"
         )
-    if is_valid_success(trial) and not (
-        trial.first_valid_success is not None
-        and trial.first_success <= trial.first_valid_success <= budget
-    ):
+    unrefuted, valid = trial.first_unrefuted_success, trial.first_valid_success
+    if is_valid_success(trial) and valid is None:
         raise MedstressError(
-            f"trial {trial.trial_id} succeeded at query {trial.first_success} and validly at "
-            f"{trial.first_valid_success} of a budget of {budget}"
+            f"trial {trial.trial_id} succeeded validly and does not say at which query"
         )
+    for name, number in (("unrefuted", unrefuted), ("validly", valid)):
+        if number is not None and not trial.first_success <= number <= budget:
+            raise MedstressError(
+                f"trial {trial.trial_id} succeeded at query {trial.first_success} and {name} at "
+                f"{number} of a budget of {budget}"
+            )
     if trial.variant_class is not None and trial.variant_class not in VARIANT_CLASSES:
         raise MedstressError(
             f"trial {trial.trial_id} succeeded with a replacement of the unknown class "
@@ -128,6 +129,18 @@ def success_repeats(trial: TrialRow) -> bool | None:
 def is_valid_success(trial: TrialRow) -> bool:
     """Whether the attack succeeded with a pick after which the key is known to hold."""
     return is_flipped(trial) and trial.valid is True
+
+
+def is_unrefuted_success(trial: TrialRow) -> bool:
+    """Whether the attack succeeded with a pick that nothing refutes, valid or unknown."""
+    return is_flipped(trial) and trial.valid is not False
+
+
+def pick_success(trial: TrialRow) -> int | None:
+    """Number of the query of a trial's pick; None without a success."""
+    if not is_flipped(trial):
+        return None
+    return trial.first_unrefuted_success or trial.first_success
 
 
 def is_refused(trial: TrialRow) -> bool:

@@ -9,10 +9,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from medstress.metrics.counts import is_valid_success
+from medstress.metrics.counts import is_unrefuted_success
 from medstress.metrics.estimates import Estimate
 from medstress.metrics.pairs import difference_of
-from medstress.metrics.success import asr, asr_valid
+from medstress.metrics.success import asr
+from medstress.metrics.vouched import asr_unrefuted
 from medstress.rows import TrialRow
 
 Place: TypeAlias = tuple[str, str, str]
@@ -27,21 +28,23 @@ class Arm:
     """Label of the attack."""
     asr: Estimate
     """All successes."""
-    asr_valid: Estimate
-    """Successes whose name is no variant, synonym or repetition."""
+    asr_unrefuted: Estimate
+    """Successes whose name is no variant, synonym or repetition of the key: those that nothing
+    refutes. How many of them are valid the rules do not know."""
     advantage: Estimate | None = None
     """ASR minus that of random draws, on the items eligible under both; None for random draws
     and where no arm draws at random."""
-    advantage_valid: Estimate | None = None
-    """The same for valid successes."""
+    advantage_unrefuted: Estimate | None = None
+    """The same for successes that nothing refutes."""
 
 
 def second_answers(trials: Iterable[TrialRow]) -> dict[Place, list[Arm]]:
-    """Compare ASR with ASR of valid successes, for attacks that mark variants of the key.
+    """Compare ASR with ASR of unrefuted successes, for attacks that mark variants of the key.
 
-    With successes of all kinds and of valid ones, an attack's advantage over the arm that draws
-    at random (same data, group and victim; the first label where there are several) is the
-    difference of the two rates over the items that are eligible under both (`paired_difference`).
+    With successes of all kinds and with unrefuted ones, an attack's advantage over the arm that
+    draws at random (same data, group and victim; the first label where there are several) is the
+    difference of the two rates over the items that are eligible under both
+    (`paired_difference`).
 
     Args:
         trials: of a whole run; attacks with `variants` other than `mark` are left out.
@@ -69,9 +72,9 @@ def _arms(by_attack: dict[str, list[TrialRow]]) -> list[Arm]:
             Arm(
                 attack=label,
                 asr=asr(trials),
-                asr_valid=asr_valid(trials),
+                asr_unrefuted=asr_unrefuted(trials),
                 advantage=difference_of(trials, against).estimate if compared else None,
-                advantage_valid=difference_of(trials, against, is_valid_success).estimate
+                advantage_unrefuted=difference_of(trials, against, is_unrefuted_success).estimate
                 if compared
                 else None,
             )

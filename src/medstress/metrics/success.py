@@ -12,7 +12,6 @@ from medstress.metrics.counts import (
     cluster_of,
     is_eligible,
     is_flipped,
-    is_valid_success,
 )
 from medstress.metrics.estimates import Estimate
 from medstress.metrics.shares import rate
@@ -36,27 +35,6 @@ def asr_decided(trials: Sequence[TrialRow]) -> Estimate:
     """Estimate n_flipped / (n_flipped + n_held): of the searches that came to an end."""
     decided = (Verdict.FLIPPED, Verdict.HELD)
     return rate((cluster_of(row), is_flipped(row)) for row in trials if row.verdict in decided)
-
-
-def asr_valid(trials: Sequence[TrialRow]) -> Estimate:
-    """Estimate the share of eligible trials with a success after which the key still holds.
-
-    Where the search went on after an invalid success, a later valid one counts. What was known
-    at search time counts. A success of unknown validity is none here; how many there are is
-    `n_validity_unknown`. Where the search ended at an invalid success a valid one may have been
-    missed; how many there are is `n_censored`.
-    """
-    return rate((cluster_of(row), is_valid_success(row)) for row in trials if is_eligible(row))
-
-
-def n_validity_unknown(trials: Sequence[TrialRow]) -> int:
-    """Count successes of which nobody knows whether the key still holds."""
-    return sum(is_flipped(row) and row.valid is None for row in trials)
-
-
-def n_censored(trials: Sequence[TrialRow]) -> int:
-    """Count successes found invalid at which the search ended, so that it could find no other."""
-    return sum(is_flipped(row) and row.censored is True for row in trials)
 
 
 def asr_by_variant(trials: Sequence[TrialRow]) -> dict[str, Estimate]:
@@ -88,17 +66,6 @@ def asr_at(trials: Sequence[TrialRow], budget: int) -> list[dict[str, Any]]:
         One estimate per budget, as JSON with `budget` first; never falling.
     """
     return _curve([(row, row.first_success if is_flipped(row) else None) for row in trials], budget)
-
-
-def asr_valid_at(trials: Sequence[TrialRow], budget: int) -> list[dict[str, Any]]:
-    """Read the rate of valid successes at every smaller budget off one run.
-
-    As `asr_at`, with the first valid success: #{eligible, first valid success <= B} / n_eligible.
-    """
-    return _curve(
-        [(row, row.first_valid_success if is_valid_success(row) else None) for row in trials],
-        budget,
-    )
 
 
 def _curve(firsts: Sequence[tuple[TrialRow, int | None]], budget: int) -> list[dict[str, Any]]:

@@ -21,13 +21,19 @@ from medstress.metrics.success import (
     asr_at,
     asr_by_variant,
     asr_decided,
-    asr_valid,
-    asr_valid_at,
-    n_censored,
-    n_validity_unknown,
     queries_to_success,
 )
+from medstress.metrics.vouched import (
+    asr_valid,
+    asr_valid_bounds,
+    asr_valid_bounds_at,
+    n_censored,
+    n_validity_unknown,
+)
 from medstress.rows import TrialRow
+
+FORMAT = 2
+"""Of `summary --json` (docs: schema); provisional until 0.2.0."""
 
 RowKey: TypeAlias = tuple[str, str, str, str, int | None]
 """(dataset, group, victim, attack, seed) of one row of results; the seed of deterministic
@@ -89,7 +95,7 @@ def summarise(
     keys = sorted(rows, key=lambda key: (key[:4], seed_order(key[4])))
     roles = roles or {}
     return {
-        "format": 1,
+        "format": FORMAT,
         "experiment": dict(experiment),
         "results": [
             {**_row(key, rows[key], ledgers[key], budgets[key[3]]), **_asked_roles(roles, [key])}
@@ -141,6 +147,7 @@ def _row(key: RowKey, trials: Sequence[TrialRow], ledger: Ledger, budget: int) -
     """Compute one row of results or of pooled, the fields in the documented order."""
     dataset, group, victim, attack, seed = key
     diversity, unbiased = both_diversities(trials)
+    valid = asr_valid(trials)
     return {
         "dataset": dataset,
         "group": group,
@@ -158,14 +165,15 @@ def _row(key: RowKey, trials: Sequence[TrialRow], ledger: Ledger, budget: int) -
         "asr": asr(trials).as_json(),
         "asr_bounds": asr_bounds(trials, budget),
         "asr_decided": asr_decided(trials).as_json(),
-        "asr_valid": asr_valid(trials).as_json(),
+        "asr_valid": None if valid is None else valid.as_json(),
+        "asr_valid_bounds": asr_valid_bounds(trials),
         "n_validity_unknown": n_validity_unknown(trials),
         "n_censored": n_censored(trials),
         "asr_by_variant": {
             name: estimate.as_json() for name, estimate in asr_by_variant(trials).items()
         },
         "asr_at": asr_at(trials, budget),
-        "asr_valid_at": asr_valid_at(trials, budget),
+        "asr_valid_bounds_at": asr_valid_bounds_at(trials, budget),
         "queries": {field: ledger[field] for field in LEDGER_FIELDS},
         "queries_to_success": queries_to_success(trials),
         "diversity": diversity.as_json(),

@@ -11,7 +11,8 @@ from typing import Any
 from medstress.hashing import canonical_json, digest
 from medstress.metrics.counts import is_answered, is_eligible
 from medstress.metrics.estimates import Estimate
-from medstress.metrics.success import asr, asr_valid
+from medstress.metrics.success import asr
+from medstress.metrics.vouched import asr_unrefuted
 from medstress.rows import TrialRow
 
 NEAR, FAR = "n < 0", "n > 0"
@@ -28,7 +29,18 @@ def split_position(key: Sequence[object]) -> float:
     return int.from_bytes(digest(["tune", *key])[:8], "big") / 2**64
 
 
-_METRICS = {"asr": asr, "asr_valid": asr_valid}
+METRICS = {"asr": asr, "asr_unrefuted": asr_unrefuted}
+"""What n may be chosen by: nobody vouches for a success while n is tuned."""
+
+
+def metric_of(name: str) -> str:
+    """The metric that a folder's settings name; those of the first edition took for valid what no
+    rule refutes.
+
+    >>> metric_of("asr"), metric_of("asr_valid")
+    ('asr', 'asr_unrefuted')
+    """
+    return "asr_unrefuted" if name == "asr_valid" else name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +121,7 @@ def tuning_grids(trials: Iterable[TrialRow], metric: str = "asr") -> list[Grid]:
 
     Args:
         trials: of any attacks.
-        metric: `asr` or `asr_valid`, at the budget of the trials.
+        metric: `asr` or `asr_unrefuted`, at the budget of the trials.
     """
     found: dict[tuple[str, str, str, str], dict[float, list[TrialRow]]] = {}
     for trial in trials:
@@ -155,7 +167,7 @@ def _grid(
         victim=key[2],
         template=key[3],
         points=tuple(
-            GridPoint(n=n, attack=by_n[n][0].attack, estimate=_METRICS[metric](by_n[n]))
+            GridPoint(n=n, attack=by_n[n][0].attack, estimate=METRICS[metric](by_n[n]))
             for n in sorted(by_n)
         ),
         n_items=len({trial.item_id for trial in trials if is_answered(trial)}),

@@ -8,7 +8,7 @@ from typing import Any
 from medstress.metrics.table import Table, estimate_text
 
 HEADERS = ("dataset", "group", "victim", "attack", "n", "on the tuning items", "chosen")
-_METRICS = {"asr": "ASR", "asr_valid": "ASR of valid successes"}
+_METRICS = {"asr": "ASR", "asr_unrefuted": "ASR of unrefuted successes"}
 
 
 def tuning_table(tuning: Mapping[str, Any]) -> Table:

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from medstress.metrics.attempts import tries
 from medstress.report import figures
-from medstress.report.formats import as_text
+from medstress.report.formats import as_text, decimal
 from medstress.report.tables import (
     Cell,
     Row,
@@ -102,9 +102,12 @@ def _numbers(name: str, title: str, rows: Sequence[Row], labels: Sequence[str]) 
         for label, row in zip(labels, rows, strict=True)
     )
     valid = (
-        (words(f"{label}, valid successes"), *_padded([*map(share_cell, curve)], most))
+        (
+            words(f"{label}, valid successes only"),
+            *_padded([_between(each["bounds"]) for each in curve], most),
+        )
         for label, row in zip(labels, rows, strict=True)
-        if (curve := row.get("accuracy_valid_at"))
+        if (curve := row.get("accuracy_valid_bounds_at"))
     )
     theirs = (
         (words(f"{model}, published"), *_padded([measure(value) for value in values], most))
@@ -115,9 +118,21 @@ def _numbers(name: str, title: str, rows: Sequence[Row], labels: Sequence[str]) 
         caption=f"Accuracy after so many attempts: {title}",
         columns=("Victim", *map(str, range(most))),
         rows=(*ours, *valid, *theirs),
-        note=f"Published values: {SOURCE}. They are of other items. Valid successes: only those "
-        "count after which a panel, or experts (who override it), find that the key still holds.",
+        note=f"Published values: {SOURCE}. They are of other items. Valid successes only: a "
+        "success after which the key no longer holds lowers nothing. The lower "
+        "number takes every success of unknown validity for valid, and every search that ended at "
+        "one found invalid for won; the upper one counts only those for which a panel, or experts "
+        "(who override it), vouch.",
     )
+
+
+def _between(bounds: Sequence[float] | None) -> Cell:
+    """A cell with the least and the most that an accuracy may be."""
+    if bounds is None:
+        return measure(None)
+    low, high = min(bounds), max(bounds)
+    text = decimal(low) if low == high else f"{decimal(low)} to {decimal(high)}"
+    return Cell(text=text, sort=low)
 
 
 def _padded(cells: list[Cell], n: int) -> list[Cell]:

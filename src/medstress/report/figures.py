@@ -72,7 +72,7 @@ class Pair:
 
     label: str
     rates: tuple[Estimate | None, Estimate | None]
-    """ASR of all successes, and of valid ones."""
+    """ASR of all successes, and of those that nothing refutes."""
     advantages: tuple[Estimate | None, Estimate | None]
     """The same, minus those of random draws."""
 
@@ -115,8 +115,8 @@ def forest_plot(lines: Sequence[Interval], name: str) -> str:
 
 
 def paired_plot(pairs: Sequence[Pair], title: str, name: str) -> str:
-    """Draw each attack's ASR with all successes and with valid ones, and both advantages over
-    random draws beside them.
+    """Draw each attack's ASR with all successes and with unrefuted ones, and both advantages
+    over random draws beside them.
 
     Args:
         pairs: what is drawn, first on top.
@@ -142,7 +142,7 @@ def paired_plot(pairs: Sequence[Pair], title: str, name: str) -> str:
             axes.tick_params(axis="y", length=0)
         rates.set_xlim(left=-0.02)
         rates.set_title(shorten(title, 60), parse_math=False, fontsize=10, loc="left", color=_INK)
-        names = ("all successes", "valid successes")
+        names = ("all successes", "not refuted")
         handles = [
             rates.plot([], [], style, color=SERIES[j], label=names[j], markersize=5.5)[0]
             for j, style in enumerate(("o-", "s-"))
@@ -153,10 +153,10 @@ def paired_plot(pairs: Sequence[Pair], title: str, name: str) -> str:
     labels = [shorten(pair.label, _LABEL) for pair in pairs]
     left = 0.03 + 0.0086 * max(map(len, labels))
     said = "; ".join(
-        f"{label} {_said(pair.rates[0])}, valid {_said(pair.rates[1])}"
+        f"{label} {_said(pair.rates[0])}, not refuted {_said(pair.rates[1])}"
         for label, pair in list(zip(labels, pairs, strict=True))[:_SAID]
     )
-    label = f"ASR with all successes and with valid ones, {shorten(title, 120)}: {said}."
+    label = f"ASR with all successes and with unrefuted ones, {shorten(title, 120)}: {said}."
     return as_svg(draw, width=7.6, height=height, name=name, label=label)
 
 

@@ -20,8 +20,8 @@ def second_answer_plots(trials: Sequence[TrialRow]) -> Iterator[tuple[Markup, Ta
         pairs = [
             figures.Pair(
                 label=arm.attack,
-                rates=(_drawn(arm.asr), _drawn(arm.asr_valid)),
-                advantages=(_drawn(arm.advantage), _drawn(arm.advantage_valid)),
+                rates=(_drawn(arm.asr), _drawn(arm.asr_unrefuted)),
+                advantages=(_drawn(arm.advantage), _drawn(arm.advantage_unrefuted)),
             )
             for arm in arms
         ]
@@ -47,22 +47,25 @@ def _numbers(name: str, place: Place, arms: Sequence[Arm]) -> Table:
         columns=(
             "Attack",
             "ASR",
-            "ASR, valid successes",
+            "ASR, not refuted",
             "Advantage over random",
-            "Advantage, valid successes",
+            "Advantage, not refuted",
         ),
         rows=tuple(
             (
                 Cell(text=arm.attack, numeric=False),
                 _cell(arm.asr),
-                _cell(arm.asr_valid),
+                _cell(arm.asr_unrefuted),
                 _difference(arm.advantage),
-                _difference(arm.advantage_valid),
+                _difference(arm.advantage_unrefuted),
             )
             for arm in arms
         ),
         note="Only attacks that ask variants of the key and mark them. An advantage is the "
-        "difference to random draws on the items eligible under both, with Tango's interval.",
+        "difference to random draws on the items eligible under both, with Tango's "
+        "interval. Not refuted: no rule on words and lists, panel or "
+        "person says that the key no longer holds; whether it does is unknown unless one of the "
+        "latter says so.",
     )
 
 

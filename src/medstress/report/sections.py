@@ -22,6 +22,7 @@ from medstress.report.tables import (
     tally,
     words,
 )
+from medstress.report.validity import valid_cell
 
 VERDICTS = (
     ("already wrong", "n_already_wrong"),
@@ -92,17 +93,13 @@ def _rates(row: Row) -> tuple[Cell, ...]:
     above = row.get("above_chance") or {}
     p = () if above.get("p") is None else (f"p {_equals(above['p'])}",)
     at_baseline, in_attack = number(row, "n_failed_at_baseline"), number(row, "n_failed")
-    unknown, censored = number(row, "n_validity_unknown"), number(row, "n_censored")
-    valid = share_cell(row.get("asr_valid"))
-    notes = (f"{count(unknown)} unknown",) * bool(unknown)
-    notes += (f"{count(censored)} censored",) * bool(censored)
     return (
         label_cell(row),
         at_worst(
             share_cell(row.get("asr"), flipped, eligible), row.get("asr"), row.get("asr_bounds")
         ),
         share_cell(row.get("asr_decided"), flipped, flipped + number(row, "n_held")),
-        Cell(text=valid.text, lines=valid.lines + notes, sort=valid.sort),
+        valid_cell(row),
         at_worst(
             share_cell(row.get("accuracy"), eligible, asked),
             row.get("accuracy"),

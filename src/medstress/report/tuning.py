@@ -8,7 +8,7 @@ from typing import Any
 from medstress.report.formats import count
 from medstress.report.tables import Cell, Table, share_cell, tally, words
 
-_METRICS = {"asr": "ASR", "asr_valid": "ASR, valid successes"}
+_METRICS = {"asr": "ASR", "asr_unrefuted": "ASR, not refuted"}
 
 
 def tuning_tables(tuning: Mapping[str, Any] | None) -> list[Table]:

@@ -146,6 +146,7 @@ def as_record(result: TrialResult | Findings) -> dict[str, Any]:
         "first_success": result.first_success,
         "first_after": _prediction(result.first_after) if first else None,
         "first_edits": _edits(first),
+        "first_unrefuted_success": result.first_unrefuted_success,
         "first_valid_success": result.first_valid_success,
         "n_asked": result.n_asked,
         "n_unreadable": result.n_unreadable,

@@ -19,6 +19,7 @@ from medstress.items import Edited
 from medstress.outcomes import Goal, Measured, Outcome, Prediction, Verdict
 from medstress.queries import Predict
 from medstress.scheduler.result import TrialResult
+from medstress.validity import known_validity
 
 
 class Judge(Protocol):
@@ -113,10 +114,11 @@ class Referee:
         return after is None or self.goal.change(prediction) > self.goal.change(after)
 
     def _record(self, query: Predict, prediction: Prediction) -> Validity:
-        """Note a success if it is the first, the first that is valid, or a smaller one."""
+        """Note a success if it is the first, the first that nothing refutes, or a smaller one."""
         candidate = query.candidate
         result = self._result
-        if result.first_valid_success is not None:
+        smaller = self._search_on is SearchOn.SMALLER
+        if result.first_unrefuted_success is not None and not smaller:
             return Validity()  # an exhaustive search goes on; nothing more is asked of it here
         found = self._validity(query)
         if result.first_success is None:
@@ -124,25 +126,28 @@ class Referee:
             result.first_pick, result.first_after = candidate, prediction
             result.variant_class = found.variant_class
             result.first_success_attempt = query.attempt
-        elif self._search_on is SearchOn.SMALLER:
+        elif smaller:
             if result.pick is not None and len(candidate.edits) >= len(result.pick.edits):
                 return found
-        elif not found.valid:
+        elif found.valid is False:
             return found
         result.pick, result.after, result.pick_success = candidate, prediction, result.n_asked
         result.valid, result.validity_reason = found.valid, found.reason
+        if found.valid is not False and result.first_unrefuted_success is None:
+            result.first_unrefuted_success = result.n_asked
         if found.valid:
             result.first_valid_success = result.n_asked
         return found
 
     def _validity(self, query: Predict) -> Validity:
-        if not isinstance(self._attack, RuleChecked):
-            return Validity(valid=query.valid, reason=query.reason)
-        try:
-            return self._attack.validity(query.candidate, self._resources)
-        except Exception as error:  # noqa: BLE001 - the per-trial guard
-            self._result.note = self._describe(error)  # validity stays unknown, the verdict stands
-            return Validity()
+        found = Validity(valid=query.valid, reason=query.reason)
+        if isinstance(self._attack, RuleChecked):
+            try:
+                found = self._attack.validity(query.candidate, self._resources)
+            except Exception as error:  # noqa: BLE001 - the per-trial guard
+                self._result.note = self._describe(error)  # unknown; the verdict stands
+                return Validity()
+        return replace(found, valid=known_validity(found.valid, found.reason))
 
     def count_exclusions(self, candidate: Edited) -> None:
         """Note which names the attack never draws, where it knows."""

@@ -13,9 +13,9 @@ from medstress.outcomes import Prediction, Verdict
 class TrialResult:
     """How one trial ended.
 
-    The *pick* is the first valid success if there is one, else the first success; of a search for
-    few edits the smallest. Of a perturbed copy (`is_static`) it is that copy, and where nothing is
-    judged the candidate that changed the answer most.
+    The *pick* is the first success that nothing refutes if there is one, else the first success;
+    of a search for few edits the smallest. Of a perturbed copy (`is_static`) it is that copy, and
+    where nothing is judged the candidate that changed the answer most.
     """
 
     unit: str = "item"
@@ -32,7 +32,8 @@ class TrialResult:
     after: Prediction | None = None
     """The answer on the picked candidate."""
     pick: Edited | None = None
-    """The first valid success, else the first; the smallest, where a search looks for few edits."""
+    """The first success that nothing refutes, else the first; the smallest, where a search looks
+    for few edits."""
     pick_success: int | None = None
     """Number of the query that was the pick, where that is a success."""
     first_success: int | None = None
@@ -41,8 +42,10 @@ class TrialResult:
     """The candidate of that query."""
     first_after: Prediction | None = None
     """The answer on it."""
+    first_unrefuted_success: int | None = None
+    """Number of the first query that reached the goal and that no rule, gate or panel refutes."""
     first_valid_success: int | None = None
-    """Number of the first query that reached the goal validly, as far as the rules know."""
+    """Number of the pick, where a panel or a checker vouches for it."""
     n_asked: int = 0
     """Perturbed queries consumed."""
     n_unreadable: int = 0
@@ -54,9 +57,9 @@ class TrialResult:
     variant_class: str | None = None
     """Class of the first success against the key, where the attack knows it."""
     valid: bool | None = None
-    """Whether the key still holds after the pick; None where the attack has no rule."""
+    """Whether the key still holds after the pick; None: unknown."""
     validity_reason: str | None = None
-    """Which rule says so, or why it does not."""
+    """Who vouches for it, or what refutes it; `rule` where rules do not refute it."""
     censored: bool = False
     """Whether the search ended at an invalid success before its budget was used."""
     first_success_attempt: int | None = None

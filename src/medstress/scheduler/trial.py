@@ -108,7 +108,7 @@ def conduct(trial: Trial) -> Conduct:
         if result.first_success is None:
             result.verdict, result.at = _lost(error), "attack"
             return result
-        # A success before the failure stands: only the search for a valid one was cut off.
+        # A success before the failure stands: only the search for an unrefuted one was cut off.
     else:
         referee.close(clean)
     if result.first_success is not None:

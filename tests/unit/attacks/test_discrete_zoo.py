@@ -332,7 +332,7 @@ class TestExclusions:
         same = attack.validity(candidate.edit(span, "alpha"), RESOURCES)
         other = attack.validity(candidate.edit(span, "name01"), RESOURCES)
         assert (same.valid, same.variant_class) == (False, "same_words")
-        assert (other.valid, other.variant_class, other.reason) == (True, "different", "rule")
+        assert (other.valid, other.variant_class, other.reason) == (None, "different", "rule")
 
 
 class TestObstacles:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import fields
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,9 +17,9 @@ from medstress.experiment.config import GRID, TuneTable
 from medstress.experiment.reading import check_table, read_experiment
 from medstress.experiment.tune import plan_tuning
 from medstress.experiment.tuning_plan import TuningPlan, tune_every_n
-from medstress.experiment.tuning_summary import _within
+from medstress.experiment.tuning_summary import _within, describe_tuning
 from medstress.items import Question
-from medstress.metrics.success import asr, asr_valid
+from medstress.metrics import asr, asr_unrefuted
 from medstress.outcomes import Verdict
 from medstress.rows import TrialRow
 
@@ -199,20 +201,44 @@ class TestRefusals:
         told = self.refusal(tmp_path, "tune.budget=1", "tune.choices=as_published")
         assert told.startswith("[tune] budget = 1: with share = 1 the tuning trials are the report")
 
+    def test_nobody_vouches_for_a_success_while_n_is_tuned(self, tmp_path: Path) -> None:
+        told = self.refusal(tmp_path, "tune.metric=asr_valid")
+        assert "nobody vouches for a success while n is tuned; asr_unrefuted counts" in told
+
     def test_a_wrong_value_of_the_attack_is_refused_with_its_line(self, tmp_path: Path) -> None:
         assert self.refusal(tmp_path, text=f"{FILE}budgte = 3\n").startswith(
             "e.toml, line 13: unknown key 'budgte' of entity_substitution"
         )
 
 
-def test_at_a_smaller_budget_a_later_valid_success_was_not_found_yet() -> None:
-    row = made_up(first_success=2, first_valid_success=5, valid=True)
+def test_at_a_smaller_budget_a_later_unrefuted_success_was_not_found_yet() -> None:
+    row = made_up(first_success=2, first_unrefuted_success=5, valid=None)
     at_4 = _within(row, 4)
-    assert (at_4.first_success, at_4.first_valid_success, at_4.valid) == (2, None, False)
-    assert (asr([at_4]).value, asr_valid([at_4]).value) == (1, 0)
+    assert (at_4.first_success, at_4.first_unrefuted_success, at_4.valid) == (2, None, False)
+    assert (asr([at_4]).value, asr_unrefuted([at_4]).value) == (1, 0)
     at_1 = _within(row, 1)
-    assert (at_1.verdict, asr([at_1]).value, asr_valid([at_1]).value) == (Verdict.HELD, 0, 0)
+    assert (at_1.verdict, asr([at_1]).value, asr_unrefuted([at_1]).value) == (Verdict.HELD, 0, 0)
     assert _within(row, 5) == row
+
+
+def test_folders_tuned_on_what_was_called_valid_say_what_it_was() -> None:
+    spec = {"sampler": "pdws", "n": -5.0, "budget": 4}
+    template = {"sampler": "pdws", "budget": 4}
+    tuned = {"n_items": 9, "n_eligible": 9, "estimate": None}
+    place = {"dataset": "d", "group": "g", "victim": "v"}
+    choice = {**place, "n": -5.0, "template": template, "tuned_on": tuned, "reported_on": None}
+    settings = {"metric": "asr_valid", "budget": None}
+    notes = {"part": "report", "settings": settings, "choices": [choice]}
+    rows = [
+        made_up(**place, item_id=str(i), attack="a", attack_spec=json.dumps(spec), first_success=1,
+                valid=said, first_unrefuted_success=None if said is False else 1)
+        for i, said in enumerate((None, False, None, False))
+    ]  # fmt: skip
+    reader: Any = SimpleNamespace(manifest={"tuning": notes})
+    found = describe_tuning(reader, rows)
+    assert found is not None
+    assert found["settings"]["metric"] == "asr_unrefuted"
+    assert found["choices"][0]["reported_on"]["estimate"]["value"] == 0.5
 
 
 def made_up(**given: Any) -> TrialRow:

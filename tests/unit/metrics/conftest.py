@@ -46,10 +46,14 @@ def make(**given: Any) -> TrialRow:
     }
     if given.get("verdict") is Verdict.FLIPPED:
         values |= {"first_success": 1, "replacement": "aspirin", "variant_class": "different"}
-        values |= {"valid": True}
+        values |= {"valid": True, "validity_reason": "panel"}
     values |= given
+    if values["valid"] is not False and "first_unrefuted_success" not in given:
+        at = given.get("first_valid_success", values["first_success"])
+        values["first_unrefuted_success"] = at
     if values["valid"] and "first_valid_success" not in given:
-        values["first_valid_success"] = values["first_success"]
+        at = values["first_unrefuted_success"]
+        values["first_valid_success"] = at or values["first_success"]
     values["trial_id"] = "/".join(
         str(values[name]) for name in ("dataset", "group", "victim", "attack", "seed", "item_id")
     )

@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from medstress.errors import MedstressError
-from medstress.metrics import asr_at, asr_valid, asr_valid_at
+from medstress.metrics import asr_at
 from medstress.metrics.counts import check_trial
 from medstress.metrics.estimates import wilson_ends
 from medstress.metrics.second_answers import second_answers
-from medstress.metrics.success import n_censored
 from medstress.outcomes import Verdict
 from medstress.rows import TrialRow
 
@@ -22,33 +21,34 @@ MARK = {"sampler": "pdws", "n": -20, "variants": "mark", "budget": 4}
 
 
 def arm(trial: Make, label: str, spec: dict[str, Any], outcomes: str) -> list[TrialRow]:
-    """One trial an item: `v` a valid success, `i` an invalid one, `.` held, `x` already wrong."""
-    verdicts = {"v": Verdict.FLIPPED, "i": Verdict.FLIPPED, ".": Verdict.HELD}
+    """One trial an item: `u` a success of unknown validity, `r` a refuted one, `.` held, `x`
+    already wrong."""
+    verdicts = {"u": Verdict.FLIPPED, "r": Verdict.FLIPPED, ".": Verdict.HELD}
     return [
         trial(
             attack=label,
             attack_spec=json.dumps(spec),
             item_id=f"q{i}",
             verdict=verdicts.get(outcome, Verdict.ALREADY_WRONG),
-            **({"valid": outcome == "v"} if outcome in "vi" else {}),
+            **({"valid": None if outcome == "u" else False} if outcome in "ur" else {}),
         )
         for i, outcome in enumerate(outcomes)
     ]
 
 
 def test_the_advantage_is_the_paired_difference_to_random_draws(trial: Make) -> None:
-    near = arm(trial, "near", MARK, "viii..v.")
-    random = arm(trial, "uniform", MARK | {"sampler": "random", "n": None}, "v...v..x")
+    near = arm(trial, "near", MARK, "urrr..u.")
+    random = arm(trial, "uniform", MARK | {"sampler": "random", "n": None}, "u...u..x")
     (place,) = (found := second_answers(near + random))
     assert place == ("sample", "drugs", "mock")
     first, second = found[place]
     assert (first.attack, first.advantage, second.attack) == ("uniform", None, "near")
-    assert (second.asr.value, second.asr_valid.value) == (5 / 8, 2 / 8)
+    assert (second.asr.value, second.asr_unrefuted.value) == (5 / 8, 2 / 8)
     assert second.advantage is not None
-    assert second.advantage_valid is not None
+    assert second.advantage_unrefuted is not None
     # Seven items are eligible under both.
     assert (second.advantage.n, second.advantage.value) == (7, pytest.approx(5 / 7 - 2 / 7))
-    assert second.advantage_valid.value == pytest.approx(2 / 7 - 2 / 7)
+    assert second.advantage_unrefuted.value == pytest.approx(2 / 7 - 2 / 7)
     assert second.advantage.low is not None
     assert second.advantage.high is not None
     assert second.advantage.low <= 3 / 7 <= second.advantage.high
@@ -57,7 +57,7 @@ def test_the_advantage_is_the_paired_difference_to_random_draws(trial: Make) -> 
 def test_the_interval_pairs_items(trial: Make) -> None:
     """Two arms that succeed on the same items have no discordant pair: +- z^2 / (8 + z^2)."""
     near, random = (
-        arm(trial, label, MARK | {"sampler": sampler}, "vv.vi...")
+        arm(trial, label, MARK | {"sampler": sampler}, "uu.ur...")
         for label, sampler in (("near", "pdws"), ("uniform", "random"))
     )
     (arms,) = second_answers(near + random).values()
@@ -68,40 +68,27 @@ def test_the_interval_pairs_items(trial: Make) -> None:
 
 
 def test_attacks_that_exclude_variants_are_left_out(trial: Make) -> None:
-    assert second_answers(arm(trial, "a", MARK | {"variants": "exclude"}, "vi.")) == {}
+    assert second_answers(arm(trial, "a", MARK | {"variants": "exclude"}, "ur.")) == {}
     assert second_answers([]) == {}
-    assert second_answers(arm(trial, "a", {}, "vi.")) == {}
+    assert second_answers(arm(trial, "a", {}, "ur.")) == {}
 
 
 def test_without_random_draws_there_is_no_advantage(trial: Make) -> None:
-    (arms,) = second_answers(arm(trial, "near", MARK, "vi.")).values()
-    assert (arms[0].advantage, arms[0].asr_valid.value) == (None, 1 / 3)
+    (arms,) = second_answers(arm(trial, "near", MARK, "ur.")).values()
+    assert (arms[0].advantage, arms[0].asr_unrefuted.value) == (None, 1 / 3)
 
 
 def test_pdws_without_a_preference_draws_at_random(trial: Make) -> None:
-    trials = arm(trial, "n=0", MARK | {"n": 0}, "v.") + arm(trial, "a near", MARK, "vv")
+    trials = arm(trial, "n=0", MARK | {"n": 0}, "u.") + arm(trial, "a near", MARK, "uu")
     (arms,) = second_answers(trials).values()
     assert [each.attack for each in arms] == ["n=0", "a near"]
 
 
 def test_arms_without_a_common_eligible_item_have_no_difference(trial: Make) -> None:
-    trials = arm(trial, "near", MARK, "vx") + arm(trial, "u", MARK | {"sampler": "random"}, "xv")
+    trials = arm(trial, "near", MARK, "ux") + arm(trial, "u", MARK | {"sampler": "random"}, "xu")
     (arms,) = second_answers(trials).values()
     assert arms[1].advantage is not None
     assert arms[1].advantage.value is None
-
-
-def test_the_curve_of_valid_successes_uses_their_own_query_numbers(trial: Make) -> None:
-    flipped = Verdict.FLIPPED
-    trials = [
-        trial(item_id="1", verdict=flipped, first_success=1, first_valid_success=3),
-        trial(item_id="2", verdict=flipped, first_success=2, valid=False),
-        trial(item_id="3"),
-    ]
-    assert [point["value"] for point in asr_at(trials, 4)] == [1 / 3, 2 / 3, 2 / 3, 2 / 3]
-    valid = asr_valid_at(trials, 4)
-    assert [point["value"] for point in valid] == [0, 0, 1 / 3, 1 / 3]
-    assert {**asr_valid(trials).as_json(), "budget": 4} == valid[-1]
 
 
 def test_a_long_curve_lists_where_it_changes_and_its_ends(trial: Make) -> None:
@@ -112,19 +99,15 @@ def test_a_long_curve_lists_where_it_changes_and_its_ends(trial: Make) -> None:
     assert len(asr_at(trials[:1], 1000)) == 1000
 
 
-def test_censored_successes_are_counted(trial: Make) -> None:
-    trials = [
-        trial(item_id="1", verdict=Verdict.FLIPPED, valid=False, censored=True),
-        trial(item_id="2", verdict=Verdict.FLIPPED, valid=False, censored=False),
-        trial(item_id="3", censored=False),
-    ]
-    assert n_censored(trials) == 1
-
-
 @pytest.mark.parametrize("number", [None, 1, 5])
 def test_a_valid_success_without_a_number_of_its_own_is_refused(
     trial: Make, number: int | None
 ) -> None:
-    row = trial(verdict=Verdict.FLIPPED, first_success=2, valid=True, first_valid_success=number)
-    with pytest.raises(MedstressError, match="succeeded at query 2 and validly at"):
+    given = {"valid": True, "first_unrefuted_success": 2, "first_valid_success": number}
+    row = trial(verdict=Verdict.FLIPPED, first_success=2, **given)
+    told = "succeeded validly and does not say" if number is None else "query 2 and validly at"
+    with pytest.raises(MedstressError, match=told):
+        check_trial(row, {"random": 4})
+    row = trial(verdict=Verdict.FLIPPED, first_success=2, valid=None, first_unrefuted_success=5)
+    with pytest.raises(MedstressError, match="query 2 and unrefuted at 5 of a budget of 4"):
         check_trial(row, {"random": 4})

@@ -13,10 +13,8 @@ from medstress.metrics import (
     asr_at,
     asr_by_variant,
     asr_decided,
-    asr_valid,
     queries_to_success,
 )
-from medstress.metrics.success import n_validity_unknown
 from medstress.outcomes import Verdict
 from medstress.rows import TrialRow
 
@@ -58,15 +56,6 @@ def test_the_relative_drop_in_accuracy_is_asr(trials: list[TrialRow]) -> None:
     assert before is not None
     assert after is not None
     assert (before - after) / before == pytest.approx(rate)
-
-
-def test_only_a_success_known_to_be_valid_counts_as_valid(trials: list[TrialRow]) -> None:
-    assert (asr_valid(trials).value, asr_valid(trials).n) == (1 / 6, 6)
-    assert n_validity_unknown(trials) == 1
-
-
-def test_a_held_trial_of_unknown_validity_is_not_counted_as_unknown(trial: Make) -> None:
-    assert n_validity_unknown([trial(valid=None)]) == 0
 
 
 def test_classes_of_replacements_sum_to_asr(trials: list[TrialRow]) -> None:

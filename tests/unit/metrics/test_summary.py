@@ -31,8 +31,16 @@ FIELDS = [
     *("n_eligible", "n_flipped", "n_held", "n_measured", "n_cut_short", "n_failed"),
     *("n_unreadable_answers", "accuracy", "accuracy_bounds", "chance", "above_chance"),
     *("accuracy_after", "accuracy_after_bounds"),
-    *("asr", "asr_bounds", "asr_decided", "asr_valid", "n_validity_unknown", "n_censored"),
-    *("asr_by_variant", "asr_at", "asr_valid_at", "queries", "queries_to_success"),
+    *(
+        "asr",
+        "asr_bounds",
+        "asr_decided",
+        "asr_valid",
+        "asr_valid_bounds",
+        "n_validity_unknown",
+        "n_censored",
+    ),
+    *("asr_by_variant", "asr_at", "asr_valid_bounds_at", "queries", "queries_to_success"),
     *("diversity", "diversity_unbiased", "prompt_similarity"),
 ]
 
@@ -52,7 +60,7 @@ Summary = Callable[..., dict[str, Any]]
 
 def estimates(row: dict[str, Any]) -> list[dict[str, Any]]:
     plain = [value for value in row.values() if isinstance(value, dict) and "low" in value]
-    return [*plain, *row["asr_by_variant"].values(), *row["asr_at"], *row["asr_valid_at"]]
+    return [*plain, *row["asr_by_variant"].values(), *row["asr_at"]]
 
 
 @settings(max_examples=40, deadline=None)
@@ -84,7 +92,14 @@ def test_counts_and_rates_of_every_row_obey_the_identities(
             assert row["accuracy_after"]["value"] == left / n_answered
         if row["n_eligible"]:
             assert row["asr"]["value"] == row["n_flipped"] / row["n_eligible"]
-            assert row["asr_valid"]["value"] <= row["asr"]["value"]
+            low, middle, high = row["asr_valid_bounds"]
+            assert low <= middle <= high <= row["asr"]["value"]
+            unknown = middle - low
+            assert unknown == pytest.approx(row["n_validity_unknown"] / row["n_eligible"])
+            assert high - middle == pytest.approx(row["n_censored"] / row["n_eligible"])
+            if row["asr_valid"] is not None:
+                assert row["asr_valid"]["value"] <= row["asr"]["value"] + 1e-9
+                assert row["asr_valid"]["n"] == row["n_eligible"]
             classes = [estimate["value"] for estimate in row["asr_by_variant"].values()]
             assert sum(classes) == pytest.approx(row["asr"]["value"])
         queries = row["queries"]
@@ -105,10 +120,14 @@ def test_the_curve_never_falls_and_ends_at_asr(
         assert curve[-1] == {"budget": len(curve), **row["asr"]}
         if row["n_eligible"]:
             assert all(a["value"] <= b["value"] for a, b in pairwise(curve))
-        valid = row["asr_valid_at"]
-        assert valid[-1] == {"budget": len(valid), **row["asr_valid"]}
+        bounds = row["asr_valid_bounds_at"]
+        assert bounds[-1] == {"budget": len(bounds), "bounds": row["asr_valid_bounds"]}
         if row["n_eligible"]:
-            assert all(a["value"] <= b["value"] for a, b in zip(valid, curve, strict=True))
+            for narrow, wide in pairwise(bounds):
+                pairs = zip(narrow["bounds"], wide["bounds"], strict=True)
+                assert all(a <= b for a, b in pairs)
+            for each, point in zip(bounds, curve, strict=True):
+                assert each["bounds"][2] <= point["value"]
 
 
 @settings(max_examples=40, deadline=None)
@@ -150,7 +169,7 @@ def test_any_prefix_of_a_run_can_be_summarised(
 
 def test_a_run_without_trials_has_all_parts_and_no_rows(summary_of: Summary) -> None:
     assert summary_of([]) == {
-        "format": 1,
+        "format": 2,
         "experiment": EXPERIMENT,
         "results": [],
         "pooled": [],

@@ -99,10 +99,10 @@ def test_items_that_were_wrong_count_as_asked_and_not_as_eligible(
     assert (grid.n_items, grid.n_eligible, grid.points[0].estimate.value) == (3, 2, 0.5)
 
 
-def test_invalid_successes_count_only_where_the_metric_says_so(at: Callable[..., TrialRow]) -> None:
-    trials = [at(-5.0, i, flipped=True, valid=i == 0) for i in range(4)]
+def test_refuted_successes_count_only_where_the_metric_says_so(at: Callable[..., TrialRow]) -> None:
+    trials = [at(-5.0, i, flipped=True, valid=None if i == 0 else False) for i in range(4)]
     assert tuning_grids(trials, "asr")[0].points[0].estimate.value == 1
-    assert tuning_grids(trials, "asr_valid")[0].points[0].estimate.value == 0.25
+    assert tuning_grids(trials, "asr_unrefuted")[0].points[0].estimate.value == 0.25
 
 
 @pytest.mark.parametrize("key", ["sampler", "budget", "victim_span"])

@@ -126,7 +126,7 @@ class MadeUp:
             "n_failed": 0,
             "n_unreadable": 0,
             "first_success": first,
-            "first_valid_success": first if is_valid else None,
+            "first_unrefuted_success": first if is_valid else None,
             "edits": "[]",
             "censored": False,
         }
@@ -139,7 +139,8 @@ class MadeUp:
                 "replacement": name,
                 "edits": json.dumps([[letter, 5, 12, name]]),
                 "variant_class": "different" if is_valid else "key_plus_words",
-                "valid": is_valid,
+                "valid": None if is_valid else False,
+                "validity_reason": "rule" if is_valid else "key_plus_words",
                 "score_before": 0.9,
                 "score_after": 0.2,
             }

@@ -372,7 +372,10 @@ def test_the_advantage_is_told_with_and_without_variants(made_up):
     assert advantage.gain[1].low < 0.25 < advantage.gain[1].high
     figure = made(make(run, ["svg"]))["variants"]
     assert any("50 % of the advantage is left" in note for note in figure.notes)
-    assert {"all successes", "valid successes only"} <= set(texts(figure.files["variants.svg"]))
+    shown = {"all successes", "successes that no rule refutes"}
+    assert shown <= set(texts(figure.files["variants.svg"]))
+    assert "asr_unrefuted" in figure.files["variants.csv"].decode()
+    assert "asr_valid" not in figure.files["variants.csv"].decode()
 
 
 # -- cases ----------------------------------------------------------------------------------------
@@ -404,7 +407,8 @@ def test_doubtful_successes_come_last(made_up):
     )
     page = made(make(run, ["svg"]))["figure5"].files["figure5.html"].decode()
     assert "item q20" in page
-    assert "valid by rule" in page
+    assert "validity unknown" in page
+    assert "valid by rule" not in page
 
 
 def test_a_case_shows_the_edit_of_the_first_success(made_up):

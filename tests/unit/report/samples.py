@@ -94,8 +94,9 @@ def result(group: str, attack: str, seed: int | None, *, flipped: int = 17, **ch
         "accuracy_after": estimate(eligible - flipped, asked),
         "asr": estimate(flipped, eligible),
         "asr_decided": estimate(flipped, flipped + held),
-        "asr_valid": estimate(max(0, flipped - 2), eligible),
-        "n_validity_unknown": 1,
+        "asr_valid": None,
+        "asr_valid_bounds": [0.0, max(0, flipped - 2) / 51, flipped / 51],
+        "n_validity_unknown": max(0, flipped - 2),
         "n_censored": 2,
         "asr_by_variant": {
             "same_words": estimate(0, eligible),
@@ -155,7 +156,7 @@ def summary(**changes: Any) -> dict[str, Any]:
     ]
     performance = {"wall_seconds": 912.4, "queries_per_second": 9.31, "calls": 8802}
     return {
-        "format": 1,
+        "format": 2,
         "experiment": {
             "name": "sample-near-far",
             "fingerprint": "blake2b-128:0123456789abcdef0123456789abcdef",
@@ -189,7 +190,7 @@ def _pooled(group: str, attack: str, rows: list[dict[str, Any]]) -> dict[str, An
         "accuracy_after": estimate(eligible - flipped, asked, "bootstrap over items"),
         "asr": estimate(flipped, eligible, "bootstrap over items"),
         "asr_decided": estimate(flipped, decided, "bootstrap over items"),
-        "asr_valid": estimate(flipped - 4, eligible, "bootstrap over items"),
+        "asr_valid_bounds": [0.0, (flipped - 4) / eligible, flipped / eligible],
         "asr_at": [
             {"budget": each["budget"], **estimate(round(each["value"] * eligible), eligible)}
             for each in rows[1]["asr_at"]
@@ -234,7 +235,8 @@ def trial(i: int = 0, **changes: Any) -> TrialRow:
         "n_failed": 0,
         "n_unreadable": 0,
         "first_success": 1 + i % 8,
-        "first_valid_success": 1 + i % 8,
+        "first_unrefuted_success": 1 + i % 8,
+        "first_valid_success": None,
         "first_success_attempt": None,
         "first_success_answer": letter,
         "first_success_replacement": replacement,
@@ -249,7 +251,7 @@ def trial(i: int = 0, **changes: Any) -> TrialRow:
         "edit_tokens": 1,
         "words_replaced": 1,
         "words_inserted": 1,
-        "valid": True,
+        "valid": None,
         "validity_reason": "rule",
         "guess": i % 6 == 5,
         "repeats": i % 5 != 4,

@@ -8,13 +8,13 @@ from medstress.report import render_report
 from medstress.report.second_answers import second_answer_plots
 
 
-def marked(samples, sampler: str, n_valid: int):
+def marked(samples, sampler: str, n_unrefuted: int):
     spec = json.dumps({"sampler": sampler, "n": None, "variants": "mark"})
     return [
         samples.trial(
             i, trial_id=f"{sampler}{i}", attack=sampler, attack_spec=spec, item_id=str(i), seed=0,
-            group="drugs",
-            verdict=Verdict.FLIPPED if i < 9 else Verdict.HELD, valid=i < n_valid,
+            group="drugs", verdict=Verdict.FLIPPED if i < 9 else Verdict.HELD,
+            valid=None if i < n_unrefuted else False,
         )
         for i in range(12)
     ]  # fmt: skip
@@ -24,9 +24,9 @@ def test_the_figure_shows_both_rates_and_says_them(samples):
     trials = marked(samples, "random", 9) + marked(samples, "nearest", 3)
     ((svg, data),) = second_answer_plots(trials)
     root = ElementTree.fromstring(svg)
-    assert "nearest .750, valid .250" in root.attrib["aria-label"]
+    assert "nearest .750, not refuted .250" in root.attrib["aria-label"]
     texts = {"".join(text.itertext()) for text in root.iter("text")}
-    assert {"nearest", "random", "all successes", "valid successes"} <= texts
+    assert {"nearest", "random", "all successes", "not refuted"} <= texts
     cells = {row[0].text: [cell.text for cell in row[1:]] for row in data.rows}
     assert cells["random"] == [".750", ".750", "–", "–"]
     assert cells["nearest"] == [".750", ".250", ".000", "\u2212.500"]

@@ -57,11 +57,14 @@ def attacked(trial_of: Make) -> Callable[..., tuple[list[Need], TrialResult]]:
     return run
 
 
-def test_the_search_goes_on_after_an_invalid_success(attacked: Make) -> None:
+def test_the_search_goes_on_after_a_refuted_success_and_stops_at_an_unknown_one(
+    attacked: Make,
+) -> None:
     needs, result = attacked({f"{KEY} two": WRONG, "three": WRONG})
     assert result.verdict is Verdict.FLIPPED
-    assert (result.first_success, result.first_valid_success, result.n_asked) == (2, 3, 3)
-    assert (result.valid, result.validity_reason) == (True, "rule")
+    assert (result.first_success, result.first_unrefuted_success, result.n_asked) == (2, 3, 3)
+    assert (result.valid, result.validity_reason) == (None, "rule")  # a rule vouches for nothing
+    assert result.first_valid_success is None
     assert result.variant_class == "key_plus_words"
     assert result.censored is False
     assert result.pick is not None
@@ -72,23 +75,23 @@ def test_the_search_goes_on_after_an_invalid_success(attacked: Make) -> None:
     assert checks == [2, 3]
 
 
-def test_without_a_valid_success_the_budget_is_used(attacked: Make) -> None:
+def test_without_an_unrefuted_success_the_budget_is_used(attacked: Make) -> None:
     _, result = attacked({f"{KEY} two": WRONG, f"{KEY} four": WRONG}, budget=4)
-    assert (result.first_success, result.first_valid_success, result.n_asked) == (2, None, 4)
+    assert (result.first_success, result.first_unrefuted_success, result.n_asked) == (2, None, 4)
     assert (result.valid, result.validity_reason) == (False, "key_plus_words")
     assert result.censored is False  # it looked as far as it might
     assert result.pick is result.first_pick
 
 
-def test_a_valid_success_ends_the_search_at_once(attacked: Make) -> None:
+def test_an_unrefuted_success_ends_the_search_at_once(attacked: Make) -> None:
     needs, result = attacked({"one": WRONG, "three": WRONG})
-    assert (result.first_success, result.first_valid_success, result.n_asked) == (1, 1, 1)
+    assert (result.first_success, result.first_unrefuted_success, result.n_asked) == (1, 1, 1)
     assert [need.query for need in needs] == [0, 1, 1]
 
 
 def test_a_search_that_ends_at_an_invalid_success_is_censored(attacked: Make) -> None:
     _, result = attacked({f"{KEY} two": WRONG, "three": WRONG}, continue_on_invalid=False)
-    assert (result.first_success, result.first_valid_success, result.n_asked) == (2, None, 2)
+    assert (result.first_success, result.first_unrefuted_success, result.n_asked) == (2, None, 2)
     assert (result.verdict, result.valid, result.censored) == (Verdict.FLIPPED, False, True)
 
 
@@ -100,11 +103,12 @@ def test_a_search_that_had_no_query_left_is_not_censored(attacked: Make) -> None
 def test_a_smaller_budget_is_a_prefix_of_a_larger_one(attacked: Make) -> None:
     errs = {f"{KEY} two": WRONG, f"{KEY} four": WRONG, "five": WRONG}
     _, longest = attacked(errs, budget=5)
-    assert (longest.first_success, longest.first_valid_success) == (2, 5)
+    assert (longest.first_success, longest.first_unrefuted_success) == (2, 5)
     for budget in range(1, 6):
         _, result = attacked(errs, budget=budget)
         assert result.first_success == (2 if budget >= 2 else None)
-        assert result.first_valid_success == (5 if budget >= 5 else None)
+        assert result.first_unrefuted_success == (5 if budget >= 5 else None)
+        assert result.first_valid_success is None
 
 
 @pytest.mark.parametrize(
@@ -118,7 +122,7 @@ def test_both_successes_must_repeat(attacked: Make, again: Reply, repeats: bool 
 def test_exhaustive_asks_on_whatever_succeeds(attacked: Make) -> None:
     needs, result = attacked({f"{KEY} two": WRONG, "three": WRONG, "five": ODD},
                              sampler="exhaustive")  # fmt: skip
-    assert (result.first_success, result.first_valid_success, result.n_asked) == (2, 3, 5)
+    assert (result.first_success, result.first_unrefuted_success, result.n_asked) == (2, 3, 5)
     assert (result.n_unreadable, result.verdict) == (1, Verdict.FLIPPED)
     assert [need.query for need in needs if need.purpose is Purpose.ATTACK] == [1, 2, 3, 4, 5]
     assert result.repeats is True
@@ -142,7 +146,7 @@ def test_a_success_before_a_failure_stands_and_is_censored(attacked: Make) -> No
     gone = Failure(error="the server is gone")
     _, result = attacked({f"{KEY} two": WRONG, "three": gone})
     assert (result.verdict, result.first_success, result.n_asked) == (Verdict.FLIPPED, 2, 3)
-    assert (result.first_valid_success, result.censored) == (None, True)
+    assert (result.first_unrefuted_success, result.censored) == (None, True)
     assert result.note == "the server is gone"
 
 
@@ -179,6 +183,36 @@ def test_of_unknown_validity_the_search_does_not_go_on(
     monkeypatch.setattr(type(attack), "validity", lambda *_: Validity(), raising=False)
     _, result = play(trial_of(attack), {"bad": WRONG})
     assert (result.n_asked, result.valid, result.first_valid_success) == (1, None, None)
+    assert result.first_unrefuted_success == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (Validity(valid=True, reason="rule"), (None, None)),
+        (Validity(valid=True, reason="my own table"), (None, None)),
+        (Validity(valid=True, reason="panel"), (True, 1)),
+        (Validity(valid=False, reason="my own table"), (False, None)),
+    ],
+)
+def test_only_those_who_can_vouch_make_a_success_valid(
+    by_hand: Make,
+    trial_of: Make,
+    monkeypatch: pytest.MonkeyPatch,
+    said: Validity,
+    expected: tuple[bool | None, int | None],
+) -> None:
+    attack = by_hand(("bad",))
+    monkeypatch.setattr(type(attack), "validity", lambda *_: said, raising=False)
+    _, result = play(trial_of(attack), {"bad": WRONG})
+    assert (result.valid, result.first_valid_success) == expected
+    assert result.validity_reason == said.reason
+
+
+def test_an_unreadable_answer_is_never_valid_by_rule(attacked: Make) -> None:
+    _, result = attacked({"one": ODD}, unreadable_is_success=True)
+    assert (result.verdict, result.valid) == (Verdict.FLIPPED, None)
+    assert (result.first_unrefuted_success, result.first_valid_success) == (1, None)
 
 
 def test_an_attack_that_cannot_go_on_fails_its_trial_with_its_own_sentence(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from medstress.attacks.controls.slots import Slot, slots_of
-from medstress.attacks.edit_gates import GATES, PANEL, Draft
+from medstress.attacks.edit_gates import GATES, Draft
 from medstress.attacks.medfuzz import JUDGE, N_VOTES, MedFuzz
 from medstress.calls import Decoding
 from medstress.errors import UsageError
@@ -32,6 +32,7 @@ from medstress.scheduler.study import Study, Studying
 from medstress.seeding import rng_for
 from medstress.store.codec import decode_edits
 from medstress.tasks.conversation import Conversation
+from medstress.validity import PANEL
 from medstress.victim import Victim
 
 TEMPERATURE = 1.0

@@ -18,6 +18,7 @@ from medstress.report.formats import clean, decimal, writable
 from medstress.report.paper.arms import METHODS, Arm
 from medstress.report.paper.latex import PACKAGES, escape
 from medstress.rows import TrialRow
+from medstress.validity import VOUCHERS
 
 PER_ARM = 3
 """Cases of each arm in Appendix E."""
@@ -170,9 +171,12 @@ def _case(arm: Arm, trial: TrialRow, items: Items) -> Case:
 
 
 def _facts(trial: TrialRow) -> str:
+    said = {True: "valid", False: "not valid", None: "validity unknown"}
     is_valid = success_valid(trial)
-    valid = {True: "valid by rule", False: "not valid", None: "validity unknown"}[is_valid]
-    if is_valid is False and trial.variant_class not in (None, "different"):
+    valid = said[is_valid]
+    if is_valid is not None and trial.validity_reason in VOUCHERS:
+        valid += f" ({trial.validity_reason})"
+    elif is_valid is False and trial.variant_class not in (None, "different"):
         valid += f" ({str(trial.variant_class).replace('_', ' ')} of the key)"
     parts = [f"item {trial.item_id}", f"query {trial.first_success}", valid]
     if trial.seed is not None:

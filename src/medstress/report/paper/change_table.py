@@ -64,21 +64,21 @@ def advantage_rows(found: Sequence[Advantage]) -> list[dict[str, Any]]:
             ("near - random", each.gain),
         )
         for method, pair in parts:
-            for quantity, estimate in zip(("asr", "asr_valid"), pair, strict=True):
+            for quantity, estimate in zip(("asr", "asr_unrefuted"), pair, strict=True):
                 rows.append(csv_row(estimate, **labels, method=method, quantity=quantity))
     return rows
 
 
 def advantage_summary(found: Sequence[Advantage]) -> list[str]:
-    """One sentence a line of the figure: the share of the advantage that is left."""
+    """One sentence a line of the figure: the share of the advantage that no rule refutes."""
     sentences = []
     for each in found:
-        both, valid, low = each.gain[0].value, each.gain[1].value, each.gain[0].low
-        if both is None or valid is None or low is None or low <= 0:
+        both, unrefuted, low = each.gain[0].value, each.gain[1].value, each.gain[0].low
+        if both is None or unrefuted is None or low is None or low <= 0:
             # A share of what may be nothing would mean nothing.
             sentences.append(f"{label_of(each)}: no clear advantage over random to begin with.")
         else:
-            left = f"{100 * valid / both:.0f} %".replace("-", "−")
+            left = f"{100 * unrefuted / both:.0f} %".replace("-", "−")
             sentences.append(f"{label_of(each)}: {left} of the advantage is left.")
     return sentences
 

@@ -9,7 +9,14 @@ from functools import partial
 from itertools import combinations
 from math import isqrt
 
-from medstress.metrics.counts import cluster_of, flipped_within, is_eligible, is_flipped
+from medstress.metrics.counts import (
+    cluster_of,
+    flipped_within,
+    is_eligible,
+    is_flipped,
+    is_unrefuted_success,
+    pick_success,
+)
 from medstress.metrics.estimates import Estimate
 from medstress.metrics.item_means import Score, mean_over_items, paired_change
 from medstress.metrics.pairs import Hit, difference_of
@@ -82,11 +89,11 @@ class Advantage:
     budget: int
     """Perturbed queries per item."""
     near: tuple[Estimate, Estimate]
-    """Success of the near arm: all, and valid ones only."""
+    """Success of the near arm: all, and only what nothing refutes."""
     random: tuple[Estimate, Estimate]
     """The same of random sampling."""
     gain: tuple[Estimate, Estimate]
-    """near - random, paired by items: all, and valid ones only."""
+    """near - random, paired by items: all, and only what nothing refutes."""
 
 
 def advantages_of(arms: Sequence[Arm]) -> list[Advantage]:
@@ -106,7 +113,7 @@ def advantages_of(arms: Sequence[Arm]) -> list[Advantage]:
 
 
 def _advantage(near: Arm, rival: Arm, budget: int) -> Advantage:
-    hits = (partial(flipped_within, budget=budget), partial(_valid_within, budget=budget))
+    hits = (partial(flipped_within, budget=budget), partial(_unrefuted_within, budget=budget))
     return Advantage(
         place=near.place,
         n=near.n or 0.0,
@@ -142,9 +149,9 @@ def _change(one: Arm, other: Arm) -> Change:
     )
 
 
-def _valid_within(trial: TrialRow, budget: int) -> bool:
-    first = trial.first_valid_success
-    return is_flipped(trial) and first is not None and first <= budget
+def _unrefuted_within(trial: TrialRow, budget: int) -> bool:
+    first = pick_success(trial)
+    return is_unrefuted_success(trial) and first is not None and first <= budget
 
 
 def _share(arm: Arm, hit: Hit) -> Estimate:

@@ -258,7 +258,8 @@ def _variants(run: _Run, name: str, title: str) -> Iterator[Made]:
         )
     said = [
         *notes.of_arms([a for a in run.arms if a.spec.get("variants") == "mark"], run.summary),
-        "Paired by items. Valid: the search went on until a success that is no variant of the key.",
+        "Paired by items. Not refuted: the search went on until a success that is no variant of "
+        "the key. Whether the key holds after it is unknown.",
         *advantage_summary(found),
     ]
     files = plot_advantages(found, said, run.formats)
@@ -379,8 +380,8 @@ def _figure(
 
 def _cases(found: Sequence[cases.Case], name: str, title: str, run: _Run) -> Made:
     said = [
-        "Chosen by a hash, not by how striking they are. Whether a success is valid is a rule on "
-        "names, not a clinical judgement.",
+        "Chosen by a hash, not by how striking they are. A rule on names refutes a success or "
+        "leaves it unknown; only people, a panel or a measured checker find one valid.",
         "Shapley profiles of the texts are not built yet.",
         *notes.state(run.summary),
     ]

@@ -13,7 +13,10 @@ from medstress.report.paper.changes import Advantage
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_KINDS = (("all successes", 0, canvas.SERIES[1]), ("valid successes only", 1, canvas.SERIES[0]))
+_KINDS = (
+    ("all successes", 0, canvas.SERIES[1]),
+    ("successes that no rule refutes", 1, canvas.SERIES[0]),
+)
 
 
 def plot_advantages(

@@ -1,0 +1,42 @@
+"""The rate of valid successes in the report: unknown is said, and never shown as 0."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from medstress.report.formats import count, decimal, interval
+from medstress.report.tables import Cell, Row, number
+
+
+def valid_cell(row: Row) -> Cell:
+    """A cell with `asr_valid` and who vouches for it; else that it is unknown, and its bounds.
+
+    Summaries of format 1 hold an estimate that rests on rules, which vouch for nothing: there it
+    is unknown too, without bounds.
+    """
+    unknown, censored = number(row, "n_validity_unknown"), number(row, "n_censored")
+    notes = (f"{count(unknown)} unknown",) * bool(unknown)
+    notes += (f"{count(censored)} censored",) * bool(censored)
+    between = bounds_text(row.get("asr_valid_bounds"))
+    bounds = (between,) * bool(between)
+    valid = row.get("asr_valid")
+    if not valid or "vouched_by" not in valid:
+        nothing = not number(row, "n_flipped")
+        return Cell(text="no success" if nothing else "unknown", lines=bounds + notes)
+    flipped = count(number(row, "n_flipped"))
+    labels = f"{valid['vouched_by']}: {count(valid['n_labels'])} of {flipped} successes"
+    lines = (interval(valid), labels, *bounds, *notes)
+    return Cell(text=decimal(valid["value"]), lines=lines, sort=valid["value"])
+
+
+def bounds_text(bounds: Sequence[float] | None) -> str:
+    """Say between what a rate lies.
+
+    >>> bounds_text([0, 0.25, 0.25]), bounds_text([0.1, 0.25, 0.5]), bounds_text(None)
+    ('between .000 and .250', 'between .100 and .250, .500 with censored', '')
+    """
+    if not bounds:
+        return ""
+    none, all_unknown, all_censored = map(decimal, bounds)
+    more = "" if all_censored == all_unknown else f", {all_censored} with censored"
+    return f"between {none} and {all_unknown}{more}"

@@ -1,0 +1,23 @@
+"""Who may say that the key still holds after an edit.
+
+Rules know words and lists, so they can refute a success and never vouch for one. `valid` of a
+trial is true where a person, a panel of judges or a measured checker says so, false where any of
+these or a rule refutes it, and None otherwise: unknown.
+"""
+
+from __future__ import annotations
+
+REVIEW, PANEL, CHECKER, RULE = "review", "panel", "checker", "rule"
+"""Reasons of a trial's validity; others name the rule or the gate that refutes it."""
+
+VOUCHERS = (REVIEW, PANEL, CHECKER)
+"""Who can vouch, the most trusted first."""
+
+
+def known_validity(valid: bool | None, reason: str | None) -> bool | None:
+    """The validity that a claim amounts to: true only from one who can vouch.
+
+    >>> known_validity(True, "rule"), known_validity(True, "panel"), known_validity(False, "rule")
+    (None, True, False)
+    """
+    return None if valid and reason not in VOUCHERS else valid

@@ -1,0 +1,165 @@
+"""`valid` from the search, from people and from folders of the first edition, end to end."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medstress.cli.app import medstress_cli
+from medstress.experiment.run import Run, run
+from medstress.outcomes import Verdict
+from medstress.rows import TrialRow
+from medstress.testing import REPLACEMENTS, tiny_questions
+
+ITEMS = tiny_questions(12)
+TWINS = tuple(sorted({f"{item.key_text.lower()} sodium" for item in ITEMS}))
+BUDGET = 12
+
+VICTIM = """
+from medstress.testing import planted, tiny_questions
+
+answer = planted(
+    tiny_questions(12),
+    lambda item, options: item.key_text + " sodium" in options or "Voxetine" in options,
+)
+"""
+
+
+@pytest.fixture
+def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """A victim that errs on variants of the key and on one other name, asked the nearest first."""
+    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "victim.py").write_text(VICTIM, "utf-8")
+    (tmp_path / "names.txt").write_text("\n".join((*REPLACEMENTS, *TWINS)), "utf-8")
+    rows = [
+        {
+            "id": item.id,
+            "context": item.context,
+            "stem": item.stem,
+            "options": list(item.options),
+            "answer_idx": item.key,
+            "mentions": [
+                {"field": m.field, "start": m.start, "end": m.end, "type": m.type}
+                for m in item.mentions
+            ],
+        }
+        for item in ITEMS
+    ]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    attack = {"name": "entity_substitution", "sampler": "nearest", "budget": BUDGET}
+    experiment = {
+        "experiment": {"name": "x"},
+        "dataset": [{"name": "jsonl", "path": str(tmp_path / "rows.jsonl")}],
+        "entities": [
+            {"type": "drugs", "vocabulary": str(tmp_path / "names.txt"), "embedding": "ngram"}
+        ],
+        "victim": [{"backend": "python", "name": "v", "target": f"{tmp_path}/victim.py:answer"}],
+        "attack": [{**attack, "variants": "mark"}],
+    }
+    return run(experiment, out=tmp_path / "run")
+
+
+def by_item(found: Run) -> dict[str, TrialRow]:
+    return {row.item_id: row for row in Run(found.folder).rows() if row.verdict is Verdict.FLIPPED}
+
+
+def row_of(found: Run) -> dict[str, Any]:
+    (row,) = Run(found.folder).summary()["results"]
+    return row
+
+
+def judge(found: Run, tmp_path: Path, said: dict[str, str], reviewer: str = "AB") -> None:
+    """Read a filled-in sheet in, as a person would."""
+    sheet, trials = tmp_path / "sheet.csv", by_item(found)
+    with sheet.open("w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["trial_id", "reviewer", "human_valid"])
+        writer.writerows([trials[item].trial_id, reviewer, word] for item, word in said.items())
+    assert medstress_cli(["review", str(found.folder), "--import", str(sheet)]) == 0
+
+
+def test_a_rule_refutes_or_leaves_unknown_and_no_number_says_more(found: Run) -> None:
+    trials = by_item(found)
+    unknown = [row for row in trials.values() if row.valid is None]
+    refuted = [row for row in trials.values() if row.valid is False]
+    assert unknown
+    assert refuted
+    assert len(unknown) + len(refuted) == len(trials) == 12
+    for row in unknown:
+        assert (row.validity_reason, row.first_valid_success) == ("rule", None)
+        assert row.first_success == 1 < row.first_unrefuted_success == row.n_asked
+    for row in refuted:
+        assert (row.first_unrefuted_success, row.n_asked, row.censored) == (None, BUDGET, False)
+    row = row_of(found)
+    assert row["asr"]["value"] == 1
+    assert row["asr_valid"] is None
+    assert row["asr_valid_bounds"] == [0, len(unknown) / 12, len(unknown) / 12]
+    assert row["n_validity_unknown"] == len(unknown)
+
+
+def test_labels_fill_the_first_valid_success_and_the_rate(found: Run, tmp_path: Path) -> None:
+    before = by_item(found)
+    unknown = [item for item, row in before.items() if row.valid is None]
+    n, m = len(unknown), 3
+    assert n > m
+    judge(found, tmp_path, {unknown[0]: "yes", unknown[1]: "no", unknown[2]: "yes"})
+    after = by_item(found)
+    yes, no = after[unknown[0]], after[unknown[1]]
+    assert (yes.valid, yes.validity_reason) == (True, "review")
+    assert yes.first_valid_success == yes.first_unrefuted_success == yes.n_asked
+    assert (no.valid, no.first_valid_success) == (False, None)
+    # The search ended at what a person refutes, with queries left.
+    assert no.n_asked < BUDGET
+    assert no.censored is True
+    # What the search found stays as it was.
+    assert no.first_unrefuted_success == before[unknown[1]].first_unrefuted_success
+    row = row_of(found)
+    assert row["asr"]["value"] == 1
+    assert (row["asr_valid"]["vouched_by"], row["asr_valid"]["n_labels"]) == ("review", m)
+    # Two of three: of the unrefuted. The refuted ones stay refuted.
+    assert row["asr_valid"]["value"] == pytest.approx(n / 12 * 2 / 3)
+    assert row["asr_valid_bounds"] == pytest.approx([2 / 12, (n - 1) / 12, n / 12])
+    assert (row["n_validity_unknown"], row["n_censored"]) == (n - m, 1)
+
+
+def test_people_override_a_rule_and_a_tie_leaves_it_unknown(found: Run, tmp_path: Path) -> None:
+    refuted = [item for item, row in by_item(found).items() if row.valid is False]
+    judge(found, tmp_path, {refuted[0]: "yes"})
+    row = by_item(found)[refuted[0]]
+    assert (row.valid, row.first_valid_success, row.censored) == (True, row.first_success, False)
+    judge(found, tmp_path, {refuted[0]: "no"}, reviewer="CD")
+    row = by_item(found)[refuted[0]]
+    assert (row.valid, row.first_valid_success, row.validity_reason) == (None, None, "review")
+
+
+def test_folders_of_the_first_edition_called_valid_what_is_unknown(found: Run) -> None:
+    now, summary = by_item(found), row_of(found)
+    with closing(sqlite3.connect(found.folder / "run.sqlite")) as db, db:
+        stored = db.execute("SELECT id, result FROM trials WHERE verdict = 'flipped'").fetchall()
+        for number, text in stored:
+            result = json.loads(text)
+            at = result.pop("first_unrefuted_success", None)
+            if at is not None:
+                result |= {"valid": True, "validity_reason": "rule", "first_valid_success": at}
+            db.execute("UPDATE trials SET result = ? WHERE id = ?", (json.dumps(result), number))
+    assert by_item(found) == now
+    assert row_of(found) == summary
+    assert all(row.valid is not True for row in now.values())
+
+
+def test_no_page_shows_a_zero_for_what_is_unknown(found: Run, tmp_path: Path) -> None:
+    page = found.report()
+    assert "no rule refutes it" in page
+    assert "unknown" in page
+    assert "alid by rule" not in page
+    found.export("trials", tmp_path / "trials.csv")
+    with (tmp_path / "trials.csv").open(newline="") as stream:
+        exported = list(csv.DictReader(stream))
+    assert {each["valid"] for each in exported if each["verdict"] == "flipped"} == {"", "False"}
+    assert {each["first_valid_success"] for each in exported} == {""}
