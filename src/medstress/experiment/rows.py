@@ -30,6 +30,7 @@ from medstress.validity import REVIEW, known_validity
 
 _FIRST = (
     "first_success",
+    "first_unrefuted_success",
     "first_valid_success",
     "first_success_attempt",
     "first_success_answer",

@@ -57,7 +57,7 @@ def accuracy_at(trials: Sequence[TrialRow], most: int) -> list[dict[str, Any]]:
     acc_k = mean over items and runs that were answered at baseline; never rising. Trials that
     failed during the attack count as without further success, as in `asr`.
     """
-    answered = [(row.item_id, is_eligible(row), _first(row)) for row in trials if is_answered(row)]
+    answered = [(cluster_of(row), is_eligible(row), _first(row)) for row in trials if is_answered(row)]
     return [
         {"k": k, **rate((item, right and not _by(f, k)) for item, right, f in answered).as_json()}
         for k in range(most + 1)
@@ -82,7 +82,7 @@ def accuracy_valid_bounds_at(trials: Sequence[TrialRow], most: int) -> list[dict
 
 def asr_at_attempt(trials: Sequence[TrialRow], most: int) -> list[dict[str, Any]]:
     """Estimate ASR_k = 1 - acc_k / acc_0, k = 1..`most`: of eligible trials, those flipped by k."""
-    eligible = [(row.item_id, _first(row)) for row in trials if is_eligible(row)]
+    eligible = [(cluster_of(row), _first(row)) for row in trials if is_eligible(row)]
     return [
         {"k": k, **rate((item, _by(first, k)) for item, first in eligible).as_json()}
         for k in range(1, most + 1)
