@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean, median
 from typing import Any
 
@@ -96,6 +96,24 @@ def asr_valid_at(trials: Sequence[TrialRow], budget: int) -> list[dict[str, Any]
         [(row, row.first_valid_success if is_valid_success(row) else None) for row in trials],
         budget,
     )
+
+
+def at_budget(points: Sequence[Mapping[str, Any]], budget: int) -> Mapping[str, Any] | None:
+    """The estimate of `asr_at` that holds at a budget: the rate changes only where it says so.
+
+    Args:
+        points: what `asr_at` or `asr_valid_at` gave.
+        budget: perturbed queries per item.
+
+    Returns:
+        The last point up to there; None below the first and beyond the last budget.
+
+    >>> at_budget([{"budget": 1, "value": 0.0}, {"budget": 2331, "value": 0.25}], 2)["value"]
+    0.0
+    """
+    if not points or budget > points[-1]["budget"]:
+        return None
+    return next((point for point in reversed(points) if point["budget"] <= budget), None)
 
 
 def _curve(firsts: Sequence[tuple[TrialRow, int | None]], budget: int) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from medstress.metrics.success import at_budget
 from medstress.report.formats import NONE, count, probability
 from medstress.report.tables import (
     Cell,
@@ -330,7 +331,7 @@ def forest_data(rows: Sequence[Row]) -> Table:
 def curves_data(name: str, title: str, rows: Sequence[Row]) -> Table:
     """The numbers of one panel of ASR-by-budget curves."""
     budgets = sorted({point["budget"] for row in rows for point in row.get("asr_at") or ()})
-    by_row = [{point["budget"]: point for point in row.get("asr_at") or ()} for row in rows]
+    curves = [row.get("asr_at") or () for row in rows]
     return Table(
         name=name,
         caption=f"ASR within a budget of queries, as plotted: {title}",
@@ -338,7 +339,7 @@ def curves_data(name: str, title: str, rows: Sequence[Row]) -> Table:
         rows=tuple(
             (
                 Cell(text=count(budget), sort=budget),
-                *(estimate_cell(points.get(budget)) for points in by_row),
+                *(estimate_cell(at_budget(points, budget)) for points in curves),
             )
             for budget in budgets
         ),
