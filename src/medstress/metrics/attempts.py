@@ -230,7 +230,8 @@ def _wins(
 ) -> bool:
     """Whether any answer reached the goal with all gates on `but` some, or with `only` some."""
     for made, answer in attempts:
-        if answer is None or not goal.reached(_prediction(row, answer)):
+        # Without the edits: no goal of this attack asks which option was edited.
+        if answer is None or not goal.reached(_prediction(row, answer), ()):
             continue
         if (judged := _judged(row, made)) is not None:
             if judged:

@@ -12,6 +12,7 @@ from medstress.metrics.counts import (
     VARIANT_CLASSES,
     is_eligible,
     is_flipped,
+    is_never_asked,
     is_valid_success,
 )
 from medstress.metrics.estimates import Estimate
@@ -35,6 +36,15 @@ def asr_decided(trials: Sequence[TrialRow]) -> Estimate:
     """Estimate n_flipped / (n_flipped + n_held): of the searches that came to an end."""
     decided = (Verdict.FLIPPED, Verdict.HELD)
     return rate((row.item_id, is_flipped(row)) for row in trials if row.verdict in decided)
+
+
+def asr_asked(trials: Sequence[TrialRow]) -> Estimate:
+    """Estimate n_flipped / (n_eligible - n_never_asked): of the trials that tried an edit."""
+    return rate(
+        (row.item_id, is_flipped(row))
+        for row in trials
+        if is_eligible(row) and not is_never_asked(row)
+    )
 
 
 def asr_valid(trials: Sequence[TrialRow]) -> Estimate:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from medstress.metrics.success import at_budget
-from medstress.report.formats import NONE, count, probability
+from medstress.report.formats import NONE, count, decimal, probability
 from medstress.report.tables import (
     Cell,
     Row,
@@ -39,6 +40,8 @@ VARIANTS = ("same_words", "key_plus_words", "key_subset", "synonym", "different"
 RATES = ("accuracy", "accuracy_after", "asr", "asr_decided", "asr_valid")
 OF_ATTEMPTS = ("asr_gated", "mention_rate", "unfaithful")
 """Shown beside attempts and tests."""
+OF_ANSWERS = {"letter_mass": "Mass on option letters", "chose_edited": "Chose the edited option"}
+"""Shown where some row has them."""
 _COLUMN = "Attack, data, victim"
 
 
@@ -92,11 +95,12 @@ def _rates(row: Row) -> tuple[Cell, ...]:
     valid = estimate_cell(row.get("asr_valid"))
     notes = (f"{count(unknown)} unknown",) * bool(unknown)
     notes += (f"{count(censored)} censored",) * bool(censored)
+    asr = estimate_cell(row.get("asr"), flipped, eligible)
     return (
         label_cell(row),
-        estimate_cell(row.get("asr"), flipped, eligible),
+        replace(asr, lines=asr.lines + _never_asked(row)),
         estimate_cell(row.get("asr_decided"), flipped, flipped + number(row, "n_held")),
-        Cell(text=valid.text, lines=valid.lines + notes, sort=valid.sort),
+        replace(valid, lines=valid.lines + notes),
         estimate_cell(row.get("accuracy"), eligible, asked),
         measure(row.get("chance"), *p),
         estimate_cell(row.get("accuracy_after"), eligible - flipped, asked),
@@ -109,6 +113,14 @@ def _rates(row: Row) -> tuple[Cell, ...]:
             *((f"{count(in_attack)} in attack",) * bool(in_attack)),
         ),
     )
+
+
+def _never_asked(row: Row) -> tuple[str, ...]:
+    """What ASR is among the trials that tried an edit, where some did not."""
+    never, asked = number(row, "n_never_asked"), row.get("asr_asked")
+    if not never or not is_estimate(asked):
+        return ()
+    return (f"{decimal(asked['value'])} without {count(never)} never asked",)
 
 
 def _equals(p: float) -> str:
@@ -162,6 +174,8 @@ def verdicts_table(rows: Sequence[Row]) -> Table:
 
 def queries_table(rows: Sequence[Row]) -> Table:
     """The query ledger of every row."""
+    odd = {"n_unchanged": "Unchanged", "n_ties": "Ties"}
+    shown = {name: head for name, head in odd.items() if any(number(row, name) for row in rows)}
     return Table(
         name="queries",
         caption="Queries, and how many a success took",
@@ -170,6 +184,7 @@ def queries_table(rows: Sequence[Row]) -> Table:
             *(name.capitalize() for name in QUERIES),
             "To success, median",
             "To success, mean",
+            *shown.values(),
         ),
         rows=tuple(
             (
@@ -177,11 +192,15 @@ def queries_table(rows: Sequence[Row]) -> Table:
                 *(tally((row.get("queries") or {}).get(name)) for name in QUERIES),
                 tally((row.get("queries_to_success") or {}).get("median")),
                 tally((row.get("queries_to_success") or {}).get("mean")),
+                *(tally(row.get(name)) for name in shown),
             )
             for row in rows
         ),
         note="Asked = paid + cached + failed. Ahead, baseline, other and interrupted stand "
-        "beside them and are not part of asked.",
+        "beside them and are not part of asked."
+        + " Unchanged: queries that put in the name that stood there." * ("n_unchanged" in shown)
+        + " Ties: answers, to clean items too, in which a hash chose among equal scores."
+        * ("n_ties" in shown),
     )
 
 
@@ -190,7 +209,12 @@ def diversity_table(rows: Sequence[Row]) -> Table:
     known = {"diversity": "Diversity, plain", "diversity_unbiased": "Diversity, unbiased"}
     if any(is_estimate(row.get("prompt_similarity")) for row in rows):
         known["prompt_similarity"] = "Prompt similarity"
-    shown = {*known, *RATES, *OF_ATTEMPTS}
+    known |= {
+        name: head
+        for name, head in OF_ANSWERS.items()
+        if any((row.get(name) or {}).get("value") is not None for row in rows)
+    }
+    shown = {*known, *RATES, *OF_ATTEMPTS, *OF_ANSWERS, "asr_asked"}
     others = {
         name: name.replace("_", " ").capitalize()
         for row in rows
