@@ -182,6 +182,17 @@ def replaced_text(item: Any, edit: Edit) -> str:
     raise TypeError(f"expected an item, got {type(item).__name__}")
 
 
+def changes_nothing(candidate: Edited) -> bool:
+    """Whether every edit of a candidate puts in what stood there already.
+
+    >>> pair = SentencePair(id="1", text_a="a cat", text_b="a dog", score=1.0)
+    >>> same = Edit(field="text_a", start=2, end=5, replacement="cat")
+    >>> changes_nothing(PairCandidate(item=pair, edits=(same,)))
+    True
+    """
+    return all(replaced_text(candidate.item, edit) == edit.replacement for edit in candidate.edits)
+
+
 def units_of(item: Any) -> tuple[Any, ...]:
     """What trials on an item are about: every gold entity of a tagged text, else the item."""
     if not isinstance(item, TaggedText):

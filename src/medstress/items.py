@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from medstress.errors import DataError
 from medstress.frozen import quickly_made
 from medstress.hashing import content_hash
-from medstress.text import Edit, apply_edits
+from medstress.text import Edit, apply_edits, cut_word
 
 LETTERS = "ABCDEFGHIJ"
 
@@ -152,6 +152,25 @@ def _check_mention(item: Question, mention: Mention) -> None:
             f"{where}: offsets [{mention.start}, {mention.end}) lie outside {mention.field} "
             f"(length {length})"
         )
+
+
+def check_words(item: Question) -> None:
+    """Refuse mentions that begin or end inside a word: what replaced them would leave its rest.
+
+    No part of the contract, for folders of the first edition hold such items.
+
+    Raises:
+        DataError: naming the item, the mention and the word.
+    """
+    for mention in item.mentions:
+        text = item.text_of(mention.field)
+        word = cut_word(text, mention.start, mention.end)
+        if word is not None:
+            raise DataError(
+                f"item {item.id!r}, field 'mentions': expected whole words, got "
+                f"{text[mention.start : mention.end]!r} at [{mention.start}, {mention.end}) of "
+                f"{mention.field}, which cuts {word!r}; mend start or end"
+            )
 
 
 @quickly_made

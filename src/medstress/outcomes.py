@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
 from medstress.errors import UsageError
 from medstress.frozen import quickly_made
+from medstress.text import Edit
 
 TARGETS = "ABCDEFGHIJ"
 """The letters a targeted goal may name."""
@@ -48,6 +50,8 @@ class Prediction:
     pair its similarity, alone."""
     mass: float | None = None
     """Probability on all option letters together (letter answering)."""
+    is_tied: bool = False
+    """Whether several options share the highest score, so that a rule chose the answer."""
     text: str | None = None
     """What was generated, where text was; the labels of a sentence, joined by spaces."""
     rationale: str | None = None
@@ -63,10 +67,10 @@ class Prediction:
 
 
 class Goal(Protocol):
-    """When an answer counts as success; the same object for attack and referee."""
+    """When an answer counts as success: the one rule of attack, referee and analyses."""
 
-    def reached(self, prediction: Prediction) -> bool:
-        """Whether this answer about a perturbed candidate is a success."""
+    def reached(self, prediction: Prediction, edits: Sequence[Edit]) -> bool:
+        """Whether this answer about a candidate with these edits is a success."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +80,7 @@ class Untargeted:
     unreadable: bool = False
     """Whether an unreadable answer is one too, as in the code released with Xian et al."""
 
-    def reached(self, prediction: Prediction) -> bool:
+    def reached(self, prediction: Prediction, edits: Sequence[Edit]) -> bool:
         """Whether the answer is wrong; an unreadable answer is a success only where asked for."""
         return prediction.outcome is Outcome.WRONG or (
             self.unreadable and prediction.outcome is Outcome.UNREADABLE
@@ -96,11 +100,30 @@ class Targeted:
     unreadable: bool = False
     """Whether an unreadable answer is a success too."""
 
-    def reached(self, prediction: Prediction) -> bool:
+    def reached(self, prediction: Prediction, edits: Sequence[Edit]) -> bool:
         """Whether the victim answers the letter."""
         return prediction.answer == self.letter or (
             self.unreadable and prediction.outcome is Outcome.UNREADABLE
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """The option that was edited as the answer is a success; one that the edit led to is not.
+
+    So a success says that the victim took the new name for the answer, whatever letter it stands
+    under.
+    """
+
+    unreadable: bool = False
+    """Whether an unreadable answer is a success too."""
+
+    def reached(self, prediction: Prediction, edits: Sequence[Edit]) -> bool:
+        """Whether the victim wrongly answers an option that one of the edits changed."""
+        if prediction.outcome is Outcome.UNREADABLE:
+            return self.unreadable
+        edited = {edit.field for edit in edits}
+        return prediction.outcome is Outcome.WRONG and prediction.answer in edited
 
 
 @runtime_checkable
@@ -126,7 +149,7 @@ class Measured:
         """How far the score moved, up or down."""
         return abs(_score(prediction) - self.before)
 
-    def reached(self, prediction: Prediction) -> bool:
+    def reached(self, prediction: Prediction, edits: Sequence[Edit]) -> bool:
         """Never."""
         return False
 
@@ -144,7 +167,7 @@ class Moved:
         """The goal, given the answer to the clean pair."""
         return replace(self, before=_score(before))
 
-    def reached(self, prediction: Prediction) -> bool:
+    def reached(self, prediction: Prediction, edits: Sequence[Edit]) -> bool:
         """Whether the score moved by more than `max_change`."""
         return abs(_score(prediction) - self.before) > self.max_change
 
@@ -159,7 +182,7 @@ def parse_goal(text: str, *, unreadable: bool = False) -> Goal:
     """Return the goal that an experiment file names.
 
     Args:
-        text: `untargeted` or an option letter.
+        text: `untargeted`, `replaced` or an option letter.
         unreadable: whether an unreadable answer is a success.
 
     Raises:
@@ -170,8 +193,11 @@ def parse_goal(text: str, *, unreadable: bool = False) -> Goal:
     """
     if text == "untargeted":
         return Untargeted(unreadable)
+    if text == "replaced":
+        return Replaced(unreadable)
     if isinstance(text, str) and len(text) == 1 and text in TARGETS:
         return Targeted(text, unreadable)
     raise UsageError(
-        f"goal = {text!r}: expected 'untargeted' or an option letter from A to {TARGETS[-1]}"
+        f"goal = {text!r}: expected 'untargeted', 'replaced' or an option letter from A to "
+        f"{TARGETS[-1]}"
     )

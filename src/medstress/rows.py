@@ -147,3 +147,17 @@ class TrialRow:
     """The perturbed prompt of the first success with the options listed."""
     first_success_repeats: bool | None = None
     """Whether the first success repeated when asked again alone; None where not asked."""
+    letter_mass: float | None = None
+    """Probability of all option letters together after the clean prompt; None where the victim does
+    not answer by letter."""
+    n_probes: int = 0
+    """Of the queries asked, probes: they rank spans, change no name and are never a success."""
+    n_unchanged: int | None = None
+    """Of the queries asked, those that changed nothing: the name that stood there was put in again.
+    None in folders of the first edition, as for `n_ties`."""
+    n_ties: int | None = None
+    """Answers, the clean item's included, in which two options or more shared the highest score; a
+    hash of item and letter broke the tie."""
+    chose_edited: bool | None = None
+    """Whether the answer on the picked candidate is the option that was edited (true) or another
+    one (false); None without a success, a readable answer or an edit of an option."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -47,6 +48,38 @@ def apply_edits(text: str, edits: Collection[Edit]) -> str:
         position = edit.end
     pieces.append(text[position:])
     return "".join(pieces)
+
+
+_OF_WORDS = frozenset(("Lu", "Ll", "Lt", "Nd", "Mn", "Mc", "Me"))
+"""Categories of characters that make up words: letters with case, digits, accents of their own."""
+
+
+def cut_word(text: str, start: int, end: int) -> str | None:
+    """The word that a span cuts, with whatever else the span covers; None where it cuts none.
+
+    A word is a run of letters that have case (Latin, Greek, Cyrillic and so on), digits and
+    accents: hyphens, apostrophes and all other marks part words. Letters without case never do
+    anything here: Chinese, Japanese and Thai part no words, and Korean, Hebrew and Arabic attach
+    particles to them.
+
+    >>> cut_word("Ranitidine 50 mg", 0, 3), cut_word("vitamin B12", 0, 9)
+    ('Ranitidine', 'vitamin B12')
+    >>> cut_word("beta-blocker", 0, 4), cut_word("Crohn's", 0, 5), cut_word("阿司匹林片", 0, 4)
+    (None, None, None)
+    """
+    first, last = start, end
+    while _is_inside(text, first):
+        first -= 1
+    while _is_inside(text, last):
+        last += 1
+    return None if (first, last) == (start, end) else text[first:last]
+
+
+def _is_inside(text: str, place: int) -> bool:
+    """Whether the characters before and at a place belong to one word."""
+    return 0 < place < len(text) and all(
+        unicodedata.category(character) in _OF_WORDS for character in text[place - 1 : place + 1]
+    )
 
 
 def written(tokens: Sequence[str]) -> str:

@@ -51,6 +51,12 @@ ROW_FIELDS = {
     "diversity",
     "diversity_unbiased",
     "prompt_similarity",
+    "letter_mass",
+    "n_ties",
+    "n_unchanged",
+    "chose_edited",
+    "n_never_asked",
+    "asr_asked",
 }
 EXCHANGE_FIELDS = {
     "trial_id",

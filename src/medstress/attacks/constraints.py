@@ -131,9 +131,11 @@ def case_copy(choices: str) -> CaseCopy:
 
 def goal_obstacle(goal: str, item: Question) -> str | None:
     """Why a targeted attack cannot reach its option on this item, or None."""
+    if goal in ("untargeted", "replaced"):
+        return None
     if goal == item.key:
         return f"its key is {goal}, the target"
-    if goal != "untargeted" and goal not in item.letters:
+    if goal not in item.letters:
         return f"it has no option {goal}, the target"
     return None
 

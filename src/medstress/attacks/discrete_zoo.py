@@ -109,7 +109,8 @@ class DiscreteZoo:
     variants: str = by_choices("exclude", as_published="mark", as_released="mark")
     """`exclude`: variants and synonyms of the key are never asked; `mark`: they are asked."""
     goal: str = "untargeted"
-    """`untargeted`, or the option letter that the victim shall answer."""
+    """What the victim shall answer: `untargeted` (any wrong option), `replaced` (the option that
+    was edited), or an option letter."""
     continue_on_invalid: bool = by_choices(None)
     """Whether the search goes on after a success that a rule refutes. Default: true where
     variants is `mark`."""
@@ -180,6 +181,10 @@ class DiscreteZoo:
             return "no name of the vocabulary may replace it"
         if self.max_edit_distance and not self._spans(item, resources):
             return "no name of the vocabulary lies within max_edit_distance"
+        if self.similarity_threshold != "off" and not any(
+            self._place(item, span, resources).open.any() for span in self._spans(item, resources)
+        ):
+            return "no name of the vocabulary lies within similarity_threshold"
         return None
 
     def validity(self, candidate: Candidate, resources: Resources) -> Validity:
@@ -202,24 +207,14 @@ class DiscreteZoo:
     def run(self, item: Question, rng: Rng, resources: Resources) -> Steps[Candidate | None]:
         """Attack one item; see `Attack.run`."""
         purse = Purse(self.budget - self.count_baseline)
-        clean = self._score((yield from clean_answer()), item)
-        if clean is None:
+        clean = yield from clean_answer()
+        if self._log_probs(clean, item) is None:
             raise TrialError(
                 "discrete_zoo: the victim gives no option probabilities, which its gradient is "
                 'estimated from; let it answer by letter or text, or set answers = "hard"'
             )
         spans = yield from self._ranked(item, self._spans(item, resources), rng, purse)
-        places = [
-            Place(
-                item,
-                span,
-                resources,
-                self._replacements.names(item, span, resources),
-                self.similarity_threshold,
-                case_copy(self.choices),
-            )
-            for span in spans
-        ]
+        places = [self._place(item, span, resources) for span in spans]
         while places and purse.left:
             for place in places:
                 found = yield from self._attack(place, rng, purse, clean)
@@ -230,7 +225,7 @@ class DiscreteZoo:
             places = [place for place in places if place.open.any()]
         return None
 
-    def _attack(self, place: Place, rng: Rng, purse: Purse, clean: float) -> _Part:
+    def _attack(self, place: Place, rng: Rng, purse: Purse, clean: Prediction) -> _Part:
         """One estimate and one step at one entity."""
         pool = place.pool(self.multiplier * self.candidates)
         # The whole pool is shuffled: a budget that ends early asks a prefix of a longer search.
@@ -245,10 +240,12 @@ class DiscreteZoo:
             if answer.reached_goal:
                 reached: Candidate = query.candidate
                 return reached
-            scores.append(self._score(answer, place.item))
+            scores.append(self._score(answer, place))
         if self.update == "none" or not purse.left:
             return None
-        name = self._step(place, drawn, scores, clean)
+        before = self._score(clean, place)
+        assert before is not None  # the attack began with it
+        name = self._step(place, drawn, scores, before)
         if name is None and len(rest):
             name = int(rest[0])  # g = 0: the pool was shuffled, so this is a fresh draw from it
         if name is None:
@@ -299,17 +296,35 @@ class DiscreteZoo:
         # The drop is the clean log probability, which all share, minus what is kept.
         return [spans[i] for i in sorted(range(len(spans)), key=kept.__getitem__)]
 
-    def _score(self, answer: Prediction, item: Question) -> float | None:
-        """What the search wants to grow; None where the answer does not tell."""
-        scores = answer.scores
-        if self.answers == "hard":
-            if answer.answer is None:
-                return None
-            scores = hard_log_probs(len(item.letters), item.letters.index(answer.answer))
+    def _score(self, answer: Prediction, place: Place) -> float | None:
+        """What the search wants to grow at an entity; None where the answer does not tell."""
+        item = place.item
+        scores = self._log_probs(answer, item)
         if scores is None:
             return None
-        sought = None if self.goal == "untargeted" else item.letters.index(self.goal)
+        # Replaced: the option that this entity stands in.
+        aim = place.span.field if self.goal == "replaced" else self.goal
+        sought = None if aim == "untargeted" else item.letters.index(aim)
         return margin_score(scores, item.letters.index(item.key), sought=sought, kappa=self.kappa)
+
+    def _log_probs(self, answer: Prediction, item: Question) -> Sequence[float] | None:
+        """What the victim is taken to believe of the options."""
+        if self.answers == "soft":
+            return answer.scores
+        if answer.answer is None:
+            return None
+        return hard_log_probs(len(item.letters), item.letters.index(answer.answer))
+
+    def _place(self, item: Question, span: Mention, resources: Resources) -> Place:
+        """An entity with the names that may be asked there."""
+        return Place(
+            item,
+            span,
+            resources,
+            self._replacements.names(item, span, resources),
+            self.similarity_threshold,
+            case_copy(self.choices),
+        )
 
     def _spans(self, item: Question, resources: Resources) -> Sequence[Mention]:
         """The entities that some name may replace."""

@@ -96,7 +96,8 @@ class EntitySubstitution:
     span in a probe first and asks nothing where the budget holds no more than these. Default
     `nearest`; as_released `random` for sampler `random`."""
     goal: str = "untargeted"
-    """`untargeted`, or the option letter that the victim shall answer."""
+    """What the victim shall answer: `untargeted` (any wrong option), `replaced` (the option that
+    was edited), or an option letter."""
     choices: str = "default"
     """`default`, `as_published` or `as_released`: changes the defaults of the other keys, and
     how variants are marked, case is copied and an entity inside an option is chosen."""

@@ -20,7 +20,7 @@ from medstress.attacks.protocol import SearchOn
 from medstress.attacks.role_session import RoleSession, votes
 from medstress.errors import TrialError, UsageError, did_you_mean
 from medstress.items import Candidate, Question
-from medstress.outcomes import Prediction, parse_goal
+from medstress.outcomes import Prediction, Replaced, parse_goal
 from medstress.prompts import DEFAULT, Exemplar, PromptSet, load_prompts
 from medstress.prompts.replies import CategoryVote, Letter, Modification, Plan, Unreadable
 from medstress.queries import Predict, Steps, ask, note
@@ -93,9 +93,14 @@ class MedFuzz:
             raise UsageError(f"{NAME}: template must be a name or a folder, got {self.template!r}")
         self._check_gates()
         try:
-            parse_goal(self.goal)
+            goal = parse_goal(self.goal)
         except UsageError as error:
             raise UsageError(f"{NAME}: {error}") from None
+        if isinstance(goal, Replaced):
+            raise UsageError(
+                f"{NAME}: goal = 'replaced' is the option that was edited, and {NAME} edits none; "
+                "give 'untargeted' or an option letter"
+            )
 
     def _check_whole(self, key: str, least: int, most: int) -> None:
         value = getattr(self, key)

@@ -51,8 +51,8 @@ class Attack(Protocol):
 
     @property
     def goal(self) -> Goal | str:
-        """When a candidate counts as success; a text as in the experiment file: `untargeted` or
-        an option letter."""
+        """When a candidate counts as success; a text as in the experiment file: `untargeted`,
+        `replaced` or an option letter."""
 
     def spec(self) -> dict[str, Any]:
         """The parameters, as JSON values; part of the fingerprint."""

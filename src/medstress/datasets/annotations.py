@@ -8,7 +8,7 @@ identifiers or ``""``, boundaries are character offsets into the option's text.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from medstress.datasets.source import required_file
 from medstress.errors import DataError
 from medstress.input_files import read_json
 from medstress.items import Mention, Question
+from medstress.text import cut_word
 
 _LISTS = ("text", "labels", "boundaries")
 
@@ -29,9 +30,22 @@ class Annotations:
     """Where they come from."""
     records: list[Any]
     """One a question, not checked yet."""
+    cut: list[str] = field(default_factory=list)
+    """Words that spans cut, span by span, as `annotate` meets them."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """How many spans were left out."""
+        if not self.cut:
+            return ()
+        n, first = len(self.cut), self.cut[0]
+        return (f"{self.path}: spans left out because they cut a word: {n}; the first {first!r}",)
 
     def annotate(self, item: Question, position: int) -> Question:
         """Return `item` with the spans of the record at `position` (from 0).
+
+        Spans that begin or end inside a word are left out and counted: who published them cannot
+        mend them, and one of them is no reason to refuse thousands.
 
         Raises:
             DataError: the record is malformed or does not fit the options.
@@ -47,7 +61,12 @@ class Annotations:
                     f"{where}: expected letters of {', '.join(item.letters)}, got {letter!r}"
                 )
             text = item.option(letter)
-            spans += _spans(record[letter], letter, text, f"{where}, option {letter}")
+            for span in _spans(record[letter], letter, text, f"{where}, option {letter}"):
+                word = cut_word(text, span.start, span.end)
+                if word is None:
+                    spans.append(span)
+                else:
+                    self.cut.append(word)
         return replace(item, mentions=tuple(dict.fromkeys((*item.mentions, *spans))))
 
 

@@ -58,8 +58,12 @@ def load(options: DatasetOptions) -> Loaded:
 
     places = ((f"row {n + 1}", (n, row)) for n, row in enumerate(rows))
     questions, skipped = collect(path, places, convert, options.on_bad_row)
-    source_hash = hash_files(path, spans.path) if spans else hash_files(path)
-    return Loaded(questions=questions, skipped=skipped, source_hash=source_hash)
+    return Loaded(
+        questions=questions,
+        skipped=skipped,
+        source_hash=hash_files(path, spans.path) if spans else hash_files(path),
+        notes=spans.notes if spans else (),
+    )
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:

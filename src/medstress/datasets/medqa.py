@@ -57,7 +57,12 @@ def load(options: DatasetOptions) -> Loaded:
             f"{path}: expected rows with 'train_index', the position in {spans.path}, got none; "
             "the annotations belong to the train split, leave them out for other files"
         )
-    return Loaded(questions=questions, skipped=skipped, source_hash=hash_files(path, spans.path))
+    return Loaded(
+        questions=questions,
+        skipped=skipped,
+        source_hash=hash_files(path, spans.path),
+        notes=spans.notes,
+    )
 
 
 def _check_split(options: DatasetOptions) -> None:

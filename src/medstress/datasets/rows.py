@@ -26,7 +26,7 @@ from medstress.datasets.source import (
 )
 from medstress.errors import DataError, did_you_mean
 from medstress.input_files import loading, read_bytes
-from medstress.items import LETTERS, Mention, Question
+from medstress.items import LETTERS, Mention, Question, check_words
 
 _FIELDS = {"id", "question", "context", "stem", "options", "answer_idx", "mentions"}
 _KINDS = (
@@ -143,7 +143,7 @@ def question_from_row(row: Mapping[str, Any]) -> Question:
         for name, value in row.items()
         if name not in _FIELDS and not (name == "answer" and used)
     }
-    return Question(
+    item = Question(
         id=identifier,
         context=context,
         stem=stem,
@@ -152,6 +152,8 @@ def question_from_row(row: Mapping[str, Any]) -> Question:
         mentions=_mentions(row),
         metadata=metadata,
     )
+    check_words(item)
+    return item
 
 
 def split_question(text: str) -> tuple[str, str]:

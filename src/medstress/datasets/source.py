@@ -60,6 +60,8 @@ class Loaded:
     """One sentence for each row left out."""
     source_hash: str
     """Content hash of the files."""
+    notes: tuple[str, ...] = ()
+    """One sentence for each kind of thing that was left out of rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -156,6 +156,7 @@ def _dataset(part: DatasetPart) -> dict[str, Any]:
         "n_items": len(part.questions),
         "n_rows": len(part.all_items),
         "skipped": list(part.loaded.skipped),
+        "notes": list(part.loaded.notes),
         "hash": part.loaded.source_hash,
     }
 

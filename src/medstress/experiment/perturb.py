@@ -102,9 +102,7 @@ def perturb(
         n_changed=sum(n > 0 for n in counts),
         n_edits=sum(counts),
         notes=tuple(
-            note
-            for part in datasets
-            for note in (*getattr(part.loaded, "notes", ()), *part.loaded.skipped)
+            note for part in datasets for note in (*part.loaded.notes, *part.loaded.skipped)
         ),
     )
 

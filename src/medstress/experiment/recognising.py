@@ -11,6 +11,7 @@ from medstress.entities.semantic_types import types_of
 from medstress.errors import UsageError
 from medstress.experiment.config import EntitiesTable
 from medstress.experiment.labels import unique_labels
+from medstress.items import check_words
 
 if TYPE_CHECKING:
     from medstress.entities.recognisers.recogniser import Recogniser
@@ -51,6 +52,7 @@ def recognise_mentions(
     Raises:
         UsageError: a recogniser cannot be had, two of them claim one type, or a data set has
             no mention at all.
+        DataError: a given mention cuts a word.
     """
     from medstress.entities.recognisers.recogniser import recognise
 
@@ -63,6 +65,7 @@ def recognise_mentions(
         name = users[0].recogniser
         if name == "given":
             _require_mentions(datasets)
+            _require_words(datasets)
             specs[key] = GIVEN
             continue
         note(f"mentions ({name})")
@@ -147,6 +150,13 @@ def _require_mentions(datasets: Sequence[DatasetPart]) -> None:
                 "'given' needs: add mentions to the rows, or annotations = \"...\", or have them "
                 'found with recogniser = "gazetteer"'
             )
+
+
+def _require_words(datasets: Sequence[DatasetPart]) -> None:
+    """Refuse mentions that cut a word in items that no row named: a plug-in's, or a caller's."""
+    for dataset in datasets:
+        for item in dataset.all_items:
+            check_words(item)
 
 
 def _type_label(table: EntitiesTable) -> str:

@@ -215,7 +215,22 @@ def _row(run: str, trial: StoredTrial, stored: Any, prompts: Prompts) -> TrialRo
         prompt_similarity=None,
         document=_document(item),
         attempts=json.dumps(records, ensure_ascii=False) if records else None,
+        letter_mass=before[2] if before else None,
+        n_probes=result.get("n_probes", 0),
+        n_unchanged=result.get("n_unchanged"),
+        n_ties=result.get("n_ties"),
+        chose_edited=_chose_edited(trial.verdict, item, candidate, after),
     )
+
+
+def _chose_edited(
+    verdict: str, item: Any, candidate: Edited, after: Sequence[Any] | None
+) -> bool | None:
+    """Whether a success is the choice of an edited option."""
+    if verdict != Verdict.FLIPPED.value or not isinstance(item, Question):
+        return None
+    edited = {edit.field for edit in candidate.edits} & set(item.letters)
+    return after[0] in edited if edited and after and after[0] else None
 
 
 def _check_counts(trial: StoredTrial) -> None:

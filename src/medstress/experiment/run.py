@@ -19,6 +19,7 @@ from medstress.experiment.config import Experiment
 from medstress.experiment.controls import with_controls
 from medstress.experiment.conversations import check_conversations
 from medstress.experiment.free_group import free_group
+from medstress.experiment.old_rules import keep_rules
 from medstress.experiment.parts import (
     load_datasets,
     load_groups,
@@ -283,6 +284,7 @@ def _start(store: RunStore, prepared: Prepared) -> None:
     known = store.manifest()
     if known:
         keep_labels(prepared, known["parts"]["attacks"])
+        keep_rules(prepared, known["victims"])
     parts = manifests.fingerprint_parts(prepared)
     if known:
         manifests.check_same_run(store.folder, known["parts"], parts)

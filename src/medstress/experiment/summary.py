@@ -69,6 +69,9 @@ def summarise_run(reader: RunReader) -> dict[str, Any]:
         found["warnings"] += training["cautions"]
     groups = manifest.get("groups", {}).values()
     found["warnings"] += [group["undefined"] for group in groups if group.get("undefined")]
+    found["warnings"] += [
+        note for part in manifest["datasets"].values() for note in part.get("notes", ())
+    ]
     found["warnings"] += remarks(reader)
     add_tests(found, reader, trials)
     add_faithfulness(found, reader, trials)

@@ -57,7 +57,9 @@ def accuracy_at(trials: Sequence[TrialRow], most: int) -> list[dict[str, Any]]:
     acc_k = mean over items and runs that were answered at baseline; never rising. Trials that
     failed during the attack count as without further success, as in `asr`.
     """
-    answered = [(cluster_of(row), is_eligible(row), _first(row)) for row in trials if is_answered(row)]
+    answered = [
+        (cluster_of(row), is_eligible(row), _first(row)) for row in trials if is_answered(row)
+    ]
     return [
         {"k": k, **rate((item, right and not _by(f, k)) for item, right, f in answered).as_json()}
         for k in range(most + 1)
@@ -238,7 +240,8 @@ def _wins(
 ) -> bool:
     """Whether any answer reached the goal with all gates on `but` some, or with `only` some."""
     for made, answer in attempts:
-        if answer is None or not goal.reached(_prediction(row, answer)):
+        # Without the edits: no goal of this attack asks which option was edited.
+        if answer is None or not goal.reached(_prediction(row, answer), ()):
             continue
         if (judged := _judged(row, made)) is not None:
             if judged:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from medstress.metrics.accuracies import accuracy
+from medstress.metrics.answers import letter_mass
 from medstress.metrics.bounds import accuracy_bounds
 from medstress.metrics.chance import chance_of
 from medstress.metrics.counts import (
@@ -14,6 +15,7 @@ from medstress.metrics.counts import (
     is_answered,
     is_failed_at_baseline,
     is_flipped,
+    is_never_asked,
 )
 from medstress.outcomes import Verdict
 from medstress.rows import TrialRow
@@ -50,11 +52,45 @@ def cautions(trials: Sequence[TrialRow], experiment: Mapping[str, Any]) -> list[
             f"trial_seconds, {early} of them not with the clean item; the others count as not "
             "flipped: run again with --retry-failed."
         )
+    found += [*_hardly_letters(trials), *_never_asked(trials)]
     unstable = sum(is_flipped(row) and row.repeats is False for row in trials)
     if unstable:
         checked = sum(is_flipped(row) and row.repeats is not None for row in trials)
         found.append(f"{unstable} of {checked} successes did not repeat when asked again alone.")
     return found
+
+
+def _hardly_letters(trials: Sequence[TrialRow]) -> list[str]:
+    """Name every victim that puts less than half of its probability on option letters."""
+    places: dict[str, dict[str, list[TrialRow]]] = defaultdict(lambda: defaultdict(list))
+    for trial in trials:
+        places[trial.victim][f"{trial.dataset}/{trial.group}"].append(trial)
+    sentences = []
+    for victim, by_place in sorted(places.items()):
+        means = [(place, letter_mass(rows).value) for place, rows in sorted(by_place.items())]
+        low = [f"{_short(mean)} on {at}" for at, mean in means if mean is not None and mean < 0.5]
+        if low:
+            sentences.append(
+                f"{victim} gives all option letters together only {', '.join(low)} of its "
+                "probability (letter_mass): its answers are read from what it hardly considers "
+                "saying. Another prompt (chat), or answer_by = text or generate, may ask it better."
+            )
+    return sentences
+
+
+def _never_asked(trials: Sequence[TrialRow]) -> list[str]:
+    """Name every attack under which victims saw no edit on items that count as held."""
+    held: dict[str, list[bool]] = defaultdict(list)
+    for trial in trials:
+        if trial.verdict == Verdict.HELD:
+            held[trial.attack].append(is_never_asked(trial))
+    return [
+        f"{attack}: in {sum(never)} of {len(never)} trials that count as held the victim saw no "
+        "edit (probes used up the budget, or every edit was rejected before it was asked): asr "
+        "counts them as resisted, asr_asked leaves them out."
+        for attack, never in sorted(held.items())
+        if any(never)
+    ]
 
 
 def _not_above_chance(trials: Sequence[TrialRow]) -> list[str]:

@@ -126,6 +126,11 @@ def success_repeats(trial: TrialRow) -> bool | None:
     return trial.repeats if again is None else again
 
 
+def is_never_asked(trial: TrialRow) -> bool:
+    """Whether the trial was eligible and the victim saw no edit: nothing was asked but probes."""
+    return is_eligible(trial) and not is_flipped(trial) and trial.n_asked <= (trial.n_probes or 0)
+
+
 def is_valid_success(trial: TrialRow) -> bool:
     """Whether the attack succeeded with a pick after which the key is known to hold."""
     return is_flipped(trial) and trial.valid is True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean, median
 from typing import Any
 
@@ -12,6 +12,7 @@ from medstress.metrics.counts import (
     cluster_of,
     is_eligible,
     is_flipped,
+    is_never_asked,
 )
 from medstress.metrics.estimates import Estimate
 from medstress.metrics.shares import rate
@@ -35,6 +36,15 @@ def asr_decided(trials: Sequence[TrialRow]) -> Estimate:
     """Estimate n_flipped / (n_flipped + n_held): of the searches that came to an end."""
     decided = (Verdict.FLIPPED, Verdict.HELD)
     return rate((cluster_of(row), is_flipped(row)) for row in trials if row.verdict in decided)
+
+
+def asr_asked(trials: Sequence[TrialRow]) -> Estimate:
+    """Estimate n_flipped / (n_eligible - n_never_asked): of the trials that tried an edit."""
+    return rate(
+        (cluster_of(row), is_flipped(row))
+        for row in trials
+        if is_eligible(row) and not is_never_asked(row)
+    )
 
 
 def asr_by_variant(trials: Sequence[TrialRow]) -> dict[str, Estimate]:
@@ -66,6 +76,24 @@ def asr_at(trials: Sequence[TrialRow], budget: int) -> list[dict[str, Any]]:
         One estimate per budget, as JSON with `budget` first; never falling.
     """
     return _curve([(row, row.first_success if is_flipped(row) else None) for row in trials], budget)
+
+
+def at_budget(points: Sequence[Mapping[str, Any]], budget: int) -> Mapping[str, Any] | None:
+    """The estimate of `asr_at` that holds at a budget: the rate changes only where it says so.
+
+    Args:
+        points: what `asr_at` gave.
+        budget: perturbed queries per item.
+
+    Returns:
+        The last point up to there; None below the first and beyond the last budget.
+
+    >>> at_budget([{"budget": 1, "value": 0.0}, {"budget": 2331, "value": 0.25}], 2)["value"]
+    0.0
+    """
+    if not points or budget > points[-1]["budget"]:
+        return None
+    return next((point for point in reversed(points) if point["budget"] <= budget), None)
 
 
 def _curve(firsts: Sequence[tuple[TrialRow, int | None]], budget: int) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from medstress.errors import MedstressError
 from medstress.metrics.accuracies import accuracy, accuracy_after
+from medstress.metrics.answers import answer_fields
 from medstress.metrics.attempts import attempt_fields
 from medstress.metrics.bounds import accuracy_after_bounds, accuracy_bounds, asr_bounds
 from medstress.metrics.cautions import cautions
@@ -179,6 +180,7 @@ def _row(key: RowKey, trials: Sequence[TrialRow], ledger: Ledger, budget: int) -
         "diversity": diversity.as_json(),
         "diversity_unbiased": unbiased.as_json(),
         "prompt_similarity": prompt_similarity(trials).as_json(),
+        **answer_fields(trials),
         **attempt_fields(trials),
     }
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import sha256
 from importlib.resources import files
+from itertools import pairwise
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -182,7 +183,10 @@ def _curves(rows: Sequence[Row]) -> Iterator[Plot]:
 def _points(row: Row) -> tuple[tuple[int, figures.Estimate], ...]:
     points: Iterable[Mapping[str, Any]] = row.get("asr_at") or ()
     found = ((int(point["budget"]), _drawn(point)) for point in points)
-    return tuple(sorted(((b, e) for b, e in found if e), key=lambda each: each[0]))
+    known = sorted(((b, e) for b, e in found if e), key=lambda each: each[0])
+    # A long curve lists only where it changes: in between it is flat.
+    flat = ((b - 1, e) for (a, e), (b, _) in pairwise(known) if b - a > 1)
+    return tuple(sorted((*known, *flat), key=lambda each: each[0]))
 
 
 def _trial_lists(summary: Mapping[str, Any], trials: Sequence[TrialRow]) -> dict[str, Any]:

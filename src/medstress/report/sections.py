@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from medstress.report.formats import NONE, count, probability
+from medstress.metrics.success import at_budget
+from medstress.report.formats import NONE, count, decimal, probability
 from medstress.report.tables import (
     Cell,
     Row,
@@ -43,6 +45,8 @@ SHARES = (*RATES, "asr_gated", "control")
 """Metrics that are shares of trials, with hits to show."""
 OF_ATTEMPTS = ("asr_gated", "mention_rate", "unfaithful")
 """Shown beside attempts and tests."""
+OF_ANSWERS = {"letter_mass": "Mass on option letters", "chose_edited": "Chose the edited option"}
+"""Shown where some row has them."""
 _COLUMN = "Attack, data, victim"
 
 
@@ -93,11 +97,12 @@ def _rates(row: Row) -> tuple[Cell, ...]:
     above = row.get("above_chance") or {}
     p = () if above.get("p") is None else (f"p {_equals(above['p'])}",)
     at_baseline, in_attack = number(row, "n_failed_at_baseline"), number(row, "n_failed")
+    asr = at_worst(
+        share_cell(row.get("asr"), flipped, eligible), row.get("asr"), row.get("asr_bounds")
+    )
     return (
         label_cell(row),
-        at_worst(
-            share_cell(row.get("asr"), flipped, eligible), row.get("asr"), row.get("asr_bounds")
-        ),
+        replace(asr, lines=asr.lines + _never_asked(row)),
         share_cell(row.get("asr_decided"), flipped, flipped + number(row, "n_held")),
         valid_cell(row),
         at_worst(
@@ -120,6 +125,14 @@ def _rates(row: Row) -> tuple[Cell, ...]:
             *((f"{count(in_attack)} in attack",) * bool(in_attack)),
         ),
     )
+
+
+def _never_asked(row: Row) -> tuple[str, ...]:
+    """What ASR is among the trials that tried an edit, where some did not."""
+    never, asked = number(row, "n_never_asked"), row.get("asr_asked")
+    if not never or not is_estimate(asked):
+        return ()
+    return (f"{decimal(asked['value'])} without {count(never)} never asked",)
 
 
 def _equals(p: float) -> str:
@@ -173,6 +186,8 @@ def verdicts_table(rows: Sequence[Row]) -> Table:
 
 def queries_table(rows: Sequence[Row]) -> Table:
     """The query ledger of every row."""
+    odd = {"n_unchanged": "Unchanged", "n_ties": "Ties"}
+    shown = {name: head for name, head in odd.items() if any(number(row, name) for row in rows)}
     return Table(
         name="queries",
         caption="Queries, and how many a success took",
@@ -181,6 +196,7 @@ def queries_table(rows: Sequence[Row]) -> Table:
             *(name.capitalize() for name in QUERIES),
             "To success, median",
             "To success, mean",
+            *shown.values(),
         ),
         rows=tuple(
             (
@@ -188,11 +204,15 @@ def queries_table(rows: Sequence[Row]) -> Table:
                 *(tally((row.get("queries") or {}).get(name)) for name in QUERIES),
                 tally((row.get("queries_to_success") or {}).get("median")),
                 tally((row.get("queries_to_success") or {}).get("mean")),
+                *(tally(row.get(name)) for name in shown),
             )
             for row in rows
         ),
         note="Asked = paid + cached + failed. Ahead, baseline, other and interrupted stand "
-        "beside them and are not part of asked.",
+        "beside them and are not part of asked."
+        + " Unchanged: queries that put in the name that stood there." * ("n_unchanged" in shown)
+        + " Ties: answers, to clean items too, in which a hash chose among equal scores."
+        * ("n_ties" in shown),
     )
 
 
@@ -201,7 +221,12 @@ def diversity_table(rows: Sequence[Row]) -> Table:
     known = {"diversity": "Diversity, plain", "diversity_unbiased": "Diversity, unbiased"}
     if any(is_estimate(row.get("prompt_similarity")) for row in rows):
         known["prompt_similarity"] = "Prompt similarity"
-    shown = {*known, *RATES, *OF_ATTEMPTS}
+    known |= {
+        name: head
+        for name, head in OF_ANSWERS.items()
+        if any((row.get(name) or {}).get("value") is not None for row in rows)
+    }
+    shown = {*known, *RATES, *OF_ATTEMPTS, *OF_ANSWERS, "asr_asked"}
     others = {
         name: name.replace("_", " ").capitalize()
         for row in rows
@@ -341,7 +366,7 @@ def forest_data(rows: Sequence[Row]) -> Table:
 def curves_data(name: str, title: str, rows: Sequence[Row]) -> Table:
     """The numbers of one panel of ASR-by-budget curves."""
     budgets = sorted({point["budget"] for row in rows for point in row.get("asr_at") or ()})
-    by_row = [{point["budget"]: point for point in row.get("asr_at") or ()} for row in rows]
+    curves = [row.get("asr_at") or () for row in rows]
     return Table(
         name=name,
         caption=f"ASR within a budget of queries, as plotted: {title}",
@@ -349,7 +374,7 @@ def curves_data(name: str, title: str, rows: Sequence[Row]) -> Table:
         rows=tuple(
             (
                 Cell(text=count(budget), sort=budget),
-                *(share_cell(points.get(budget)) for points in by_row),
+                *(share_cell(at_budget(points, budget)) for points in curves),
             )
             for budget in budgets
         ),

@@ -129,7 +129,7 @@ def inquire(inquiry: Inquiry) -> Inquiring:
                 is_told=inquiry.victim.is_told,
             )
             findings.outcomes.append(prediction.outcome)
-            findings.reached = inquiry.goal.reached(prediction)
+            findings.reached = inquiry.goal.reached(prediction, candidate.edits)
             if findings.reached:
                 break
     except MedstressError:

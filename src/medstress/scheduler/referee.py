@@ -16,7 +16,7 @@ from medstress.attacks.protocol import (
     search_on,
 )
 from medstress.items import Edited
-from medstress.outcomes import Goal, Measured, Outcome, Prediction, Verdict
+from medstress.outcomes import Goal, Measured, Prediction, Verdict
 from medstress.queries import Predict
 from medstress.scheduler.result import TrialResult
 from medstress.validity import known_validity
@@ -43,7 +43,7 @@ class Bystander:
 
     def judge(self, query: Predict, prediction: Prediction) -> Prediction:
         """Note the answer to the query asked last."""
-        self._result.n_unreadable += prediction.outcome is Outcome.UNREADABLE
+        self._result.count(query, prediction)
         self._result.pick, self._result.after = query.candidate, prediction
         return prediction
 
@@ -80,12 +80,12 @@ class Referee:
             The prediction, marked where it is a success; with `reached_goal` it ends the search.
         """
         result = self._result
-        result.n_unreadable += prediction.outcome is Outcome.UNREADABLE
+        result.count(query, prediction)
         if query.probe:
             return prediction
         if result.n_excluded is None:
             self.count_exclusions(query.candidate)
-        if not self.goal.reached(prediction):
+        if not self.goal.reached(prediction, query.candidate.edits):
             if self._is_static or self._has_moved_most(prediction):
                 result.pick, result.after = query.candidate, prediction
             return prediction

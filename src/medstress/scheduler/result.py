@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from medstress.candidates import changes_nothing
 from medstress.items import Edited
-from medstress.outcomes import Prediction, Verdict
+from medstress.outcomes import Outcome, Prediction, Verdict
+from medstress.queries import Predict
 
 
 @dataclass(slots=True, kw_only=True)
@@ -50,6 +52,12 @@ class TrialResult:
     """Perturbed queries consumed."""
     n_unreadable: int = 0
     """Of those, answered unreadably."""
+    n_probes: int = 0
+    """Of those, probes: no edit that could succeed."""
+    n_unchanged: int = 0
+    """Of those, without any change: what stood there was put in again."""
+    n_ties: int = 0
+    """Answers, the one on the clean item included, in which options shared the highest score."""
     repeats: bool | None = None
     """Whether the success repeated in the flip check: the first and the pick, where they differ."""
     first_repeats: bool | None = None
@@ -71,3 +79,10 @@ class TrialResult:
     they have to be stored."""
     n_excluded: dict[str, int] | None = None
     """Names never drawn by reason, where the attack knows them."""
+
+    def count(self, query: Predict, prediction: Prediction) -> None:
+        """Count one answered query by what was asked and what was answered."""
+        self.n_unreadable += prediction.outcome is Outcome.UNREADABLE
+        self.n_ties += prediction.is_tied
+        self.n_probes += query.probe
+        self.n_unchanged += changes_nothing(query.candidate)

@@ -85,6 +85,7 @@ def conduct(trial: Trial) -> Conduct:
     except Exception as error:  # noqa: BLE001 - the per-trial guard
         result.verdict, result.at, result.note = _lost(error), "baseline", _note(error)
         return result
+    result.n_ties += result.before.is_tied
     if result.before.rationale is not None:
         result.records.append(_asked(Predict(clean, attempt=0), 0, result.before))
     if result.verdict is not Verdict.NOT_ATTACKABLE and result.before.outcome is not Outcome.RIGHT:
@@ -132,14 +133,16 @@ def _attack_lost(trial: Trial, result: TrialResult, lost: Verdict) -> Conduct:
     except Exception as error:  # noqa: BLE001 - the per-trial guard
         result.note = _note(error)
     # Nothing could be flipped: what was found stays in the records, and no rate counts it.
-    n_asked, records, before = result.n_asked, result.records, result.before
     return TrialResult(
         verdict=lost,
-        before=before,
-        n_asked=n_asked,
-        records=records,
+        before=result.before,
+        records=result.records,
         note=result.note,
+        n_asked=result.n_asked,
         n_unreadable=result.n_unreadable,
+        n_probes=result.n_probes,
+        n_unchanged=result.n_unchanged,
+        n_ties=result.n_ties,
     )
 
 
@@ -274,4 +277,4 @@ def _check_flip(
         )
     except UnansweredError:
         return None  # the verdict stands
-    return referee.goal.reached(again)
+    return referee.goal.reached(again, candidate.edits)

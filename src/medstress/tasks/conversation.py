@@ -29,6 +29,7 @@ from medstress.prompts.replies import Confidences, Letter, Reply, Unreadable, re
 from medstress.tasks.multiple_choice import Flow, from_scores, mark
 from medstress.tasks.task import Task
 from medstress.tasks.templates import Template
+from medstress.tasks.ties import Ties
 
 SHORT = 96
 """Most new tokens of confidences and answer."""
@@ -71,6 +72,11 @@ class Conversation:
     def is_sampled(self) -> bool:
         """Whether asking again may bring another answer."""
         return self.decoding.temperature > 0
+
+    @property
+    def ties(self) -> Ties:
+        """As the victim otherwise."""
+        return self.own.ties
 
     @property
     def n_samples(self) -> int:
@@ -170,7 +176,7 @@ class Conversation:
         (reply,) = yield (Request(Score(self._prompt(turns), texts, first_token=True)),)
         assert isinstance(reply, Scored)
         mass = sum(math.exp(value) for value in reply.log_probs)
-        return from_scores(candidate, reply.log_probs, mass=mass)
+        return from_scores(candidate, reply.log_probs, self.ties, mass=mass)
 
     def _prompt(self, turns: list[Message]) -> Prompt:
         if self.in_turns:

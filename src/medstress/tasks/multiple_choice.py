@@ -24,6 +24,7 @@ from medstress.items import Candidate
 from medstress.outcomes import Outcome, Prediction
 from medstress.tasks.parsers import PARSERS
 from medstress.tasks.templates import Template, load_template
+from medstress.tasks.ties import Ties, broken, rule_of
 
 Flow: TypeAlias = Generator[tuple[Request, ...], tuple[Answer, ...], Prediction]
 
@@ -77,15 +78,20 @@ class MultipleChoice:
     """Used by `generate` answering and for texts a function returns."""
     decoding: Decoding = Decoding()
     """Used by `generate` answering."""
+    ties: Ties = Ties.HASH
+    """Which of several options with the highest score is the answer."""
 
     def spec(self) -> dict[str, object]:
         """What defines the task, for fingerprints."""
+        # The first edition's rule had no name, and its fingerprints stay.
+        named = {} if self.ties is Ties.FIRST else {"ties": self.ties.value}
         return {
             "template": self.template.hash,
             "answer_by": self.answer_by.value,
             "text_score": self.text_score.value,
             "parser": self.parser,
             "decoding": [self.decoding.max_new_tokens, self.decoding.temperature],
+            **named,
         }
 
     @property
@@ -124,6 +130,7 @@ class MultipleChoice:
             text_score=TextScore(spec["text_score"]),
             parser=spec["parser"],
             decoding=Decoding(max_new_tokens=tokens, temperature=temperature),
+            ties=rule_of(spec),
         )
 
     def flow(self, candidate: Candidate) -> Flow:
@@ -140,10 +147,10 @@ class MultipleChoice:
                 return self._from_choice(candidate, reply)
             case AnswerBy.LETTER:
                 scores, mass = yield from self._letters(candidate)
-                return from_scores(candidate, scores, mass=mass)
+                return from_scores(candidate, scores, self.ties, mass=mass)
             case AnswerBy.TEXT:
                 scores = yield from self._texts(candidate)
-                return from_scores(candidate, scores)
+                return from_scores(candidate, scores, self.ties)
             case AnswerBy.GENERATE:
                 prompt, letters = self.template.render(candidate), candidate.item.letters
                 (reply,) = yield (Request(Generate(prompt, self.decoding, letters=letters)),)
@@ -154,7 +161,7 @@ class MultipleChoice:
                 assert isinstance(question, str)
                 (reply,) = yield (Request(Rank(question, candidate.options)),)
                 assert isinstance(reply, Scored)
-                return from_scores(candidate, reply.log_probs)
+                return from_scores(candidate, reply.log_probs, self.ties)
 
     def _letters(
         self, candidate: Candidate
@@ -203,7 +210,7 @@ class MultipleChoice:
             top = max(reply.scores)
             shares = [value / top for value in reply.scores]  # a plain sum may overflow
             logs = [math.log(max(share / sum(shares), FLOOR)) for share in shares]
-            return from_scores(candidate, logs)
+            return from_scores(candidate, logs, self.ties)
         if reply.answer is not None:
             return Prediction(outcome=mark(candidate, reply.answer), answer=reply.answer)
         # Functions that return prompt and answer in one are understood.
@@ -221,7 +228,10 @@ def listing(template: Template, candidate: Candidate) -> str:
 
 
 def from_scores(
-    candidate: Candidate, scores: Sequence[float], mass: float | None = None
+    candidate: Candidate,
+    scores: Sequence[float],
+    ties: Ties = Ties.HASH,
+    mass: float | None = None,
 ) -> Prediction:
     """The prediction that log probabilities of the options make."""
     if not all(math.isfinite(value) for value in scores):
@@ -229,12 +239,14 @@ def from_scores(
         return Prediction(outcome=Outcome.UNREADABLE, answer=None, text=note)
     top = max(scores)
     total = top + math.log(sum(math.exp(value - top) for value in scores))
-    letter = candidate.item.letters[scores.index(top)]
+    best = [x for x, value in zip(candidate.item.letters, scores, strict=True) if value == top]
+    letter = broken(candidate.item, best, ties)
     return Prediction(
         outcome=mark(candidate, letter),
         answer=letter,
         scores=tuple(value - total for value in scores),
         mass=mass,
+        is_tied=len(best) > 1,
     )
 
 

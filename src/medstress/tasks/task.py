@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from medstress.tasks.multiple_choice import Flow
 from medstress.tasks.templates import Template
+from medstress.tasks.ties import Ties
 
 
 class AnyTask(Protocol):
@@ -36,6 +37,10 @@ class Task(AnyTask, Protocol):
     def is_told(self) -> bool:
         """Whether its requests are stored as they are, because item, edits and the form of the
         prompt do not give them back."""
+
+    @property
+    def ties(self) -> Ties:
+        """Which of several options with the highest score is the answer."""
 
     @property
     def n_samples(self) -> int:

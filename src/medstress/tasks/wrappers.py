@@ -22,6 +22,7 @@ from medstress.tasks.flows import changed, together
 from medstress.tasks.multiple_choice import FLOOR, UNCONDITIONED, Flow, mark
 from medstress.tasks.task import Task
 from medstress.tasks.templates import Template
+from medstress.tasks.ties import Ties, broken
 
 _TIE = 1e-9
 """Mean probabilities that differ by less are tied: sums of the same shares in another order."""
@@ -50,6 +51,11 @@ class Wrapper:
         return self.inner.is_told
 
     @property
+    def ties(self) -> Ties:
+        """As the inner task."""
+        return self.inner.ties
+
+    @property
     def n_samples(self) -> int:
         """As the inner task."""
         return self.inner.n_samples
@@ -67,8 +73,8 @@ class Wrapper:
 class Majority(Wrapper):
     """The answer given most often in k samples (self-consistency, Wang et al. 2022).
 
-    A tie goes to the tied option that came first, in the order of the samples; an unreadable
-    sample has no vote. Scores are the shares of the votes.
+    A tie is broken as in scores (`medstress.tasks.ties`); an unreadable sample has no vote. Scores
+    are the shares of the votes.
     """
 
     k: int = 5
@@ -87,7 +93,7 @@ class Majority(Wrapper):
         """Ask k inner flows at once, and let them vote."""
         step = self.inner.n_samples
         flows = [_resampled(self.inner.flow(candidate), number * step) for number in range(self.k)]
-        return elected(candidate, (yield from together(flows)))
+        return elected(candidate, (yield from together(flows)), self.ties)
 
     def spec(self) -> dict[str, Any]:
         """What defines it."""
@@ -99,8 +105,8 @@ class ShuffledOptions(Wrapper):
     """Answers over several orders of the options, each letter read as the option it stood for.
 
     The first order is the item's own. The mean probability of each option decides where every
-    readable answer has scores, else (or with `votes`) the answer given most often; a tie goes to
-    the tied option that was answered first. An unreadable answer is left out.
+    readable answer has scores, else (or with `votes`) the answer given most often; a tie is broken
+    as in scores (`medstress.tasks.ties`). An unreadable answer is left out.
     """
 
     n: int | None = None
@@ -126,8 +132,8 @@ class ShuffledOptions(Wrapper):
         readable = [p for p in predictions if p.outcome is not Outcome.UNREADABLE]
         is_scored = readable and all(p.scores is not None for p in readable)
         if self.aggregate == "votes" or not is_scored:
-            return elected(candidate, predictions)
-        return _averaged(candidate, readable)
+            return elected(candidate, predictions, self.ties)
+        return _averaged(candidate, readable, self.ties)
 
     def spec(self) -> dict[str, Any]:
         """What defines it."""
@@ -188,19 +194,23 @@ def without_lead(answer: Answer, lead: str) -> Answer:
     return answer
 
 
-def elected(candidate: Candidate, predictions: Sequence[Prediction]) -> Prediction:
-    """The answer given most often; of tied ones the first that was given."""
+def elected(
+    candidate: Candidate, predictions: Sequence[Prediction], ties: Ties = Ties.HASH
+) -> Prediction:
+    """The answer given most often; a tie is broken by a rule."""
     given = [p.answer for p in predictions if p.answer is not None]
     votes = Counter(given)
     if not votes:
         return Prediction(outcome=Outcome.UNREADABLE, answer=None, text=predictions[0].text)
     most = max(votes.values())
-    letter = next(answer for answer in given if votes[answer] == most)
+    tied = [answer for answer, n in votes.items() if n == most]  # in the order of being given
+    letter = broken(candidate.item, tied, ties)
     shares = [votes[option] / votes.total() for option in candidate.item.letters]
     return Prediction(
         outcome=mark(candidate, letter),
         answer=letter,
         scores=tuple(math.log(max(share, FLOOR)) for share in shares),
+        is_tied=len(tied) > 1 or any(p.is_tied for p in predictions),
     )
 
 
@@ -263,17 +273,19 @@ def _put_back(item: Question, prediction: Prediction, order: tuple[int, ...]) ->
     )
 
 
-def _averaged(candidate: Candidate, predictions: Sequence[Prediction]) -> Prediction:
+def _averaged(candidate: Candidate, predictions: Sequence[Prediction], ties: Ties) -> Prediction:
     letters = candidate.item.letters
     rows = [[math.exp(value) for value in p.scores or ()] for p in predictions]
     means = [sum(column) / len(rows) for column in zip(*rows, strict=True)]
     best = max(means) - _TIE
     tied = [letter for letter, mean in zip(letters, means, strict=True) if mean >= best]
-    letter = next((p.answer for p in predictions if p.answer in tied), tied[0])
+    answered = [p.answer for p in predictions if p.answer in tied]
+    letter = broken(candidate.item, list(dict.fromkeys([*answered, *tied])), ties)
     masses = [p.mass for p in predictions if p.mass is not None]
     return Prediction(
         outcome=mark(candidate, letter),
         answer=letter,
         scores=tuple(math.log(max(mean, FLOOR)) for mean in means),
         mass=sum(masses) / len(masses) if masses else None,
+        is_tied=len(tied) > 1,
     )

@@ -283,6 +283,32 @@ class TestRankingByImportance:
         assert edits(drive(attack, tell)[0])[2][0] == "B"
 
 
+class TestReplaced:
+    """Two places, B and C; every name in C leads to B, and every name in B to D."""
+
+    @staticmethod
+    def tell(candidate: Candidate) -> Prediction:
+        fields = {edit.field for edit in candidate.edits}
+        led = {"B": 3, "C": 1}[min(fields)] if fields else 0
+        # What stands in an edited option itself gets a little likelier with every name in C.
+        scores = [log(0.6), log(0.1), log(0.2 if "C" in fields else 0.15), log(0.1)]
+        if fields:
+            scores[led] = log(0.9)
+        return Prediction(outcome=Outcome.RIGHT, answer="A", scores=tuple(scores))
+
+    def test_the_score_is_that_of_the_option_under_attack(self) -> None:
+        attack = DiscreteZoo(goal="replaced")
+        place = attack._place(ITEM, ITEM.mentions[2], RESOURCES)
+        answer = self.tell(place.candidate(0))
+        # log p of C against the best other, which is B.
+        assert attack._score(answer, place) == pytest.approx(log(0.2) - log(0.9))
+        beside = attack._place(ITEM, ITEM.mentions[1], RESOURCES)
+        assert attack._score(answer, beside) == 0
+
+    def test_it_is_no_obstacle_on_any_item(self) -> None:
+        assert DiscreteZoo(goal="replaced").obstacle(ITEM, RESOURCES) is None
+
+
 class TestThreshold:
     def test_nothing_less_similar_to_the_entity_is_asked(self) -> None:
         similarity = dict(zip(NAMES, cosines(TABLE.vectors, TABLE.vector("Beta")), strict=True))
@@ -295,8 +321,16 @@ class TestThreshold:
         asked, _ = drive(DiscreteZoo(budget=60), two_options, ONE_SPAN)
         assert {name for _, name in edits(asked)} == set(NAMES)
 
-    def test_where_no_name_is_similar_enough_nothing_is_asked(self) -> None:
-        assert drive(DiscreteZoo(similarity_threshold=1.0))[0] == []
+    def test_where_no_name_is_similar_enough_the_item_cannot_be_attacked(self) -> None:
+        most = max(max(cosines(TABLE.vectors, TABLE.vector(text))) for text in ("Beta", "gamma"))
+        attack = DiscreteZoo(similarity_threshold=1.0)
+        assert drive(attack)[0] == []
+        reason = "no name of the vocabulary lies within similarity_threshold"
+        assert attack.obstacle(ITEM, RESOURCES) == reason
+        # One name that is similar enough to one of the two entities is enough.
+        just = DiscreteZoo(similarity_threshold=float(most) - 1e-6)
+        assert just.obstacle(ITEM, RESOURCES) is None
+        assert len(drive(just)[0]) == 1
 
 
 class TestExclusions:

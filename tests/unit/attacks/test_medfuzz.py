@@ -254,7 +254,8 @@ def test_exemplars_are_drawn_by_the_generator_given_and_never_hold_the_item():
         ({"gates": "options"}, "gates must be a list of names"),
         ({"gate_mode": "warn"}, "gate_mode"),
         ({"template": ""}, "template must be a name or a folder"),
-        ({"goal": "Z"}, "expected 'untargeted' or an option letter"),
+        ({"goal": "Z"}, "expected 'untargeted', 'replaced' or an option letter"),
+        ({"goal": "replaced"}, "goal = 'replaced' is the option that was edited, and medfuzz"),
     ],
 )
 def test_wrong_parameters_are_refused_in_one_sentence(keys, said):

@@ -196,8 +196,8 @@ def test_the_goal_follows_from_the_item() -> None:
     moved = Moved(0.5).relative_to(before)
     for score, reached in ((0.41, False), (0.39, True), (1.39, False), (1.41, True)):
         answer = Prediction(outcome=Outcome.RIGHT, answer=None, scores=(score,))
-        assert moved.reached(answer) is reached
-        assert not Measured().relative_to(before).reached(answer)
+        assert moved.reached(answer, ()) is reached
+        assert not Measured().relative_to(before).reached(answer, ())
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from medstress.outcomes import Outcome, Prediction, Targeted, Untargeted, parse_
 from medstress.queries import Ask
 from medstress.seeding import rng_for
 from medstress.testing import PerturbationTable, tiny_questions, tiny_resources
+from medstress.text import Edit
 
 NAMES = ("near", "middle", "far", "Alpha two", "Beta", "DNA x")
 H = {name: (i + 1) / 10 for i, name in enumerate(NAMES)} | {"Gamma": 0.2, "Eta": 0.5, "Zeta": 0.4}
@@ -33,6 +34,7 @@ SAMPLERS: list[dict[str, Any]] = [
     {"sampler": "farthest"},
 ]
 SPANS = ["nearest", "random", "saliency"]
+GOALS = "expected 'untargeted', 'replaced' or an option letter from A to J"
 
 
 def mention(field: str, start: int, end: int, type_: str = "T121") -> Mention:
@@ -158,9 +160,9 @@ def test_labels_name_what_was_written_and_not_what_follows_from_it() -> None:
         ({"choices": "published"}, "unknown choices 'published'; did you mean 'as_published'? "
             "(known: default, as_published, as_released)"),
         ({"variants": 1}, "unknown variants 1 (known: exclude, mark)"),
-        ({"goal": "K"}, "goal = 'K': expected 'untargeted' or an option letter from A to J"),
-        ({"goal": "AB"}, "goal = 'AB': expected 'untargeted' or an option letter from A to J"),
-        ({"goal": 1}, "goal = 1: expected 'untargeted' or an option letter from A to J"),
+        ({"goal": "K"}, f"goal = 'K': {GOALS}"),
+        ({"goal": "AB"}, f"goal = 'AB': {GOALS}"),
+        ({"goal": 1}, f"goal = 1: {GOALS}"),
         ({"continue_on_invalid": "yes"}, "continue_on_invalid must be true or false, got 'yes'"),
         ({"unreadable_is_success": 1}, "unreadable_is_success must be true or false, got 1"),
         *(
@@ -209,12 +211,18 @@ def test_a_goal_is_the_text_of_the_file_or_the_object() -> None:
         (parse_goal("untargeted"), Outcome.UNREADABLE, None, False),
         (parse_goal("untargeted", unreadable=True), Outcome.UNREADABLE, None, True),
         (parse_goal("untargeted", unreadable=True), Outcome.RIGHT, "A", False),
+        (parse_goal("replaced"), Outcome.WRONG, "C", True),
+        (parse_goal("replaced"), Outcome.WRONG, "B", False),
+        (parse_goal("replaced"), Outcome.RIGHT, "C", False),  # an edit of the key itself
+        (parse_goal("replaced"), Outcome.UNREADABLE, None, False),
+        (parse_goal("replaced", unreadable=True), Outcome.UNREADABLE, None, True),
     ],
 )
 def test_when_a_goal_is_reached(
     goal: Any, outcome: Outcome, answer: str | None, reached: bool
 ) -> None:
-    assert goal.reached(Prediction(outcome=outcome, answer=answer)) is reached
+    edits = (Edit(field="C", start=0, end=1, replacement="x"),)
+    assert goal.reached(Prediction(outcome=outcome, answer=answer), edits) is reached
 
 
 @pytest.mark.parametrize(

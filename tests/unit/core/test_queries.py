@@ -39,5 +39,5 @@ def test_consult_yields_calls_to_a_role_and_returns_the_answers() -> None:
 def test_an_unreadable_answer_is_no_success() -> None:
     goal = Untargeted()
     unreadable = Prediction(outcome=Outcome.UNREADABLE, answer=None)
-    reached = [goal.reached(prediction) for prediction in (RIGHT, WRONG, unreadable)]
+    reached = [goal.reached(prediction, ()) for prediction in (RIGHT, WRONG, unreadable)]
     assert reached == [False, True, False]

@@ -71,15 +71,15 @@ def test_a_row_keeps_its_question_options_key_and_subject(files):
 
 
 def test_spans_are_mentions_and_the_whole_key_is_one_without_type(files):
-    spans = record(C=entry(("code", "", 0), ("ine", "T109", 4)))
+    spans = record(C=entry(("codeine", "", 0), ("codeine", "T109", 0)))
     path, annotations = files([published_row()], [spans])
     loaded = read(path, annotations)
     (item,) = loaded.questions
     found = [(m.field, item.option(m.field)[m.start : m.end], m.type) for m in item.mentions]
     assert found == [
         ("A", "aspirin", "T109"),
-        ("C", "code", ""),
-        ("C", "ine", "T109"),
+        ("C", "codeine", ""),
+        ("C", "codeine", "T109"),
         ("D", "digoxin", "T109"),
         ("B", "beta blocker", ""),
     ]

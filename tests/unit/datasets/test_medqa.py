@@ -55,9 +55,9 @@ def test_a_row_gets_the_spans_at_its_train_index_and_one_without_gets_none(jsonl
 
 def test_spans_the_row_has_already_are_not_doubled(jsonl, row, spans):
     own = {"field": "B", "start": 0, "end": 7, "type": "T109"}
-    path = jsonl(row(train_index=0, mentions=[own, own | {"end": 3}]))
+    path = jsonl(row(train_index=0, mentions=[own, own | {"type": "T121"}]))
     (item,) = read(path, spans(record())).questions
-    assert item.mentions == (ASPIRIN, Mention(field="B", start=0, end=3, type="T109"))
+    assert item.mentions == (ASPIRIN, Mention(field="B", start=0, end=7, type="T121"))
 
 
 def test_a_span_without_type_keeps_the_empty_type(jsonl, row, spans):

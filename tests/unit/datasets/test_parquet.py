@@ -26,7 +26,7 @@ def refusal(path):
 
 
 def test_parquet_gives_the_questions_of_the_same_jsonl(parquet, jsonl, row):
-    mentions = [{"field": "A", "start": 0, "end": 3, "type": "T109"}]
+    mentions = [{"field": "A", "start": 0, "end": 11, "type": "T109"}]
     rows = [row(mentions=mentions, year=1.5), row(id="q2", answer_idx="C", mentions=[], year=None)]
     path = parquet(*rows)
     loaded = load_parquet(DatasetOptions(path=path))

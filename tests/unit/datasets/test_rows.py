@@ -107,7 +107,7 @@ def test_mentions_keep_their_fields(row):
 
 
 def test_a_mention_of_null_type_has_an_unknown_type(row):
-    mention = {"field": "A", "start": 0, "end": 3, "type": None}
+    mention = {"field": "A", "start": 0, "end": 11, "type": None}
     assert question_from_row(row(mentions=[mention])).mentions[0].type == ""
 
 

@@ -511,8 +511,8 @@ class TestSet:
             ),
             (
                 "attack.goal=Z",
-                "e.toml, line 11: entity_substitution: goal = 'Z': expected 'untargeted' or an "
-                "option letter from A to J",
+                "e.toml, line 11: entity_substitution: goal = 'Z': expected 'untargeted', "
+                "'replaced' or an option letter from A to J",
             ),
             ("dataset.limit=two", "e.toml, line 4: limit = 'two': input should be a valid integer"),
             ("victim.use=false", "e.toml, line 9: every [[victim]] entry has use = false"),

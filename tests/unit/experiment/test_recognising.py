@@ -21,7 +21,7 @@ ROWS: list[dict[str, Any]] = [
         "stem": "Which drug comes next?",
         "options": ["warfarin", "Aspirin and codeine", "gout"],
         "answer_idx": "A",
-        "mentions": [{"field": "B", "start": 0, "end": 3, "type": "T121"}],
+        "mentions": [{"field": "B", "start": 0, "end": 7, "type": "T121"}],
     },
     {
         "id": "q2",
@@ -77,7 +77,7 @@ def test_a_gazetteer_takes_the_place_of_given_mentions_of_its_types_in_every_fie
 def test_each_group_has_the_mentions_of_its_own_recogniser() -> None:
     found = prepared(DRUGS, {**DISEASES, "recogniser": "gazetteer"})
     assert mentions(found) == [
-        ("B", "Asp", "T121"),
+        ("B", "Aspirin", "T121"),
         ("C", "gout", "diseases"),
         ("context", "asthma", "diseases"),
     ]

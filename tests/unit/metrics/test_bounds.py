@@ -79,7 +79,14 @@ def test_a_claim_that_unreadable_answers_could_turn_is_not_supported(trial: Make
 def test_a_victim_that_is_above_chance_only_because_answers_failed_is_named(trial: Make) -> None:
     """60 right of 80 answered, chance .5: above it, but not with 40 more wrong ones."""
     rows = [
-        trial(item_id=str(i), key="AB"[i % 2], n_options=2, verdict=HELD if i < 60 else WRONG)
+        trial(
+            item_id=str(i),
+            key="AB"[i % 2],
+            n_options=2,
+            verdict=HELD if i < 60 else WRONG,
+            n_asked=1,
+            n_paid=1,
+        )
         for i in range(80)
     ]
     failed = [

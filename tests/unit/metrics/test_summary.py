@@ -42,6 +42,7 @@ FIELDS = [
     ),
     *("asr_by_variant", "asr_at", "asr_valid_bounds_at", "queries", "queries_to_success"),
     *("diversity", "diversity_unbiased", "prompt_similarity"),
+    *("letter_mass", "n_ties", "n_unchanged", "chose_edited", "n_never_asked", "asr_asked"),
 ]
 
 
@@ -291,6 +292,8 @@ def test_a_victim_that_guesses_is_named_before_other_warnings(
             key="ABCD"[i % 4],
             attack=attack,
             verdict=Verdict.HELD if i < 23 else Verdict.ALREADY_WRONG,
+            n_asked=1,
+            n_paid=1,
         )
         for i in range(100)
         for attack in ("random", "pdws")
@@ -313,7 +316,7 @@ def test_nothing_is_said_of_chance_before_the_end(summary_of: Summary, trial: Ma
 
 
 def test_a_victim_above_chance_draws_no_warning(summary_of: Summary, trial: Make) -> None:
-    trials = [trial(item_id=str(i), key="ABCD"[i % 4]) for i in range(12)]
+    trials = [trial(item_id=str(i), key="ABCD"[i % 4], n_asked=1, n_paid=1) for i in range(12)]
     assert summary_of(trials)["warnings"] == []
 
 

@@ -129,6 +129,23 @@ def test_published_numbers_appear_only_where_victim_and_questions_match(
         assert all(cell.small == "" for cell in line.cells)
 
 
+def test_an_arm_beyond_1000_queries_is_read_by_budget_and_stands_in_table_2(made_up):
+    # Of 32 eligible items 8 flip at query 5, 8 at query 1,500: nothing at 2, a quarter from 5 on.
+    attacks = {"all": made_up.substitution("exhaustive", budget=2331)}
+    firsts = {0: 5, 1: 1500}
+    long = made_up.MadeUp(attacks, lambda i, spec: firsts.get(i % 4))
+    (arm,) = arms(long)
+    assert arm.budget == 2331
+    assert [arm.asr(b).value for b in (1, 2, 4, 5, 8, 1499, 1500, 2331)] == [
+        0, 0, 0, 0.25, 0.25, 0.25, 0.5, 0.5,
+    ]  # fmt: skip
+    assert arm.asr(2332) is None
+    assert [arm.asr(b, {"hash-8"}).n for b in (2, 1500)] == [31, 31]
+    (rates,) = rates_of(arms(long), 8)
+    assert rates.asr["exhaustive"].value == 0.25
+    assert "exhaustive" in latex_table(table_2([rates], long.summary))
+
+
 def test_table_2_crosses_methods_with_embeddings(scaling):
     table = table_2(rates_of(arms(scaling), 8), scaling.summary)
     check_latex(latex_table(table))

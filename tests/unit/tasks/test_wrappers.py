@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from medstress.outcomes import Outcome, Prediction
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, TextScore, listing
 from medstress.tasks.task import Task
 from medstress.tasks.templates import load_template
+from medstress.tasks.ties import Ties, broken
 from medstress.tasks.wrappers import Instructed, Majority, ShuffledOptions, orders
 from medstress.tasks.wrapping import calls_per_query, read_wraps, task_from_spec, wrapped
 from medstress.testing import check_task, tiny_questions
@@ -73,17 +75,25 @@ def test_a_majority_of_majorities_repeats_no_sample_index() -> None:
     [
         ("BBA", "B", Outcome.RIGHT, [1 / 3, 2 / 3, 0, 0]),
         ("ABA", "A", Outcome.WRONG, [2 / 3, 1 / 3, 0, 0]),
-        ("CBA", "C", Outcome.WRONG, [1 / 3, 1 / 3, 1 / 3, 0]),
-        (".BA", "B", Outcome.RIGHT, [1 / 2, 1 / 2, 0, 0]),
+        (".BB", "B", Outcome.RIGHT, [0, 1, 0, 0]),
         ("..D", "D", Outcome.WRONG, [0, 0, 0, 1]),
     ],
 )
-def test_the_votes_are_counted_and_a_tie_goes_to_the_first(
+def test_the_votes_are_counted(
     given: str, answer: str, outcome: Outcome, shares: list[float]
 ) -> None:
     prediction = ask(Majority(inner=sampled(), k=3), letters(given))
     assert (prediction.answer, prediction.outcome) == (answer, outcome)
     assert probabilities(prediction) == pytest.approx(shares, abs=1e-5)
+
+
+def test_tied_votes_go_by_a_hash_and_not_by_their_order() -> None:
+    found = {given: ask(Majority(inner=sampled(), k=3), letters(given)) for given in ("CBA", "ABC")}
+    assert found["CBA"] == found["ABC"]
+    assert found["ABC"].is_tied
+    assert found["ABC"].answer == broken(ITEM, "ABC", Ties.HASH)
+    old = Majority(inner=replace(sampled(), ties=Ties.FIRST), k=3)
+    assert ask(old, letters("CBA")).answer == "C"
 
 
 def test_samples_that_are_all_unreadable_make_an_unreadable_answer() -> None:
@@ -160,12 +170,16 @@ def test_votes_can_be_asked_for_where_there_are_scores() -> None:
     assert probabilities(ask(by["votes"], answers)) == pytest.approx([1 / 3] * 3 + [0], abs=1e-5)
 
 
-def test_means_that_are_equal_go_to_the_first_answer() -> None:
-    """Two shifts of a victim that only likes a place: what it says to the item's own order."""
+def test_means_that_are_equal_go_by_a_hash() -> None:
+    """Two shifts of a victim that only likes a place: in the first edition, what it says to the
+    item's own order."""
     for answer, other in ("CD", "DA", "AB"):
         row = tuple(0.7 if letter == answer else 0.1 for letter in "ABCD")
         prediction = ask(ShuffledOptions(inner=plain(), n=2), [Chosen(scores=row)] * 2)
-        assert prediction.answer == answer
+        assert prediction.is_tied
+        assert prediction.answer == broken(ITEM, [answer, other], Ties.HASH)
+        old = ShuffledOptions(inner=replace(plain(), ties=Ties.FIRST), n=2)
+        assert ask(old, [Chosen(scores=row)] * 2).answer == answer
         found = dict(zip("ABCD", probabilities(prediction), strict=True))
         assert found[answer] == found[other] == 0.4
 

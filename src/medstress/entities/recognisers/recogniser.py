@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from medstress.items import Mention, Question
+from medstress.text import cut_word
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -42,7 +43,8 @@ def recognise(
     """Return the items with the recogniser's mentions of `types` in place of their own.
 
     Texts searched are the options, the context and the stem. Mentions of other types stay as
-    they are, and so do those without a type.
+    they are, and so do those without a type. A finding that begins or ends inside a word is left
+    out: a pipeline may part words ("10mg") that a replacement would then leave in pieces.
 
     Args:
         items: of one data set.
@@ -65,6 +67,6 @@ def _with(item: Question, found: dict[str, list[Found]], types: frozenset[str]) 
         Mention(field=name, start=entity.start, end=entity.end, type=entity.type)
         for name, text in _fields(item)
         for entity in sorted(set(found[text]))
-        if entity.type in types
+        if entity.type in types and cut_word(text, entity.start, entity.end) is None
     ]
     return replace(item, mentions=(*kept, *new))

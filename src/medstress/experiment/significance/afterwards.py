@@ -8,6 +8,7 @@ from typing import Any
 
 from medstress.errors import StoreError
 from medstress.experiment import manifest as manifests
+from medstress.experiment.old_rules import keep_rules
 from medstress.experiment.prepared import Prepared
 from medstress.experiment.run import Watcher, keep_labels, opened_victims, prepare
 from medstress.experiment.significance.run import Chosen, conduct_tests
@@ -77,6 +78,7 @@ def _check_agrees(manifest: Mapping[str, Any], prepared: Prepared, folder: Path)
 
     The experiment may hold more than the folder: more items, seeds, victims and attacks.
     """
+    keep_rules(prepared, manifest["victims"])
     now = manifests.fingerprint_parts(prepared)
     known = manifest["parts"]
     # Other commands than `run` note there which part of the experiment the folder holds.

@@ -19,7 +19,7 @@ from medstress.metrics.counts import (
 )
 from medstress.metrics.estimates import Estimate
 from medstress.metrics.shares import rate
-from medstress.metrics.success import asr_at
+from medstress.metrics.success import asr_at, at_budget
 from medstress.rows import TrialRow
 
 RULE_KEYS = (
@@ -117,19 +117,19 @@ class Arm:
             budget: perturbed queries per item.
             without: hashes of items left out.
         """
-        if budget > self.budget:
-            return None
-        if not without:
-            return estimate_of(self.row["asr_at"][budget - 1])
-        kept = [trial for trial in self.trials if trial.item_hash not in without]
-        return estimate_of(asr_at(kept, budget)[-1])
+        found = at_budget(self._asr_at(without), budget)
+        return None if found is None else estimate_of(found)
 
-    def curve(self, without: Collection[str] = NONE_OUT) -> list[Estimate]:
-        """Success within 1, 2, ... queries."""
+    def curve(self, without: Collection[str] = NONE_OUT) -> list[tuple[int, Estimate]]:
+        """(budget, success) for 1, 2, ... queries; of a long curve where it changes."""
+        return [(point["budget"], estimate_of(point)) for point in self._asr_at(without)]
+
+    def _asr_at(self, without: Collection[str]) -> Sequence[Mapping[str, Any]]:
         if not without:
-            return [estimate_of(point) for point in self.row["asr_at"]]
+            points: Sequence[Mapping[str, Any]] = self.row["asr_at"]
+            return points
         kept = [trial for trial in self.trials if trial.item_hash not in without]
-        return [estimate_of(point) for point in asr_at(kept, self.budget)]
+        return asr_at(kept, self.budget)
 
     def after(self, budget: int, without: Collection[str] = NONE_OUT) -> Estimate:
         """Accuracy after so many queries: of the trials answered at baseline, those still right."""
@@ -269,7 +269,7 @@ class _Facts:
             method=method_of(spec),
             n=spec.get("n"),
             candidates=spec.get("candidates"),
-            budget=len(row["asr_at"]),
+            budget=row["asr_at"][-1]["budget"],
             spec=spec,
             row=row,
             trials=trials,

@@ -198,7 +198,7 @@ def _curve(arm: Arm, label: str, without: frozenset[str]) -> Curve:
         method=arm.method,
         embedding=arm.place.embedding,
         arm=arm,
-        points=tuple(enumerate(arm.curve(without), start=1)),
+        points=tuple(arm.curve(without)),
     )
 
 

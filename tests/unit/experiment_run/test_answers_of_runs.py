@@ -1,0 +1,205 @@
+"""Planted victims end to end: ties, edited options, and queries that change or ask nothing."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import medstress as ms
+from medstress.errors import DataError
+from medstress.experiment import parts
+from medstress.experiment.run import Run
+from medstress.tasks.ties import Ties
+
+VICTIM = '''
+import re
+
+NEW = re.compile(r"([A-D])[:.)] *\\S*zim")
+
+
+def level(prompts):
+    """Tells nothing apart."""
+    return [{"scores": dict.fromkeys("ABCD", 0.25)} for _ in prompts]
+
+
+def edited(prompts):
+    """Takes any new name for the answer: two of three; else the option after it."""
+    return [_answer(prompt) for prompt in prompts]
+
+
+def _answer(prompt):
+    found = NEW.search(prompt)
+    scores = dict.fromkeys("ABCD", 0.1)
+    if not found:
+        return {"scores": scores | {"A": 0.7}}
+    case = int(re.search(r"case (\\d+)", prompt)[1])
+    at = "ABCD".index(found[1])
+    wrong = found[1] if case % 3 else "BCD"[at % 3]
+    return {"scores": scores | {wrong: 0.7}}
+'''
+N = 60
+NEW = ("bazim", "cozim", "duzim")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    rows = []
+    for i in range(N):
+        options = [f"{kind}{i}umab" for kind in ("tora", "ulo", "vexi", "wara")]
+        spans = [(x, 0, len(text), "T121") for x, text in zip("ABCD", options, strict=True)]
+        names = ("field", "start", "end", "type")
+        mentions = [dict(zip(names, span, strict=True)) for span in spans]
+        row = {"id": f"q{i}", "question": f"What treats case {i}?", "answer_idx": "A"}
+        rows.append({**row, "options": options, "mentions": mentions})
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    (tmp_path / "items.jsonl").write_text(lines, encoding="utf-8")
+    (tmp_path / "names.txt").write_text("\n".join(NEW), encoding="utf-8")
+    (tmp_path / "victim.py").write_text(VICTIM, encoding="utf-8")
+    return tmp_path
+
+
+def run(victim: str, *attacks: dict[str, Any], out: str = "run", **experiment: Any) -> Run:
+    return ms.run(
+        {
+            "experiment": {"name": "answers", "seeds": [0], **experiment},
+            "dataset": {"name": "jsonl", "path": "items.jsonl"},
+            "entities": {"type": "drugs", "vocabulary": "names.txt", "embedding": "ngram"},
+            "victim": {"name": "v", "backend": "python", "target": f"victim.py:{victim}"},
+            "attack": [{"name": "entity_substitution", **attack} for attack in attacks],
+        },
+        out=out,
+    )
+
+
+def row_of(found: Run, attack: str | None = None) -> dict[str, Any]:
+    rows: list[dict[str, Any]] = found.summary()["pooled"]
+    return next(row for row in rows if attack in (None, row["attack"]))
+
+
+def test_a_victim_that_tells_nothing_apart_knows_nothing_and_every_answer_is_a_tie(
+    folder: Path,
+) -> None:
+    """All keys are A: the first edition took it for one that knows everything."""
+    found = run("level", {"sampler": "random", "budget": 2})
+    row = row_of(found)
+    assert row["accuracy"]["value"] == pytest.approx(1 / 4, abs=4 * (3 / 16 / N) ** 0.5)
+    assert row["asr"]["value"] == 0  # the same letter before and after
+    n_eligible = row["n_eligible"]
+    assert row["n_ties"] == N + 2 * n_eligible
+    answers = Counter(trial.answer_before for trial in found.rows())
+    assert set(answers) == set("ABCD")
+
+
+def test_a_folder_of_the_first_edition_is_resumed_with_its_rule(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attack = {"sampler": "random", "budget": 2}
+    task_of = parts.task_of
+    with monkeypatch.context() as first_edition:
+        first_edition.setattr(
+            parts, "task_of", lambda *given: replace(task_of(*given), ties=Ties.FIRST)
+        )
+        old = run("level", attack)
+    assert row_of(old)["accuracy"]["value"] == 1
+    before = {row.trial_id: row for row in old.rows()}
+    extended = run("level", attack, seeds=[0, 1])
+    assert row_of(extended)["accuracy"]["value"] == 1
+    after = {row.trial_id: row for row in extended.rows()}
+    assert len(after) == 2 * len(before)
+    assert {key: after[key] for key in before} == before
+    # A folder begun today is another experiment.
+    new = run("level", attack, out="new")
+    fingerprints = [found.summary()["experiment"]["fingerprint"] for found in (extended, new)]
+    assert len(set(fingerprints)) == 2
+    assert row_of(new)["accuracy"]["value"] < 0.5
+
+
+def test_a_success_says_whether_the_edited_option_was_chosen(folder: Path) -> None:
+    found = run("edited", {"sampler": "nearest", "budget": 2})
+    row = row_of(found)
+    assert row["asr"]["value"] == 1
+    assert row["chose_edited"]["value"] == pytest.approx(2 / 3)
+    assert row["chose_edited"]["n"] == N
+    for trial in found.rows():
+        assert trial.chose_edited == (trial.answer_after == trial.option)
+        assert trial.chose_edited == (int(trial.item_id[1:]) % 3 > 0)
+
+
+def test_the_goal_replaced_counts_only_answers_that_are_the_edited_option(folder: Path) -> None:
+    """By letter two attacks would be needed, and each would meet other items."""
+    attacks = [
+        {"name": "entity_substitution", "sampler": "random", "budget": 3, "goal": "replaced"},
+        {"name": "discrete_zoo", "budget": 3, "candidates": 2, "goal": "replaced"},
+    ]
+    found = run("edited", *attacks)
+    for attack in ("entity_substitution", "discrete_zoo"):
+        row = row_of(found, attack)
+        assert row["asr"]["value"] == pytest.approx(2 / 3)
+        assert row["chose_edited"]["value"] == 1
+        assert row["n_not_attackable"] == 0
+    for trial in found.rows():
+        held = int(trial.item_id[1:]) % 3 == 0
+        assert trial.verdict.value == ("held" if held else "flipped")
+        assert held or trial.repeats is True  # the flip check judges by the same goal
+        assert trial.n_asked == (3 if held else 1)
+
+
+def test_queries_that_put_in_what_stood_there_are_counted(folder: Path) -> None:
+    """The published rule excludes the key's text alone, so the span's own name is drawn too."""
+    own = [f"{kind}{i}umab" for i in range(20) for kind in ("ulo", "vexi", "wara")]
+    (folder / "names.txt").write_text("\n".join([*NEW, *own]), encoding="utf-8")
+    found = run(
+        "level",
+        {"sampler": "exhaustive", "choices": "as_published", "label": "published"},
+        {"sampler": "exhaustive", "label": "ours"},
+    )
+    trials = {(row.attack, row.item_id): row for row in found.rows() if row.answer_before == "A"}
+    for (attack, item), row in trials.items():
+        assert row.n_unchanged == (attack == "published" and int(item[1:]) < 20)
+    hit = sum(row.n_unchanged or 0 for row in trials.values())
+    assert 0 < hit < len(trials) / 2
+    assert row_of(found, "published")["n_unchanged"] == hit
+    assert row_of(found, "ours")["n_unchanged"] == 0
+
+
+def test_probes_that_use_up_the_budget_are_told_apart_from_resistance(folder: Path) -> None:
+    """Three spans are probed: with a budget of 3 nothing is left, with 4 one name is asked."""
+    (folder / "names.txt").write_text("\n".join([*NEW, "edizim"]), encoding="utf-8")
+    saliency = {"sampler": "random", "victim_span": "saliency"}
+    found = run(
+        "edited",
+        {**saliency, "budget": 3, "label": "too little"},
+        {**saliency, "budget": 4, "label": "enough"},
+    )
+    poor, enough = row_of(found, "too little"), row_of(found, "enough")
+    assert (poor["n_never_asked"], poor["n_held"], poor["asr"]["value"]) == (N, N, 0)
+    assert (poor["asr_asked"]["n"], poor["asr_asked"]["value"]) == (0, None)
+    assert (enough["n_never_asked"], enough["asr"]["value"]) == (0, 1)
+    assert enough["asr_asked"]["value"] == 1
+    (sentence,) = [each for each in found.summary()["warnings"] if "saw no edit" in each]
+    assert sentence.startswith(f"too little: in {N} of {N} trials that count as held")
+    assert all(row.n_probes == (3 if row.attack == "enough" else 0) for row in found.rows())
+
+
+def test_a_threshold_that_admits_no_name_makes_items_not_attackable(folder: Path) -> None:
+    zoo = {"name": "discrete_zoo", "budget": 3, "candidates": 2, "similarity_threshold": 0.99}
+    row = row_of(run("edited", zoo))
+    assert (row["n_not_attackable"], row["n_eligible"], row["n_never_asked"]) == (N, 0, 0)
+    assert row["asr"]["value"] is None
+
+
+def test_a_mention_that_cuts_a_word_stops_the_run_before_any_question(folder: Path) -> None:
+    lines = (folder / "items.jsonl").read_text("utf-8").splitlines()
+    bad = json.loads(lines[4])
+    bad["mentions"][1]["end"] = 3
+    lines[4] = json.dumps(bad)
+    (folder / "items.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    with pytest.raises(DataError, match=r"line 5: .*got 'ulo' at \[0, 3\) of B, which cuts"):
+        run("edited", {"sampler": "random", "budget": 2})

@@ -1,0 +1,88 @@
+"""How answers came about: letter mass, ties, unchanged queries, edited options, no question."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from medstress.metrics.answers import answer_fields, chose_edited, letter_mass
+from medstress.metrics.cautions import cautions
+from medstress.metrics.counts import count_verdicts
+from medstress.metrics.success import asr, asr_asked
+from medstress.outcomes import Verdict
+from medstress.rows import TrialRow
+
+Make = Callable[..., TrialRow]
+RUN = {"complete": True}
+
+
+def said(trials: list[TrialRow], word: str) -> list[str]:
+    return [each for each in cautions(trials, RUN) if word in each]
+
+
+def test_letter_mass_is_the_mean_over_clean_prompts_that_have_one(trial: Make) -> None:
+    masses = (0.1, 0.2, None, 0.6)
+    trials = [trial(item_id=str(i), letter_mass=mass) for i, mass in enumerate(masses)]
+    found = letter_mass(trials)
+    assert (found.value, found.n) == (pytest.approx(0.3), 3)
+    assert 0.1 <= (found.low or 0) < 0.3
+    assert letter_mass(trials[2:3]).value is None
+
+
+def test_a_victim_with_little_mass_on_letters_is_named_once(trial: Make) -> None:
+    def asked(victim: str, group: str, mass: float | None) -> list[TrialRow]:
+        return [
+            trial(victim=victim, group=group, item_id=str(i), letter_mass=mass, n_asked=1)
+            for i in range(3)
+        ]
+
+    low = [*asked("low", "drugs", 0.07), *asked("low", "diseases", 0.23)]
+    fine = [*asked("fine", "drugs", 0.5), *asked("text", "drugs", None)]
+    (sentence,) = said([*low, *fine], "letter_mass")
+    assert sentence.startswith(
+        "low gives all option letters together only .23 on sample/diseases, .07 on sample/drugs"
+    )
+
+
+def test_counts_are_sums_and_unknown_where_a_trial_did_not_count(trial: Make) -> None:
+    new = [trial(item_id=str(i), n_ties=i, n_unchanged=2) for i in range(3)]
+    found = answer_fields(new)
+    assert (found["n_ties"], found["n_unchanged"]) == (3, 6)
+    mixed = answer_fields([*new, trial(item_id="old")])
+    assert (mixed["n_ties"], mixed["n_unchanged"]) == (None, None)
+
+
+def test_the_edited_option_is_counted_among_successes_that_say(trial: Make) -> None:
+    flips = [
+        trial(item_id=str(i), verdict=Verdict.FLIPPED, chose_edited=chosen)
+        for i, chosen in enumerate((True, False, False, None))
+    ]
+    found = chose_edited([*flips, trial(item_id="held", chose_edited=True)])
+    assert (found.value, found.n) == (pytest.approx(1 / 3), 3)
+
+
+def test_trials_that_asked_no_edit_are_counted_and_left_out_of_asr_asked(trial: Make) -> None:
+    trials = [
+        trial(item_id="1", verdict=Verdict.FLIPPED, n_asked=3),
+        trial(item_id="2", n_asked=8),
+        trial(item_id="3", n_asked=0),
+        trial(item_id="4", n_asked=5, n_probes=5),
+        trial(item_id="5", verdict=Verdict.ALREADY_WRONG),
+        trial(item_id="6", verdict=Verdict.NOT_ATTACKABLE),
+    ]
+    assert answer_fields(trials)["n_never_asked"] == 2
+    assert (asr(trials).value, asr(trials).n) == (1 / 4, 4)
+    assert (asr_asked(trials).value, asr_asked(trials).n) == (1 / 2, 2)
+    assert count_verdicts(trials)["n_held"] == 3  # the verdict stays
+    (sentence,) = said(trials, "saw no edit")
+    assert sentence.startswith("random: in 2 of 3 trials that count as held the victim saw no edit")
+    assert not said(trials[:2], "saw no edit")
+    none = asr_asked(trials[2:4])
+    assert (none.value, none.n) == (None, 0)
+
+
+def test_a_trial_that_failed_before_any_question_asked_nothing_but_is_not_held(trial: Make) -> None:
+    values: dict[str, Any] = {"verdict": Verdict.FAILED, "at": "attack", "n_asked": 0}
+    trials = [trial(item_id="1", **values), trial(item_id="2", n_asked=1)]
+    assert answer_fields(trials)["n_never_asked"] == 1
+    assert not said(trials, "saw no edit")
