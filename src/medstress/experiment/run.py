@@ -47,6 +47,7 @@ from medstress.experiment.significance.checks import check_tests
 from medstress.experiment.similarity import prompt_encoder
 from medstress.experiment.sources import find_source
 from medstress.experiment.spent import Spent, check_prices, limits_of, spent
+from medstress.experiment.targets import check_targets, named_backends
 from medstress.hashing import content_hash
 from medstress.scheduler.lane import release
 from medstress.scheduler.progress import DRAIN_SECONDS, Progress
@@ -235,7 +236,7 @@ def opened_victims(prepared: Prepared, note: Callable[[str], None]) -> Iterator[
     """Open victims and roles, which checks what only a back end knows, and close them again.
 
     Raises:
-        UsageError: see `open_victims`, `check_conversations` and `open_roles`.
+        UsageError: see `open_victims`, `check_conversations`, `open_roles` and `check_targets`.
     """
     tables, base = prepared.experiment.victim, prepared.base
     seconds = prepared.experiment.experiment.timeout_seconds
@@ -244,6 +245,7 @@ def opened_victims(prepared: Prepared, note: Callable[[str], None]) -> Iterator[
         check_conversations(prepared.victims, prepared.attacks)
         known = list(zip(tables, prepared.victims, strict=True))
         prepared.roles = open_roles(prepared.experiment.role, base, note, known, seconds)
+        check_targets(named_backends(prepared))
         yield
     finally:
         own = [part.backend for part in prepared.roles if not part.is_shared]
@@ -285,7 +287,7 @@ def _start(store: RunStore, prepared: Prepared) -> None:
         keep_labels(prepared, known["parts"]["attacks"])
     parts = manifests.fingerprint_parts(prepared)
     if known:
-        manifests.check_same_run(store.folder, known["parts"], parts)
+        manifests.check_same_run(store.folder, known, parts)
         manifests.expect_same_models([*prepared.victims, *prepared.roles], known)
     store.write_manifest(
         {
