@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -101,6 +101,14 @@ def check_same_run(folder: Path, known: Mapping[str, Any], new: Mapping[str, Any
             f"{folder} holds another experiment: {'; '.join(found)}{older_functions(known)}. "
             "Choose another folder with --out, or throw the old run away with --fresh"
         )
+
+
+def former_victims(
+    known: Mapping[str, Any], new: Mapping[str, Any], may_lack: Collection[str]
+) -> list[str]:
+    """Labels of the victims that a folder holds and that its experiment may have no more."""
+    held = known["victims"] if known else ()
+    return [label for label in held if label in may_lack and label not in new["victims"]]
 
 
 def older_functions(known: Mapping[str, Any]) -> str:

@@ -286,12 +286,17 @@ def _start(store: RunStore, prepared: Prepared) -> None:
     if known:
         keep_labels(prepared, known["parts"]["attacks"])
     parts = manifests.fingerprint_parts(prepared)
+    former = manifests.former_victims(known, parts, prepared.portion.may_lack)
     if known:
+        parts["victims"] |= {label: known["parts"]["victims"][label] for label in former}
         manifests.check_same_run(store.folder, known, parts)
         manifests.expect_same_models([*prepared.victims, *prepared.roles], known)
+    told = manifests.describe(prepared, parts)
+    # Its trials are still there to be read.
+    told["victims"] |= {label: known["victims"][label] for label in former}
     store.write_manifest(
         {
-            **manifests.describe(prepared, parts),
+            **told,
             "started": known.get("started") or manifests.now(),
             "finished": None,
             "complete": False,
