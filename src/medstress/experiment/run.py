@@ -43,6 +43,7 @@ from medstress.experiment.sentence_groups import (
     check_kind,
     sentence_resources,
 )
+from medstress.experiment.shared_again import share_again
 from medstress.experiment.significance.checks import check_tests
 from medstress.experiment.similarity import prompt_encoder
 from medstress.experiment.sources import find_source
@@ -274,6 +275,7 @@ def run_prepared(
     ):
         prepared.shared = shared
         _start(store, prepared)
+        share_again(store, prepared)
         if retry_failed:
             store.forget_failed()
         _drive(store, prepared, watcher)

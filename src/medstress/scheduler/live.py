@@ -149,6 +149,7 @@ def as_record(result: TrialResult | Findings) -> dict[str, Any]:
         "first_valid_success": result.first_valid_success,
         "n_asked": result.n_asked,
         "n_unreadable": result.n_unreadable,
+        "probes": result.probes,
         "repeats": result.repeats,
         "variant_class": result.variant_class,
         "valid": result.valid,

@@ -81,6 +81,7 @@ class Referee:
         result = self._result
         result.n_unreadable += prediction.outcome is Outcome.UNREADABLE
         if query.probe:
+            result.probes.append(result.n_asked)
             return prediction
         if result.n_excluded is None:
             self.count_exclusions(query.candidate)

@@ -47,6 +47,8 @@ class TrialResult:
     """Perturbed queries consumed."""
     n_unreadable: int = 0
     """Of those, answered unreadably."""
+    probes: list[int] = field(default_factory=list)
+    """Numbers of the queries that were probes, which are never a success."""
     repeats: bool | None = None
     """Whether the success repeated in the flip check: the first and the pick, where they differ."""
     variant_class: str | None = None

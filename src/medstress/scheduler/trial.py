@@ -137,6 +137,7 @@ def _attack_lost(trial: Trial, result: TrialResult, lost: Verdict) -> Conduct:
         records=records,
         note=result.note,
         n_unreadable=result.n_unreadable,
+        probes=result.probes,
     )
 
 
