@@ -43,12 +43,12 @@ class Loaded:
     @property
     def behind(self) -> dict[str, Path]:
         """What it imports, without itself."""
-        return {name: path for name, path in self.imports.items() if path != self.path}
+        own = None if self.path is None else self.path.resolve()
+        return {name: path for name, path in self.imports.items() if path.resolve() != own}
 
     def close(self) -> None:
         """Search its folder no more."""
-        with suppress(ValueError):
-            sys.path.remove(self.folder)
+        _search_no_more(self.folder)
 
 
 def load_function(target: str, base: Path, what: str) -> tuple[Callable[..., Any], Loaded]:
@@ -116,12 +116,14 @@ def _in_use(folder: Path, module: Path | str, what: str, *, place: str) -> Loade
     try:
         forget_changed(local_imports(**known))
         found = _load_file(module, what) if isinstance(module, Path) else _load_module(module, what)
-    except BaseException:
-        sys.path.remove(first)
+        # Again: the file itself may have named more folders to search.
+        imports = local_imports(**known)
+    except BaseException as error:
+        _search_no_more(first)
+        if isinstance(error, OSError):
+            raise UsageError(f"{what}: cannot read {error.filename}: {error.strerror}") from error
         raise
     source = getattr(found, "__file__", None)
-    # Again: the file itself may have named more folders to search.
-    imports = local_imports(**known)
     own = isinstance(module, Path) or module in imports
     return Loaded(
         module=found,
@@ -131,6 +133,11 @@ def _in_use(folder: Path, module: Path | str, what: str, *, place: str) -> Loade
         packages=() if own else _packages_of(str(module)),
         folder=first,
     )
+
+
+def _search_no_more(folder: str) -> None:
+    with suppress(ValueError):  # the user's code may have changed the path
+        sys.path.remove(folder)
 
 
 def _packages_of(module: str) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ import ast
 import importlib
 import sys
 import sysconfig
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from importlib.machinery import ModuleSpec, PathFinder
@@ -93,7 +94,7 @@ def drop_compiled(path: Path) -> None:
 
 
 def is_installed(path: Path) -> bool:
-    """Whether a file is part of Python, of medstress or of an installed package."""
+    """Whether a file is part of Python or of an installed package."""
     place = path.resolve()
     if _INSTALLED & set(place.parts) or any(place.is_relative_to(each) for each in _STANDARD):
         return True
@@ -112,8 +113,10 @@ def _imports(file: Path) -> list[ast.Import | ast.ImportFrom]:
     if file.suffix != ".py":
         return []
     try:
-        tree = ast.parse(file.read_bytes())
-    except (OSError, SyntaxError, ValueError, RecursionError):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # told when it is imported
+            tree = ast.parse(file.read_bytes())
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return []
     return [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
 
@@ -141,7 +144,7 @@ def _specs(name: str) -> Iterator[tuple[str, ModuleSpec]]:
     if loaded is not None and not _is_local(getattr(loaded, "__spec__", None)):
         return  # in memory under this name already, so Python does not look for a file
     for i, part in enumerate(parts):
-        if part == "*":
+        if part == "*" and i:
             inside = [each.name for each in iter_modules(list(places))]
             for each in inside:
                 yield from _specs(".".join([*parts[:i], each]))

@@ -173,3 +173,27 @@ def test_a_folder_that_the_file_itself_adds_is_searched(tmp_path: Path) -> None:
     write(tmp_path, {"target": text, "lib/far": "x = 4"})
     answer, loaded = load_function("target.py:answer", tmp_path, "python victim")
     assert (answer(), list(loaded.imports)) == (4, ["far"])
+
+
+def test_a_module_that_cannot_be_read_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, target="import beside", beside="")
+
+    def refuse(path: Path) -> str:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("medstress.local_modules.file_hash", refuse)
+    before = list(sys.path)
+    with pytest.raises(UsageError) as caught:
+        load_module("target.py:answer", tmp_path, "python victim")
+    told = f"python victim: cannot read {tmp_path / 'beside.py'}: Permission denied"
+    assert (str(caught.value), sys.path) == (told, before)
+
+
+@pytest.mark.parametrize("target", [":x", "..:x", "a..b:x", ".a:x", "a b:x", "é:x", "*:x", "a.*:x"])
+def test_what_is_no_module_name_is_refused_in_one_sentence(tmp_path: Path, target: str) -> None:
+    before = list(sys.path)
+    with pytest.raises(UsageError, match=r"^python victim: "):
+        load_module(target, tmp_path, "python victim")
+    assert sys.path == before
