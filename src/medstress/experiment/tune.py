@@ -220,11 +220,11 @@ def _report(plan: TuningPlan, found: Mapping[str, Any]) -> Prepared:
         return is_chosen(dataset, group, victim, part=part)
 
     used = {(template, n) for *_, template, n in chosen}
-    attacks: list[AttackPart] = []
-    for part in plan.prepared.attacks:
-        attack: Any = part.attack
-        if not is_pdws(attack.spec()) or (plan.template(attack), attack.n) in used:
-            attacks.append(part)
+
+    def is_used(attack: Any) -> bool:
+        return not is_pdws(attack.spec()) or (plan.template(attack), attack.n) in used
+
+    attacks = [part for part in plan.prepared.attacks if is_used(part.attack)]
     kept = {"grids": grids, "choices": found["choices"], "queries": found["queries"]}
     portion = replace(
         plan.portion(REPORT),
