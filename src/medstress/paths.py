@@ -22,9 +22,9 @@ def cache_dir(part: str) -> Path:
         from platformdirs import user_cache_path
 
         base = user_cache_path("medstress")
-    base.mkdir(parents=True, exist_ok=True)
     folder = base / part
-    folder.mkdir(Access.OWNER.folder, exist_ok=True)
-    if not root and folder.stat().st_mode & 0o077:
-        folder.chmod(Access.OWNER.folder)
+    for place in (base, folder):
+        place.mkdir(Access.OWNER.folder, parents=True, exist_ok=True)
+        if not root and place.stat().st_mode & 0o077:
+            place.chmod(Access.OWNER.folder)
     return folder

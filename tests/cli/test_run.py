@@ -634,3 +634,38 @@ def test_the_manifest_holds_the_file_as_given(bench, medstress):
     given = Run(bench.out).manifest()["given"]
     assert given["experiment"].lstrip().startswith("[experiment]")
     assert given["overrides"] == ["attack.budget=2"]
+
+
+def test_what_is_watched_of_a_function_is_said(bench, medstress):
+    """And, where the user has a word for it, that nothing is."""
+    (bench.root / "victim.py").write_text("def answer(prompts):\n    import helper\n", "utf-8")
+    (bench.root / "helper.py").write_text("", "utf-8")
+    told = medstress(*bench.arguments("--dry-run"))
+    assert told.out.splitlines()[-1] == (
+        "victim 'careful': watched: victim.py, helper (helper.py); not watched: what else is "
+        "installed, modules whose names are computed, files that it reads, such as weights"
+    )
+    bench.tables["victim"][0]["version"] = "mine-2"
+    told = medstress(*bench.arguments("--dry-run"))
+    assert told.out.splitlines()[-1] == (
+        "victim 'careful': version 'mine-2' is taken at your word, no file is watched"
+    )
+
+
+def test_rows_that_were_left_out_are_counted_by_run_dry_run_and_summary(bench, medstress):
+    items = bench.root / "items.jsonl"
+    items.write_text(items.read_text("utf-8") + '{"id": "x"}\n{"id": "y"}\n', "utf-8")
+    bench.tables["dataset"][0]["on_bad_row"] = "skip"
+    line = f"dataset 'cases': 2 bad rows left out (on_bad_row), the first: {items}, line 6"
+    for told in (
+        medstress(*bench.arguments("--dry-run")),
+        medstress(*bench.arguments()),
+        medstress("summary", bench.out),
+    ):
+        assert line in told.out
+    assert any(line in warning for warning in bench.summary()["warnings"])
+    assert bench.summary()["experiment"]["n_skipped_rows"] == 2
+    (bench.root / "items.jsonl").write_text(
+        "".join(items.read_text("utf-8").splitlines(keepends=True)[:-2]), "utf-8"
+    )
+    assert "left out" not in medstress(*bench.arguments("--dry-run")).out

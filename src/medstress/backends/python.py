@@ -6,7 +6,6 @@ import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from medstress.backends.awaiting import Awaiter
@@ -26,7 +25,7 @@ from medstress.calls import (
     Tag,
 )
 from medstress.errors import PermanentBackendError, UsageError
-from medstress.functions import load_module, source_hashes, told
+from medstress.functions import Loaded, load_module, source_hashes, told
 from medstress.hashing import content_hash
 
 DEFAULT_BATCH_SIZE = 32
@@ -61,9 +60,15 @@ class PythonBackend:
         batch_size: int | None = None,
         owner: Any = None,
         task: str = "multiple_choice",
+        loaded: Loaded | None = None,
+        version: str | None = None,
     ) -> None:
         self._function = function
         self._owner = owner
+        self.loaded = loaded
+        """The module that a target names, in use until the back end is closed."""
+        self.version = version
+        """The user's word for the function, in place of its source."""
         self._awaiter = Awaiter()
         self.identity = identity
         kind = KINDS[task]
@@ -140,6 +145,8 @@ class PythonBackend:
             with suppress(Exception):
                 self._awaiter.settle(closing())
         self._awaiter.close()
+        if self.loaded is not None:
+            self.loaded.close()
 
     def _read(self, answer: Any, call: Choose | Tag | Compare) -> Reply:
         if isinstance(answer, BaseException):
@@ -216,10 +223,16 @@ def open_backend(options: BackendOptions) -> PythonBackend:
             f'backend \'python\' needs target = "module:function" or "file.py:function", '
             f"got {target!r}"
         )
-    module, path = load_module(target, options.base, WHAT)
-    function, owner = _resolve(module, target)
-    identity = _identity(function, target, options, path)
-    return PythonBackend(function, identity, options.batch_size, owner, options.task)
+    loaded = load_module(target, options.base, WHAT)
+    try:
+        function, owner = _resolve(loaded.module, target)
+        identity = _identity(function, target, options.version, loaded)
+    except BaseException:
+        loaded.close()
+        raise
+    return PythonBackend(
+        function, identity, options.batch_size, owner, options.task, loaded, options.version
+    )
 
 
 def _conversation(prompt: Prompt) -> list[dict[str, str]]:
@@ -267,26 +280,32 @@ def wrap_function(
 ) -> PythonBackend:
     """A function object as a back end, for use from Python."""
     name = getattr(function, "__qualname__", type(function).__name__)
-    identity = _identity(function, name, BackendOptions(version=version))
-    return PythonBackend(function, identity, task=task)
+    identity = _identity(function, name, version)
+    return PythonBackend(function, identity, task=task, version=version)
 
 
 def _identity(
-    function: Any, target: str, options: BackendOptions, path: Path | None = None
+    function: Any, target: str, version: str | None, loaded: Loaded | None = None
 ) -> ModelIdentity:
-    """Hash the file the target names and, where it is another, the one that holds the function."""
-    if options.version is not None:
-        state = ["version", options.version]
+    """Hash what the function is called, and its version or all source of the user's behind it.
+
+    No path is part of it, so that a project may be moved; the name of the file or module is, so
+    that the functions of two files are two, whatever their versions.
+    """
+    if version is not None:
+        state = ["version", version]
     else:
         owner = getattr(function, "__self__", function)
         # A method may come from a file other than that of the object's class. An object that is
         # handed over may hold anything, so there the class is not enough.
-        files = source_hashes(function, path, type(owner) if path is not None else None)
+        files = source_hashes(function, loaded, type(owner) if loaded is not None else None)
         if not files:
             raise UsageError(
                 f"python victim {target!r} has no source file to hash; give it a version, e.g. "
                 'version = "1"'
             )
-        state = ["source", *files]
+        packages = () if loaded is None else loaded.packages
+        state = ["source", *files, *packages]
+    place = getattr(function, "__module__", None) if loaded is None else loaded.place
     name = target.rpartition(":")[2]
-    return ModelIdentity(name=target, hash=content_hash(["python", name, *state]))
+    return ModelIdentity(name=target, hash=content_hash(["python", place, name, *state]))

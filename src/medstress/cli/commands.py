@@ -15,6 +15,7 @@ from medstress.cli.display import display, print_table
 from medstress.cli.streams import one_line
 from medstress.errors import UsageError
 from medstress.experiment.figures import INDEX
+from medstress.experiment.remarks import dry_run_remarks
 from medstress.experiment.run import Run, opened_victims, prepare, run, run_folder
 from medstress.report.paper.collection import Made, Skipped
 from medstress.store.interpreting import interpreting
@@ -65,7 +66,7 @@ def tune_cli(args: argparse.Namespace) -> int:
         if args.dry_run:
             plan = plan_tuning(Path(args.experiment), **given, watcher=watcher)
             with opened_victims(plan.prepared, watcher.note):
-                lines = list(tuning_costs(plan))
+                lines = [*tuning_costs(plan), *dry_run_remarks(plan.prepared)]
         else:
             tuned = tune(
                 Path(args.experiment),
@@ -77,7 +78,7 @@ def tune_cli(args: argparse.Namespace) -> int:
             )
     if args.dry_run:
         for line in lines:
-            print(line)
+            print(one_line(line))
         return 0
     table = tuning_table(tuned.tuning.tuning() or {})
     print_table(table.headers, table.rows)
@@ -104,8 +105,8 @@ def train_cli(args: argparse.Namespace) -> int:
         else:
             trained = train(Path(args.experiment), args.out, watcher=watcher, **given)
     if args.dry_run:
-        for line in training_costs(plan):
-            print(line)
+        for line in (*training_costs(plan), *dry_run_remarks(plan.prepared)):
+            print(one_line(line))
         return 0
     code = _show(trained.run)
     folder = trained.run.folder
@@ -327,9 +328,10 @@ def _dry_run(args: argparse.Namespace) -> int:
             Path(args.experiment), limit=args.limit, overrides=args.set, watcher=watcher
         )
         with opened_victims(prepared, watcher.note):
-            lines = list(estimate(prepared, run_folder(prepared, args.out)))
+            costs = estimate(prepared, run_folder(prepared, args.out))
+            lines = [*costs, *dry_run_remarks(prepared)]
     for line in lines:
-        print(line)
+        print(one_line(line))
     return 0
 
 

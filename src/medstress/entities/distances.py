@@ -311,8 +311,8 @@ def open_distance(
         return Euclidean(vectors)
     if distance == "mondo" or distance == "mesh":
         return PathLength(load_ontology(distance), names)
-    function, path = load_function(distance, base, "distance")
-    hashes = source_hashes(function, path)
+    function, loaded = load_function(distance, base, "distance")
+    hashes = source_hashes(function, loaded)
     if not hashes:
         raise UsageError(
             f"distance {distance!r} has no source file to hash; define the function in a .py file"

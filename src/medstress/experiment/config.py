@@ -123,7 +123,7 @@ class DatasetTable(Table):
     limit: Count | None = None
     """A sample of so many items; limit 200 contains limit 100."""
     sample_seed: Seed = 0
-    """Which sample."""
+    """Which sample; that of `limit` in `[[entities]]` too."""
     on_bad_row: Literal["error", "skip"] = "error"
     """Stop at a bad row, or leave it out and count it."""
     use: bool = True

@@ -84,9 +84,35 @@ def _content(item: Any) -> Row:
     }
 
 
+class Probes:
+    """Which queries were asked to learn something, such as which span matters.
+
+    A trial notes them when it ends. Of one that has not ended, or ended in an earlier version,
+    those of the shipped attacks are known by what they ask: they delete a span.
+    """
+
+    def __init__(self, reader: RunReader) -> None:
+        self._noted: set[tuple[int, int]] = set()
+        self._deletes: set[int] = set()
+        for trial, text, noted in reader.probes():
+            self._noted.update((trial, query) for query in noted or ())
+            spec = json.loads(text)
+            if spec.get("victim_span") == "saliency" or spec.get("word_ranking") == "importance":
+                self._deletes.add(trial)
+
+    def holds(self, row: StoredExchange, edits: str | None) -> bool:
+        """Whether a call is of a probe; `edits` are its query's."""
+        if row.purpose != "attack" or row.role != "victim" or row.query is None:
+            return False
+        if row.trial in self._deletes and edits is not None:
+            return not any(edit.replacement for edit in decode_edits(edits))
+        return (row.trial, row.query) in self._noted
+
+
 def exchange_rows(reader: RunReader) -> Iterator[Row]:
     """The calls of a run, with prompts derived from item, edits and template."""
     prompts, items, subjects = Prompts(reader.manifest), reader.items(), reader.subjects()
+    probes = Probes(reader)
     edits: dict[tuple[int, str, int | None], str | None] = {}
     for row in reader.exchanges():
         place = (row.trial, row.purpose, row.query)
@@ -99,6 +125,7 @@ def exchange_rows(reader: RunReader) -> Iterator[Row]:
             "about_trial": subjects.get(row.trial_id),
             "role": row.role,
             "purpose": row.purpose,
+            "probe": probes.holds(row, edits[place]),
             "query": row.query,
             "call": row.call,
             "prompt_hash": content_hash(call[1]) if call else None,

@@ -5,17 +5,19 @@ from __future__ import annotations
 import platform
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from medstress.calls import Backend
 from medstress.errors import StoreError
 from medstress.experiment.config import VictimTable
 from medstress.experiment.parts import DatasetPart, used_tables
 from medstress.experiment.prepared import Prepared
 from medstress.experiment.roles import RolePart
+from medstress.experiment.targets import watched
 from medstress.hashing import content_hash
 from medstress.version import __version__
 from medstress.victim import Victim
@@ -82,18 +84,44 @@ def _lost_items(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     return list(found)
 
 
-def check_same_run(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+def check_same_run(folder: Path, known: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     """Allow resuming and extending; refuse changing.
+
+    Args:
+        folder: the run folder.
+        known: its manifest.
+        new: the parts of the experiment.
 
     Raises:
         StoreError: naming what differs.
     """
-    found = differences(old, new)
+    found = differences(known["parts"], new)
     if found:
         raise StoreError(
-            f"{folder} holds another experiment: {'; '.join(found)}. Choose another folder with "
-            "--out, or throw the old run away with --fresh"
+            f"{folder} holds another experiment: {'; '.join(found)}{older_functions(known)}. "
+            "Choose another folder with --out, or throw the old run away with --fresh"
         )
+
+
+def former_victims(
+    known: Mapping[str, Any], new: Mapping[str, Any], may_lack: Collection[str]
+) -> list[str]:
+    """Labels of the victims that a folder holds and that its experiment may have no more."""
+    held = known["victims"] if known else ()
+    return [label for label in held if label in may_lack and label not in new["victims"]]
+
+
+def older_functions(known: Mapping[str, Any]) -> str:
+    """Why a function is another one though nobody changed it, where that may be."""
+    config = known["config"]
+    tables = [*config["victim"], *(config.get("role") or {}).values()]
+    parts = [*known["victims"].values(), *known.get("roles", {}).values()]
+    if all(table["backend"] != "python" for table in tables) or any("watched" in p for p in parts):
+        return ""
+    return (
+        " (the folder is of an earlier version, by which a function was known without its file's "
+        "name and its imports: it can be summarised, reported and exported, not continued)"
+    )
 
 
 def describe(prepared: Prepared, parts: Mapping[str, Any]) -> dict[str, Any]:
@@ -148,6 +176,7 @@ def _role(part: RolePart) -> dict[str, Any]:
         "decoding": [part.decoding.max_new_tokens, part.decoding.temperature],
         "price_in": part.table.price_in,
         "price_out": part.table.price_out,
+        **_watched(part.backend),
     }
 
 
@@ -167,7 +196,14 @@ def _victim(victim: Victim) -> dict[str, Any]:
         "model_hash": victim.backend.identity.hash,
         "task": victim.task.spec(),
         "prompt": victim.prompt,
+        **_watched(victim.backend),
     }
+
+
+def _watched(backend: Backend) -> dict[str, Any]:
+    """What is watched of a function of the user's."""
+    names = watched(backend)
+    return {} if names is None else {"watched": names}
 
 
 def _part_of(label: str, names: Mapping[str, str]) -> dict[str, str]:

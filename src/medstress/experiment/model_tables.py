@@ -70,12 +70,12 @@ class VictimTable(Table):
     batch_size: Count | None = None
     """Calls handed over at once; default: the back end's."""
     target: str | None = None
-    """python: `module:function` or `file.py:function`."""
+    """python: `module:function` or `file.py:function`; modules beside it can be imported."""
     labels: Annotated[dict[str, str], Field(min_length=1)] | None = None
     """tagged texts: its types that the data call otherwise, such as `{CHEMICAL = "Chemical"}`."""
     version: str | None = None
-    """python: stands for the function's source in the fingerprint; openai: tells apart what the
-    model's name does not."""
+    """python: your word for what the function is, in place of its source and of what it imports;
+    openai: tells apart what the model's name does not."""
     base_url: str | None = None
     """openai: the server's address, with `/v1`."""
     api_key_env: NonEmpty | None = None

@@ -62,6 +62,8 @@ class DatasetPart:
     """The items after the limit: questions, tagged texts or sentence pairs."""
     loaded: Loaded | LoadedTexts
     """Everything the source gave, with skipped rows."""
+    sample_seed: int = 0
+    """Which samples are drawn of it, the groups' too: smaller ones lie inside larger ones."""
 
     @property
     def all_items(self) -> tuple[Any, ...]:
@@ -135,9 +137,10 @@ def load_datasets(
     parts = []
     for table, label in zip(tables, labels, strict=True):
         loaded = registry.load("datasets", table.name)(dataset_options(table, base))
-        whole = DatasetPart(label=label, questions=(), loaded=loaded)
+        seed = table.sample_seed
+        whole = DatasetPart(label=label, questions=(), loaded=loaded, sample_seed=seed)
         limits = [value for value in (table.limit, limit) if value is not None]
-        drawn = draw(whole.all_items, min(limits, default=None), table.sample_seed)
+        drawn = draw(whole.all_items, min(limits, default=None), seed)
         parts.append(replace(whole, questions=drawn))
     return parts
 
@@ -337,12 +340,10 @@ def select_items(dataset: DatasetPart, group: GroupPart) -> tuple[Question, ...]
     """
     if group.table is None or group.table.limit is None:
         return dataset.questions
-    types = group.resources.types
-    attackable = [item for item in dataset.questions if _has_span(item, types)]
-    drawn = {item.id for item in draw(attackable, group.table.limit)}
-    return tuple(
-        item for item in dataset.questions if item.id in drawn or not _has_span(item, types)
-    )
+    attackable = [item for item in dataset.questions if _has_span(item, group.resources.types)]
+    drawn = {item.id for item in draw(attackable, group.table.limit, dataset.sample_seed)}
+    left_out = {item.id for item in attackable} - drawn
+    return tuple(item for item in dataset.questions if item.id not in left_out)
 
 
 def used_tables(experiment: Experiment) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
@@ -39,6 +39,8 @@ class Portion:
     """Enters the fingerprint's settings, so that no other kind of run can extend this one."""
     notes: Mapping[str, Any] = field(default_factory=dict)
     """Further entries of the manifest."""
+    may_lack: frozenset[str] = frozenset()
+    """Victims that the folder may hold and the experiment may have no more."""
     n_queries: int = 0
     """Calls that other runs of the command made; they count against its limits."""
     n_tokens: int = 0
@@ -90,6 +92,13 @@ class Prepared:
     def items(self, dataset: DatasetPart, group: GroupPart | SentenceGroupPart) -> tuple[Any, ...]:
         """The items a group's trials run over."""
         return tuple(filter(self.portion.keep, group.items(dataset)))
+
+    def without_victims(self, labels: Collection[str]) -> Prepared:
+        """The same experiment without some of its victims."""
+        pairs = zip(self.experiment.victim, self.victims, strict=True)
+        kept = [(table, victim) for table, victim in pairs if victim.label not in labels]
+        experiment = self.experiment.model_copy(update={"victim": tuple(t for t, _ in kept)})
+        return replace(self, experiment=experiment, victims=[victim for _, victim in kept])
 
     def trials(self) -> Iterator[Trial]:
         """All trials, those of one item together, so that back ends can share prefixes."""

@@ -216,7 +216,7 @@ def _row(run: str, trial: StoredTrial, stored: Any, prompts: Prompts) -> TrialRo
         document=_document(item),
         attempts=json.dumps(records, ensure_ascii=False) if records else None,
         letter_mass=before[2] if before else None,
-        n_probes=result.get("n_probes", 0),
+        n_probes=len(result.get("probes", ())),
         n_unchanged=result.get("n_unchanged"),
         n_ties=result.get("n_ties"),
         chose_edited=_chose_edited(trial.verdict, item, candidate, after),

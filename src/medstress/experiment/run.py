@@ -44,10 +44,12 @@ from medstress.experiment.sentence_groups import (
     check_kind,
     sentence_resources,
 )
+from medstress.experiment.shared_again import share_again
 from medstress.experiment.significance.checks import check_tests
 from medstress.experiment.similarity import prompt_encoder
 from medstress.experiment.sources import find_source
 from medstress.experiment.spent import Spent, check_prices, limits_of, spent
+from medstress.experiment.targets import check_targets, named_backends
 from medstress.hashing import content_hash
 from medstress.scheduler.lane import release
 from medstress.scheduler.progress import DRAIN_SECONDS, Progress
@@ -236,7 +238,7 @@ def opened_victims(prepared: Prepared, note: Callable[[str], None]) -> Iterator[
     """Open victims and roles, which checks what only a back end knows, and close them again.
 
     Raises:
-        UsageError: see `open_victims`, `check_conversations` and `open_roles`.
+        UsageError: see `open_victims`, `check_conversations`, `open_roles` and `check_targets`.
     """
     tables, base = prepared.experiment.victim, prepared.base
     seconds = prepared.experiment.experiment.timeout_seconds
@@ -245,6 +247,7 @@ def opened_victims(prepared: Prepared, note: Callable[[str], None]) -> Iterator[
         check_conversations(prepared.victims, prepared.attacks)
         known = list(zip(tables, prepared.victims, strict=True))
         prepared.roles = open_roles(prepared.experiment.role, base, note, known, seconds)
+        check_targets(named_backends(prepared))
         yield
     finally:
         own = [part.backend for part in prepared.roles if not part.is_shared]
@@ -273,6 +276,7 @@ def run_prepared(
     ):
         prepared.shared = shared
         _start(store, prepared)
+        share_again(store, prepared)
         if retry_failed:
             store.forget_failed()
         _drive(store, prepared, watcher)
@@ -286,12 +290,17 @@ def _start(store: RunStore, prepared: Prepared) -> None:
         keep_labels(prepared, known["parts"]["attacks"])
         keep_rules(prepared, known["victims"])
     parts = manifests.fingerprint_parts(prepared)
+    former = manifests.former_victims(known, parts, prepared.portion.may_lack)
     if known:
-        manifests.check_same_run(store.folder, known["parts"], parts)
+        parts["victims"] |= {label: known["parts"]["victims"][label] for label in former}
+        manifests.check_same_run(store.folder, known, parts)
         manifests.expect_same_models([*prepared.victims, *prepared.roles], known)
+    told = manifests.describe(prepared, parts)
+    # Its trials are still there to be read.
+    told["victims"] |= {label: known["victims"][label] for label in former}
     store.write_manifest(
         {
-            **manifests.describe(prepared, parts),
+            **told,
             "started": known.get("started") or manifests.now(),
             "finished": None,
             "complete": False,

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from medstress.experiment.analyses import analyse, remarks
+from medstress.experiment.remarks import left_out_lines
 from medstress.experiment.rows import trial_rows
 from medstress.experiment.sentence_summary import add_scores
 from medstress.experiment.significance.results import add_faithfulness, add_slopes, add_tests
@@ -72,7 +73,8 @@ def summarise_run(reader: RunReader) -> dict[str, Any]:
     found["warnings"] += [
         note for part in manifest["datasets"].values() for note in part.get("notes", ())
     ]
-    found["warnings"] += remarks(reader)
+    skipped = {label: part["skipped"] for label, part in manifest["datasets"].items()}
+    found["warnings"] += [*left_out_lines(skipped), *remarks(reader)]
     add_tests(found, reader, trials)
     add_faithfulness(found, reader, trials)
     add_slopes(found, reader)

@@ -15,7 +15,13 @@ from medstress.experiment.parts import AttackPart
 from medstress.experiment.prepared import Portion, Prepared
 from medstress.experiment.run import Run, Watcher, opened_victims, prepare, run_prepared
 from medstress.experiment.tuning_plan import TuningPlan, check_plan, tune_every_n
-from medstress.experiment.tuning_summary import REPORT, SAME_ITEMS
+from medstress.experiment.tuning_summary import (
+    REPORT,
+    SAME_ITEMS,
+    place_of,
+    places_without_n,
+    victims_without_n,
+)
 from medstress.metrics.counts import is_failed_at_baseline
 from medstress.metrics.tuning import is_pdws, regime_of, template_of
 from medstress.outcomes import Verdict
@@ -141,8 +147,10 @@ def _tune(
     plan: TuningPlan, folder: Path, lock: FileLock, retry_failed: bool, watcher: Watcher
 ) -> Tuned:
     split = folder if plan.same_items else folder / SPLIT_FOLDER
+    tuned = plan.tuning()
+    portion = replace(tuned.portion, may_lack=_left_out(split))
     spent = run_prepared(
-        plan.tuning(),
+        replace(tuned, portion=portion),
         split,
         lock=lock if plan.same_items else None,
         retry_failed=retry_failed,
@@ -177,16 +185,22 @@ def _tune(
 def _report(plan: TuningPlan, found: Mapping[str, Any]) -> Prepared:
     """The run on the other items: each place's chosen n, and the attacks that are not tuned.
 
+    A victim that had no tuning item right, so that nothing tells its n, is left out where it had
+    none: its summary says so.
+
     Raises:
-        UsageError: a victim had no tuning item right, so that nothing tells its n.
+        UsageError: none is left.
     """
-    for grid in found["grids"]:
-        if grid["n_items"] and not grid["n_eligible"]:
-            raise UsageError(
-                f"victim {grid['victim']!r} answered none of the {grid['n_items']} tuning items "
-                f"of {grid['dataset']}/{grid['group']} rightly, so its n cannot be tuned on them: "
-                "use more items, a larger share in [tune] or another victim, with --fresh"
-            )
+    labels = {victim.label for victim in plan.prepared.victims}
+    grids = [grid for grid in found["grids"] if grid["victim"] in labels]
+    untold = places_without_n(grids)
+    if untold and untold.keys() == {place_of(grid) for grid in grids if grid["n_items"]}:
+        (dataset, group, victim), n = next(iter(untold.items()))
+        raise UsageError(
+            f"victim {victim!r} answered none of the {n} tuning items of {dataset}/{group} "
+            "rightly, so its n cannot be tuned on them: use more items, a larger share in [tune] "
+            "or another victim, with --fresh"
+        )
     chosen = {
         (
             *(choice[key] for key in ("dataset", "group", "victim")),
@@ -201,22 +215,32 @@ def _report(plan: TuningPlan, found: Mapping[str, Any]) -> Prepared:
         return (*place, plan.template(attack), attack.n) in chosen
 
     def holds(dataset: str, group: str, victim: str, part: AttackPart) -> bool:
-        return not is_pdws(part.attack.spec()) or is_chosen(dataset, group, victim, part=part)
+        if not is_pdws(part.attack.spec()):
+            return (dataset, group, victim) not in untold
+        return is_chosen(dataset, group, victim, part=part)
 
     used = {(template, n) for *_, template, n in chosen}
-    attacks: list[AttackPart] = []
-    for part in plan.prepared.attacks:
-        attack: Any = part.attack
-        if not is_pdws(attack.spec()) or (plan.template(attack), attack.n) in used:
-            attacks.append(part)
-    notes = {**plan.notes(REPORT), **{key: found[key] for key in ("grids", "choices", "queries")}}
+
+    def is_used(attack: Any) -> bool:
+        return not is_pdws(attack.spec()) or (plan.template(attack), attack.n) in used
+
+    attacks = [part for part in plan.prepared.attacks if is_used(part.attack)]
+    kept = {"grids": grids, "choices": found["choices"], "queries": found["queries"]}
     portion = replace(
         plan.portion(REPORT),
         keep=lambda item: not plan.is_tuned_on(item),
         holds=holds,
-        notes={"tuning": notes},
+        notes={"tuning": {**plan.notes(REPORT), **kept}},
     )
-    return replace(plan.prepared, attacks=attacks, portion=portion)
+    prepared = plan.prepared.without_victims(labels & victims_without_n(grids))
+    return replace(prepared, attacks=attacks, portion=portion)
+
+
+def _left_out(split: Path) -> frozenset[str]:
+    """Victims of a finished tuning split that may be removed: nothing of the report is theirs."""
+    if not (split / FILE).is_file() or not Run(split).manifest().get("complete"):
+        return frozenset()
+    return victims_without_n((Run(split).tuning() or {}).get("grids", ()))
 
 
 def _has_failed(tuning: Run, plan: TuningPlan) -> bool:

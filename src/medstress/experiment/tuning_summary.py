@@ -76,7 +76,7 @@ def cautions(tuning: Mapping[str, Any] | None) -> list[str]:
     if tuning is None:
         return []
     if tuning["part"] == REPORT:
-        return list(_chosen_on_few(tuning["choices"]))
+        return [*_left_out(tuning["grids"]), *_chosen_on_few(tuning["choices"])]
     n = len([n for n in tuning["settings"]["grid"] if n])
     if tuning["part"] == SAME_ITEMS:
         return [
@@ -87,6 +87,34 @@ def cautions(tuning: Mapping[str, Any] | None) -> list[str]:
         f"These items are the tuning split: their rates choose one of {n} values of n and are "
         "optimistic. The result is in the folder above."
     ]
+
+
+def place_of(grid: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Data set, group and victim of a grid in a summary."""
+    return grid["dataset"], grid["group"], grid["victim"]
+
+
+def places_without_n(grids: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str, str], int]:
+    """Places in which a victim was asked and had no item right -> items asked."""
+    asked = [grid for grid in grids if grid["n_items"]]
+    right = {place_of(grid) for grid in asked if grid["n_eligible"]}
+    return {place_of(grid): grid["n_items"] for grid in asked if place_of(grid) not in right}
+
+
+def victims_without_n(grids: Sequence[Mapping[str, Any]]) -> frozenset[str]:
+    """Victims that were asked and had no item right in any place."""
+    untold = places_without_n(grids)
+    others = {grid["victim"] for grid in grids if grid["n_items"] and place_of(grid) not in untold}
+    return frozenset(victim for *_, victim in untold) - others
+
+
+def _left_out(grids: Iterable[Mapping[str, Any]]) -> Iterable[str]:
+    for (dataset, group, victim), n in places_without_n(grids).items():
+        yield (
+            f"{victim} on {dataset}/{group} answered none of the {n} tuning items rightly, so "
+            "nothing tells its n: it is left out here. More items or a larger share in [tune] "
+            "may tell it; the victim may also be removed from the file."
+        )
 
 
 def _chosen_on_few(choices: Iterable[Mapping[str, Any]]) -> Iterable[str]:

@@ -82,6 +82,7 @@ class Referee:
         result = self._result
         result.count(query, prediction)
         if query.probe:
+            result.probes.append(result.n_asked)
             return prediction
         if result.n_excluded is None:
             self.count_exclusions(query.candidate)

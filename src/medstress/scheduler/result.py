@@ -52,12 +52,12 @@ class TrialResult:
     """Perturbed queries consumed."""
     n_unreadable: int = 0
     """Of those, answered unreadably."""
-    n_probes: int = 0
-    """Of those, probes: no edit that could succeed."""
     n_unchanged: int = 0
     """Of those, without any change: what stood there was put in again."""
     n_ties: int = 0
     """Answers, the one on the clean item included, in which options shared the highest score."""
+    probes: list[int] = field(default_factory=list)
+    """Numbers of the queries that were probes, which are never a success."""
     repeats: bool | None = None
     """Whether the success repeated in the flip check: the first and the pick, where they differ."""
     first_repeats: bool | None = None
@@ -84,5 +84,4 @@ class TrialResult:
         """Count one answered query by what was asked and what was answered."""
         self.n_unreadable += prediction.outcome is Outcome.UNREADABLE
         self.n_ties += prediction.is_tied
-        self.n_probes += query.probe
         self.n_unchanged += changes_nothing(query.candidate)

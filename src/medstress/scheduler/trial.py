@@ -140,9 +140,9 @@ def _attack_lost(trial: Trial, result: TrialResult, lost: Verdict) -> Conduct:
         note=result.note,
         n_asked=result.n_asked,
         n_unreadable=result.n_unreadable,
-        n_probes=result.n_probes,
         n_unchanged=result.n_unchanged,
         n_ties=result.n_ties,
+        probes=result.probes,
     )
 
 

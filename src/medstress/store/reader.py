@@ -239,6 +239,15 @@ class RunReader:
             "AND role = 'victim' AND edits IS NOT NULL ORDER BY trial, seq"
         )
 
+    def probes(self) -> Iterator[tuple[int, str, list[int] | None]]:
+        """(trial, attack, numbers of its probes) of all trials; None where none are noted."""
+        rows = self._db.execute(
+            "SELECT t.id, a.spec, json_extract(t.result, '$.probes') "
+            "FROM trials t JOIN arms a ON a.id = t.arm"
+        )
+        for trial, spec, noted in rows:
+            yield trial, spec, None if noted is None else json.loads(noted)
+
     def answered_queries(
         self, trials: Sequence[int]
     ) -> Iterator[tuple[int, int, str | None, str, tuple[int, int]]]:

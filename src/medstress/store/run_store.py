@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
@@ -35,6 +36,8 @@ from medstress.writing import (
 
 FILE = DATABASE
 LOCK = "run.lock"
+_PART = 20_000
+"""Answers that are looked at together."""
 _LOST = "verdict IN ('failed', 'unanswered', 'cut_short')"
 _DERIVED = "exchanges (trial, seq, role, purpose, query, call, answer, edits)"
 
@@ -71,6 +74,22 @@ def lock_folder(
                 "or choose another folder with --out"
             ) from None
     return lock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Computed:
+    """An answer that this run computed."""
+
+    key: bytes
+    """Its cache key."""
+    victim: str
+    """Label of the victim of the trial that asked it."""
+    role: str | None
+    """Who answered: `victim`, or a role beside it; None where no trial has consumed it yet."""
+    answer: Answer
+    """What was answered."""
+    seconds: float
+    """How long it took."""
 
 
 class RunStore:
@@ -252,6 +271,36 @@ class RunStore:
     def spending(self) -> list[Spending]:
         """Computed calls and tokens so far, by victim and role."""
         return self._ask(read_spending)
+
+    def computed_keys(self) -> Iterator[dict[bytes, int]]:
+        """Keys of the answers that this run computed, with their rows, part by part."""
+        last = 0
+        part = "SELECT id, key FROM answers WHERE id > ? AND trial != ? ORDER BY id LIMIT ?"
+        while rows := self._fetch(part, last, FROM_CACHE, _PART):
+            last = rows[-1][0]
+            yield {key: row for row, key in rows}
+
+    def computed(self, rows: Sequence[int]) -> list[Computed]:
+        """Computed answers by their rows, with who was asked."""
+        chosen = "SELECT value FROM json_each(?)"
+        found = self._fetch(
+            "SELECT s.id, s.key, a.victim, s.body, s.tokens_in, s.tokens_out, s.seconds "
+            "FROM answers s JOIN trials t ON t.id = s.trial JOIN arms a ON a.id = t.arm "
+            f"WHERE s.id IN ({chosen})",
+            json.dumps(list(rows)),
+        )
+        asked = f"SELECT answer, role FROM exchanges WHERE answer IN ({chosen})"
+        roles = dict(self._fetch(asked, json.dumps(list(rows))))
+        return [
+            Computed(
+                key=key,
+                victim=victim,
+                role=roles.get(row),
+                answer=decode_answer(body, t_in, t_out),
+                seconds=seconds,
+            )
+            for row, key, victim, body, t_in, t_out, seconds in found
+        ]
 
     def dispatching(self, calls: Iterable[tuple[bytes, int]]) -> None:
         """Journal calls (key, trial) that are about to be handed to a back end, and commit."""

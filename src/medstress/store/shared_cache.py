@@ -119,6 +119,14 @@ class SharedCache:
                 self.n_bad += 1
         return found
 
+    def missing(self, keys: Sequence[bytes]) -> list[bytes]:
+        """Those keys that have no entry."""
+        marks = ",".join("?" * len(keys))
+        with self._translated():
+            rows = self._db.execute(f"SELECT key FROM answers WHERE key IN ({marks})", list(keys))
+            known = {key for (key,) in rows}
+        return [key for key in keys if key not in known]
+
     def keep(self, model: ModelIdentity, answers: Mapping[bytes, Answer], seconds: float) -> None:
         """Keep computed answers of a model, each of which took so long; written soon."""
         now = int(time.time())

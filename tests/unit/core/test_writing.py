@@ -204,7 +204,7 @@ def test_the_users_cache_is_the_users_alone(tmp_path, monkeypatch):
     old.mkdir(parents=True)
     old.chmod(0o755)
     assert cache_dir("answers") == old
-    assert [mode(old), mode(cache_dir("vectors"))] == [0o700, 0o700]
+    assert [mode(old), mode(cache_dir("vectors")), mode(old.parent)] == [0o700] * 3
 
 
 def test_a_cache_folder_that_was_shared_on_purpose_stays_so(tmp_path, monkeypatch):

@@ -319,3 +319,33 @@ def test_parameters_that_are_not_given_are_those_the_back_end_counted() -> None:
         "price_in": 1.0,
         "price_out": 2.0,
     }
+
+
+def sampled(tmp_path: Path, dataset: dict[str, Any], limit: int | None) -> set[str]:
+    """The attackable questions that a group of diseases attacks."""
+    tables = diseases(tmp_path, **({} if limit is None else {"limit": limit}))
+    prepared = prepare({**tables, "dataset": {"name": "sample", **dataset}})
+    (group,), (part,) = prepared.question_groups, prepared.attacks
+    items = prepared.items(prepared.datasets[0], group)
+    return {i.id for i in items if part.attack.obstacle(i, group.resources) is None}
+
+
+@pytest.mark.parametrize("seed", [0, 1, 7])
+def test_the_sample_of_a_group_follows_the_data_sets_seed_and_is_nested(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
+    small = {"limit": 60, "sample_seed": seed}
+    large = {"limit": 120, "sample_seed": seed}
+    n = len(sampled(tmp_path, small, None))
+    few, more = sampled(tmp_path, small, n // 2), sampled(tmp_path, small, n)
+    assert len(few) == n // 2 > 5
+    assert few < more
+    # Of more data the group draws the same, as long as there are as many in the smaller sample.
+    assert (
+        few
+        == sampled(tmp_path, large, n // 2)
+        == sampled(tmp_path, {**large, "limit": 200}, n // 2)
+    )
+    other = sampled(tmp_path, {"sample_seed": seed + 1}, n // 2)
+    assert other != sampled(tmp_path, {"sample_seed": seed}, n // 2)

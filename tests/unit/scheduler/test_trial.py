@@ -463,6 +463,7 @@ def test_a_probe_is_paid_for_and_is_never_a_success(trial_of: Make) -> None:
     needs, result = play(trial_of(attack), by_option(bad=WRONG))
     assert (result.verdict, result.n_asked, result.first_success) == (Verdict.HELD, 2, None)
     assert [need.query for need in needs] == [0, 1, 2]
+    assert result.probes == [1]
     assert (attack.told[1].answer, attack.told[1].reached_goal) == ("B", False)
 
 

@@ -86,6 +86,7 @@ def _check_agrees(manifest: Mapping[str, Any], prepared: Prepared, folder: Path)
     found = manifests.differences({**known, "settings": settings}, now)
     if found:
         raise StoreError(
-            f"{folder} is a run of another experiment: {'; '.join(found)}. Name with --experiment "
+            f"{folder} is a run of another experiment: {'; '.join(found)}"
+            f"{manifests.older_functions(manifest)}. Name with --experiment "
             "the file that it was run with, with the same --set"
         )

@@ -1,0 +1,199 @@
+"""Modules of the user's own that a file imports: found without running it, and imported anew."""
+
+from __future__ import annotations
+
+import sys
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from medstress.errors import UsageError
+from medstress.functions import load_function, load_module
+from medstress.local_modules import is_installed, local_imports
+
+
+@pytest.fixture(autouse=True)
+def as_before() -> Iterator[None]:
+    """Neither path nor modules of one test are there in the next."""
+    path, known = list(sys.path), set(sys.modules)
+    yield
+    sys.path[:] = path
+    for name in sys.modules.keys() - known:
+        del sys.modules[name]
+
+
+def write(folder: Path, files: dict[str, str] | None = None, **more: str) -> None:
+    """Source files by their paths without suffix."""
+    for name, text in {**(files or {}), **more}.items():
+        path = folder / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+
+
+def found(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.syspath_prepend(folder)
+    write(folder, target=text)
+    return list(local_imports(file=folder / "target.py"))
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("import one", ["one", "three", "two"]),
+        ("def answer(prompts):\n    import two", ["one", "three", "two"]),
+        ("from one import two", ["one", "three", "two"]),
+        ("import pack.deep.low", ["pack", "pack.deep", "pack.deep.low", "pack.near"]),
+        ("from pack import deep", ["pack", "pack.deep"]),
+        ("from pack.deep import low as x", ["pack", "pack.deep", "pack.deep.low", "pack.near"]),
+        ("from pack import *", ["pack", "pack.deep", "pack.near"]),
+        ("import bare.part", ["bare.part"]),
+        ("try:\n    import three\nexcept ImportError:\n    pass", ["three"]),
+        ("import os, json, numpy, medstress, no_such_module", []),
+        ("import broken", ["broken"]),
+        ("import one.two.three", ["one", "three", "two"]),
+    ],
+)
+def test_what_a_file_imports_is_followed_from_module_to_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, names: list[str]
+) -> None:
+    files = {
+        "one": "import two\nimport numpy as np",
+        "two": "def later():\n    import three\n    import one",
+        "three": "",
+        "unused": "",
+        "broken": "def (",
+        "bare/part": "",
+        "pack/__init__": "",
+        "pack/near": "",
+        "pack/deep/__init__": "",
+        "pack/deep/low": "from ..near import x",
+    }
+    write(tmp_path, files)
+    assert found(tmp_path, text, monkeypatch) == names
+
+
+def test_installed_packages_and_python_itself_are_no_modules_of_the_users(tmp_path: Path) -> None:
+    import numpy
+
+    assert is_installed(Path(numpy.__file__))
+    assert is_installed(Path(sysconfig.get_path("stdlib")) / "json" / "__init__.py")
+    assert is_installed(Path(__file__).parents[3] / "src") is False
+    (tmp_path / "elsewhere" / "thing-1.dist-info").mkdir(parents=True)
+    assert is_installed(tmp_path / "elsewhere" / "thing.py")
+    assert is_installed(tmp_path / "elsewhere" / "thing" / "__init__.py")
+    assert not is_installed(tmp_path / "mine" / "thing.py")
+
+
+def test_a_module_beside_a_file_can_be_imported_and_no_longer_once_it_is_closed(
+    tmp_path: Path,
+) -> None:
+    write(
+        tmp_path,
+        target="import beside\ndef answer():\n    import later\n    return beside.x, later.x",
+        beside="x = 1",
+        later="x = 2",
+    )
+    before = list(sys.path)
+    answer, loaded = load_function("target.py:answer", tmp_path, "python victim")
+    assert answer() == (1, 2)
+    assert list(loaded.imports) == ["beside", "later"]
+    loaded.close()
+    assert sys.path == before
+
+
+def test_a_module_beside_the_experiment_can_be_imported_by_name(tmp_path: Path) -> None:
+    write(tmp_path, target="import beside\ndef answer():\n    return beside.x", beside="x = 3")
+    answer, loaded = load_function("target:answer", tmp_path, "python victim")
+    assert answer() == 3
+    assert list(loaded.imports) == ["beside", "target"]
+
+
+@pytest.mark.parametrize("target", ["pack/deep/it.py:answer", "pack.deep.it:answer"])
+def test_a_file_that_imports_by_dots_is_a_part_of_its_package(tmp_path: Path, target: str) -> None:
+    low = "from ..near import x\ndef answer():\n    from . import low\n    return x, low.y"
+    files = {"pack/__init__": "", "pack/near": "x = 1", "pack/deep/__init__": ""}
+    write(tmp_path, {**files, "pack/deep/it": low, "pack/deep/low": "y = 2"})
+    answer, loaded = load_function(target, tmp_path, "python victim")
+    assert answer() == (1, 2)
+    names = ["pack", "pack.deep", "pack.deep.it", "pack.deep.low", "pack.near"]
+    assert list(loaded.imports) == names
+
+
+def test_a_file_that_imports_by_dots_beyond_any_package_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, target="from ..................................... import x")
+    with pytest.raises(UsageError, match=r"^python victim: "):
+        load_module("target.py:answer", tmp_path, "python victim")
+
+
+def test_modules_that_changed_are_imported_anew_with_all_that_took_from_them(
+    tmp_path: Path,
+) -> None:
+    # Same size, same second: Python's own compiled copies would be taken for the new text.
+    write(
+        tmp_path,
+        target="import one\ndef answer():\n    return one.x, one.n",
+        one="from two import x, n",
+        two="x, n = 1, []",
+    )
+    answer, first = load_function("target.py:answer", tmp_path, "python victim")
+    again, second = load_function("target.py:answer", tmp_path, "python victim")
+    assert again()[1] is answer()[1], "what did not change is imported once"
+    first.close()
+    second.close()
+    write(tmp_path, two="x, n = 2, []")
+    assert load_function("target.py:answer", tmp_path, "python victim")[0]()[0] == 2
+    write(tmp_path, target="import one\ndef answer():\n    return 'x', 'y'")
+    assert load_function("target.py:answer", tmp_path, "python victim")[0]() == ("x", "y")
+
+
+def test_modules_of_one_name_in_two_folders_are_not_taken_for_each_other(tmp_path: Path) -> None:
+    text = "import beside\ndef answer():\n    return beside.x"
+    for name, x in (("a", 1), ("b", 2), ("c", None)):
+        write(tmp_path / name, {"target": text, **({"beside": f"x = {x}"} if x else {})})
+    for name, x in (("a", 1), ("b", 2), ("a", 1)):
+        answer, loaded = load_function("target.py:answer", tmp_path / name, "python victim")
+        assert answer() == x
+        loaded.close()
+    with pytest.raises(UsageError, match="No module named 'beside'"):
+        load_module("target.py:answer", tmp_path / "c", "python victim")
+
+
+def test_a_module_that_python_has_under_its_name_already_is_not_the_users(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, json="", dataclasses="")
+    assert found(tmp_path, "import json, dataclasses, sys, time", monkeypatch) == []
+
+
+def test_a_folder_that_the_file_itself_adds_is_searched(tmp_path: Path) -> None:
+    adds = "import sys\nsys.path.append(__file__[:-9] + 'lib')\n"
+    text = adds + "import far\ndef answer():\n    return far.x"
+    write(tmp_path, {"target": text, "lib/far": "x = 4"})
+    answer, loaded = load_function("target.py:answer", tmp_path, "python victim")
+    assert (answer(), list(loaded.imports)) == (4, ["far"])
+
+
+def test_a_module_that_cannot_be_read_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, target="import beside", beside="")
+
+    def refuse(path: Path) -> str:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("medstress.local_modules.file_hash", refuse)
+    before = list(sys.path)
+    with pytest.raises(UsageError) as caught:
+        load_module("target.py:answer", tmp_path, "python victim")
+    told = f"python victim: cannot read {tmp_path / 'beside.py'}: Permission denied"
+    assert (str(caught.value), sys.path) == (told, before)
+
+
+@pytest.mark.parametrize("target", [":x", "..:x", "a..b:x", ".a:x", "a b:x", "é:x", "*:x", "a.*:x"])
+def test_what_is_no_module_name_is_refused_in_one_sentence(tmp_path: Path, target: str) -> None:
+    before = list(sys.path)
+    with pytest.raises(UsageError, match=r"^python victim: "):
+        load_module(target, tmp_path, "python victim")
+    assert sys.path == before

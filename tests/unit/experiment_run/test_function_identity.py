@@ -1,0 +1,254 @@
+"""Functions as victims: nobody is given the answers of another, nor of what it was before."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from medstress.backends.options import BackendOptions
+from medstress.backends.python import PythonBackend, open_backend, wrap_function
+from medstress.errors import StoreError, UsageError
+from medstress.experiment.run import Run, run
+from medstress.experiment.targets import check_targets, watched
+
+RIGHT = """
+import re
+def answer(prompts):
+    return ["ABCD"[int(re.search(r"case ([0-9]+)", prompt)[1]) % 4] for prompt in prompts]
+"""
+WRONG = RIGHT.replace("% 4]", "% 4 - 1]")
+HELPED = "import helper\ndef answer(prompts):\n    return helper.answer(prompts)\n"
+LAZY = "def answer(prompts):\n    import helper\n    return helper.answer(prompts)\n"
+ERRS = RIGHT.replace(
+    "% 4] for prompt in prompts]",
+    "% 4] if 'ulo' not in prompt or prompt.count('zumab') == 4 else 'none' for prompt in prompts]",
+)
+"""Right about the questions as they are, unreadable about an edited one."""
+
+
+@pytest.fixture
+def small(bench, workbench):
+    """Five questions, of which four are attacked, and a cache."""
+    bench.write_items(workbench.questions(5))
+    bench.tables["experiment"].update(seeds=[0], cache="shared")
+    bench.tables["attack"] = [bench.attack("random", budget=3, unreadable_is_success=True)]
+    return bench
+
+
+def victims(bench, *targets, **given):
+    bench.tables["victim"] = [
+        {"name": f"v{i}", "backend": "python", "target": target, **given}
+        for i, target in enumerate(targets)
+    ]
+
+
+def source(bench, name, text):
+    path = bench.root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
+
+
+def accuracies(finished):
+    return {row["victim"]: row["accuracy"]["value"] for row in finished.summary()["results"]}
+
+
+def asr(finished):
+    (row,) = finished.summary()["results"]
+    return row["asr"]["value"]
+
+
+def n_computed(finished):
+    return finished.summary()["performance"]["calls"]
+
+
+@pytest.mark.parametrize("version", ["1", None])
+def test_two_files_of_one_function_name_have_answers_of_their_own(small, version):
+    given = {} if version is None else {"version": version}
+    source(small, "va.py", RIGHT)
+    source(small, "vb.py", WRONG)
+    victims(small, "va.py:answer", "vb.py:answer", **given)
+    assert accuracies(run(small.write(), small.out)) == {"v0": 1.0, "v1": 0.0}
+    found = []
+    for name in ("va", "vb"):  # and through the cache, from the empty one
+        small.tables["experiment"]["cache"] = "other"
+        victims(small, f"{name}.py:answer", **given)
+        found.append(accuracies(run(small.write(), small.root / name))["v0"])
+    assert found == [1.0, 0.0]
+
+
+def test_two_functions_of_one_file_have_answers_of_their_own(small):
+    source(small, "both.py", RIGHT + WRONG.replace("def answer", "def other"))
+    victims(small, "both.py:answer", "both.py:other", version="1")
+    assert accuracies(run(small.write(), small.out)) == {"v0": 1.0, "v1": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("given", "what"), [({"version": "1"}, "version '1'"), ({}, "the same source")]
+)
+def test_functions_that_cannot_be_told_apart_are_refused(small, given, what):
+    source(small, "a/model.py", RIGHT)
+    source(small, "b/model.py", WRONG if given else RIGHT)
+    victims(small, "a/model.py:answer", "b/model.py:answer", **given)
+    with pytest.raises(UsageError) as caught:
+        run(small.write(), small.out)
+    assert str(caught.value) == (
+        "victim 'v0' and victim 'v1': targets 'a/model.py:answer' and 'b/model.py:answer' have "
+        f"files and functions of one name and {what}, so each would be given the other's answers; "
+        "give each a version of its own, or another file name"
+    )
+    if not given:  # what differs in content is told apart without a version
+        source(small, "b/model.py", WRONG)
+        assert accuracies(run(small.write(), small.out)) == {"v0": 1.0, "v1": 0.0}
+
+
+def test_one_function_under_two_spellings_is_one_function(small):
+    source(small, "a/model.py", RIGHT)
+    victims(small, "a/model.py:answer", "a/../a/model.py:answer", version="1")
+    assert accuracies(run(small.write(), small.out)) == {"v0": 1.0, "v1": 1.0}
+
+
+def test_a_role_is_told_apart_from_a_victim(tmp_path):
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "model.py").write_text(RIGHT, "utf-8")
+    asked = [
+        (who, open_backend(BackendOptions(target=f"{name}/model.py:answer", base=tmp_path)))
+        for who, name in (("victim 'mine'", "a"), ("role.attacker", "b"))
+    ]
+    with pytest.raises(UsageError, match=r"^victim 'mine' and role.attacker: targets 'a/model"):
+        check_targets(asked)
+    for _, backend in asked:
+        backend.close()
+
+
+def test_two_modules_of_one_name_are_refused(small):
+    for name in "ab":
+        source(small, f"{name}/of_{name}.py", LAZY)
+        source(small, f"{name}/helper.py", RIGHT)
+    victims(small, "a/of_a.py:answer", "b/of_b.py:answer")
+    with pytest.raises(UsageError) as caught:
+        run(small.write(), small.out)
+    root = small.root.resolve()
+    assert str(caught.value) == (
+        f"victim 'v0' and victim 'v1': both import a module 'helper', from {root}/a/helper.py and "
+        f"from {root}/b/helper.py, and Python holds one of a name; rename one, or run the two in "
+        "experiments of their own"
+    )
+
+
+@pytest.mark.parametrize("text", [HELPED, LAZY])
+def test_a_changed_helper_is_asked_everything_again(small, text):
+    """The same cache, another helper.py, the target's own file as it was."""
+    source(small, "mine.py", text)
+    source(small, "helper.py", RIGHT)
+    victims(small, "mine.py:answer")
+    before = run(small.write(), small.root / "before")
+    assert asr(before) == 0
+    source(small, "helper.py", ERRS)
+    after = run(small.write(), small.root / "after")
+    assert asr(after) == 1
+    assert n_computed(after) > 4
+    assert after.summary()["performance"]["calls_from_cache"] == 0
+    source(small, "helper.py", RIGHT)
+    again = run(small.write(), small.root / "again")
+    assert (asr(again), n_computed(again)) == (0, 0)
+
+
+def test_a_folder_is_not_continued_with_another_helper(small):
+    source(small, "mine.py", LAZY)
+    source(small, "helper.py", RIGHT)
+    victims(small, "mine.py:answer")
+    run(small.write(), small.out)
+    source(small, "helper.py", ERRS)
+    with pytest.raises(StoreError, match=r"victim 'v0' is another one \(model, prompt or source"):
+        run(small.write(), small.out)
+
+
+def test_a_version_is_the_users_word(small):
+    source(small, "mine.py", HELPED)
+    source(small, "helper.py", RIGHT)
+    victims(small, "mine.py:answer", version="1")
+    run(small.write(), small.root / "before")
+    source(small, "helper.py", ERRS)
+    source(small, "mine.py", HELPED + "# changed\n")
+    after = run(small.write(), small.root / "after")
+    assert (asr(after), n_computed(after)) == (0, 0)
+    victims(small, "mine.py:answer", version="2")
+    assert asr(run(small.write(), small.root / "next")) == 1
+
+
+def test_a_project_that_was_moved_keeps_its_cache_and_its_runs(small):
+    source(small, "models/mine.py", HELPED)
+    source(small, "models/helper.py", RIGHT)
+    victims(small, "models/mine.py:answer")
+    n_before = n_computed(run(small.write(), small.out))
+    moved = small.root / "moved"
+    moved.mkdir()
+    for name in ("models", "shared", "run", "items.jsonl", "names.txt", "experiment.toml"):
+        shutil.move(small.root / name, moved / name)
+    resumed = run(moved / "experiment.toml", moved / "run")
+    assert n_computed(resumed) == n_before > 0
+    fresh = run(moved / "experiment.toml", moved / "other")
+    assert n_computed(fresh) == 0
+
+
+def test_a_folder_of_an_earlier_version_opens_but_is_not_continued(small):
+    """By which a function was known without its file's name and its imports."""
+    victims(small, "victim.py:answer")
+    before = run(small.write(), small.out).summary()
+    with closing(sqlite3.connect(small.out / "run.sqlite")) as db, db:
+        read = "SELECT value FROM manifest WHERE key = ?"
+        told = {
+            key: json.loads(db.execute(read, (key,)).fetchone()[0]) for key in ("parts", "victims")
+        }
+        told["parts"]["victims"]["v0"] = "blake2b-128:0"
+        del told["victims"]["v0"]["watched"]
+        db.executemany(
+            "UPDATE manifest SET value = ? WHERE key = ?",
+            [(json.dumps(value), key) for key, value in told.items()],
+        )
+    (small.root / "victim.py").write_text("raise SystemExit('run from a folder')\n", "utf-8")
+    assert Run(small.out).summary()["results"] == before["results"]
+    (small.root / "victim.py").write_text(RIGHT, "utf-8")
+    with pytest.raises(StoreError) as caught:
+        run(small.write(), small.out)
+    assert "victim 'v0' is another one (model, prompt or source changed) (the folder is of an " in (
+        str(caught.value)
+    )
+    assert "it can be summarised, reported and exported, not continued" in str(caught.value)
+
+
+def test_what_is_watched_is_in_the_manifest(small):
+    source(small, "mine.py", LAZY)
+    source(small, "helper.py", RIGHT)
+    victims(small, "mine.py:answer")
+    known = run(small.write(), small.out).manifest()["victims"]["v0"]
+    assert known["watched"] == ["mine.py", "helper (helper.py)"]
+
+
+def test_an_installed_function_is_known_by_its_source_and_its_version(monkeypatch):
+    def opened() -> PythonBackend:
+        return open_backend(BackendOptions(target="orjson:loads", version=None))
+
+    with pytest.raises(UsageError, match="has no source file to hash"):
+        opened()
+    target = BackendOptions(target="jinja2.filters:do_forceescape")
+    one = open_backend(target)
+    (_, package) = watched(one) or ()
+    assert package.lower().startswith("jinja2 ")
+    monkeypatch.setattr("medstress.functions.metadata.version", lambda _: "99")
+    assert open_backend(target).identity.hash != one.identity.hash
+
+
+def test_functions_of_two_modules_handed_over_are_two():
+    def victim(prompts):
+        return ["A"] * len(prompts)
+
+    one = wrap_function(victim, "1").identity
+    victim.__module__ = "elsewhere"
+    other = wrap_function(victim, "1").identity
+    assert (one.name, one.hash != other.hash) == (other.name, True)
