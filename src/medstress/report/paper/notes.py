@@ -7,7 +7,7 @@ from typing import Any
 
 from medstress.report.formats import decimal
 from medstress.report.paper.arms import Arm, Baseline, Place, baseline, in_places
-from medstress.report.paper.exponents import SHARE
+from medstress.report.paper.exponents import EXPONENT, LEARNING_RATE, SHARE
 from medstress.report.paper.rates import Rates
 
 INTERVALS = (
@@ -23,6 +23,13 @@ TUNED = (
     "whole line is about the others."
 )
 GIVEN = "n was given, not chosen."
+OF_RATE = {
+    "tuned": f"DiscreteZOO's learning rate λ was chosen on the {100 * SHARE:.0f} % of the items on "
+    "which n is, and the whole line is about the others.",
+    "same items": "DiscreteZOO's learning rate λ is the best of its grid on the same items that "
+    "are reported: optimistic.",
+    "given": "DiscreteZOO's learning rate λ was given, not tuned.",
+}
 PUBLISHED = (
     "Lines and marks called published repeat {source}; no intervals, seeds or numbers of items are "
     "printed there, and items, prompts and decoding may differ from ours."
@@ -77,12 +84,14 @@ def of_cells(arms: Sequence[Arm], summary: Mapping[str, Any]) -> list[str]:
 
 
 def choice_notes(rates: Iterable[Rates]) -> list[str]:
-    """How n was chosen."""
-    rules = {choice.rule for r in rates for choice in r.choices.values()}
+    """How n was chosen, and DiscreteZOO's learning rate."""
+    choices = [choice for r in rates for choice in r.choices.values()]
+    rules = {choice.rule for choice in choices if choice.key == EXPONENT}
     told = {"tuned": TUNED, "same items": OPTIMISTIC, "given": GIVEN}
     if len(rules) > 1:
         rules.discard("given")
-    return [told[rule] for rule in sorted(rules)]
+    of_rate = {choice.rule for choice in choices if choice.key == LEARNING_RATE}
+    return [*(told[rule] for rule in sorted(rules)), *(OF_RATE[rule] for rule in sorted(of_rate))]
 
 
 def chance_notes(places: Iterable[tuple[Place, Baseline]], mark: str = "") -> list[str]:

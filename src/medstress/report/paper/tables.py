@@ -11,6 +11,7 @@ from medstress.metrics.estimates import Estimate
 from medstress.report.formats import decimal
 from medstress.report.paper import published
 from medstress.report.paper.arms import METHODS, Place
+from medstress.report.paper.exponents import EXPONENT, LEARNING_RATE
 from medstress.report.paper.layout import (
     Cell,
     Line,
@@ -33,6 +34,8 @@ LABEL_NAMES = {
     "embedding": "Embedding",
     "rule": "Rules",
 }
+CSV_NAMES = {EXPONENT: "exponent", LEARNING_RATE: "learning_rate"}
+"""Columns of what is chosen; how it was has a column of its own."""
 LABELLED_ALWAYS = ("victim", "entity")
 
 Key = tuple[str, ...]
@@ -223,7 +226,8 @@ def _with_n(cell: Cell, rates: Rates, method: str) -> Cell:
     choice = rates.choices.get(method)
     if choice is None or not cell.small:
         return cell
-    return replace(cell, small=f"{cell.small} n = {_exponent(choice.n)}")
+    name = "n" if choice.key == EXPONENT else "λ"
+    return replace(cell, small=f"{cell.small} {name} = {_exponent(choice.n)}")
 
 
 def _exponent(n: float) -> str:
@@ -294,10 +298,11 @@ def _csv(rates: Iterable[Rates]) -> list[dict[str, Any]]:
             labels = {
                 **place,
                 "method": method,
-                "exponent": "" if choice is None else choice.n,
-                "exponent_rule": "" if choice is None else choice.rule,
                 "budget": r.budget,
             }
+            if choice is not None:
+                name = CSV_NAMES[choice.key]
+                labels |= {name: choice.n, f"{name}_rule": choice.rule}
             rows += [csv_row(get(method), **labels, quantity=name) for name, get in quantities]
     return rows
 
