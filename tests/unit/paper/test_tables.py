@@ -9,6 +9,7 @@ import re
 import pytest
 
 from medstress.report.paper.arms import arms_of
+from medstress.report.paper.collection import make_all
 from medstress.report.paper.exponents import tuning_items
 from medstress.report.paper.latex import escape, latex_table
 from medstress.report.paper.layout import CSV_FIELDS, as_csv, percent
@@ -141,6 +142,52 @@ def test_table_2_crosses_methods_with_embeddings(scaling):
     eligible = range(8, 40)
     within = 100 * sum(i % 3 != 0 and i % 12 < 8 for i in eligible) / len(eligible)
     assert found[0] == pytest.approx(within, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ({"prompt": {"name": "qstab"}}, "prompt medmcqa, ours qstab"),
+        ({"prompt": {"name": "medmcqa"}}, ""),
+        (
+            {
+                "prompt": {"name": "qstab"},
+                "by_dataset": {"medmcqa": {"prompt": {"name": "medmcqa"}}},
+            },
+            "",
+        ),
+        ({}, ""),
+    ],
+)
+def test_published_lines_say_that_they_stand_beside_another_prompt(made_up, told, said):
+    attacks = {
+        "random": made_up.substitution("random"),
+        "near": made_up.substitution("pdws", -20.0),
+        "far": made_up.substitution("pdws", 20.0),
+    }
+    run = made_up.MadeUp(
+        attacks, lambda i, spec: 1 if i % 2 else None, victims=[XL], datasets=["medmcqa"]
+    )
+    run.manifest["victims"][XL["name"]] = told
+    rates = rates_of(arms(run), 1)
+    for table in (
+        table_1(rates, run.summary),
+        table_rcap(rates, run.summary, "medmcqa", "rcap"),
+    ):
+        (line,) = [line for line in table.lines if line.published]
+        assert line.cells[0].small == (f"medmcqa: {said}" if said else "")
+        notes = [note for note in table.notes if "another prompt" in note]
+        expected = f"Published beside another prompt than ours: Flan-T5-xl on medmcqa ({said})."
+        assert notes == ([expected] if said else [])
+        published = [row for row in rows(table) if row["source"].startswith("published")]
+        suffix = f" ({said})" if said else ""
+        assert {row["source"].partition(" (")[2] for row in published} == {suffix[2:]}
+        check_latex(latex_table(table))
+    made = {
+        each.name: each
+        for each in make_all(run.summary, run.trials, run.manifest, run.items, ["svg"])
+    }
+    assert [note for note in made["figure3"].notes if "another prompt" in note] == notes
 
 
 ZOO = {"name": "discrete_zoo", "budget": 8, "candidates": 3, "answers": "soft"}

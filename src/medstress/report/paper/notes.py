@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from medstress.report.formats import decimal
+from medstress.report.paper import published
 from medstress.report.paper.arms import Arm, Baseline, Place, baseline, in_places
 from medstress.report.paper.exponents import EXPONENT, LEARNING_RATE, SHARE
 from medstress.report.paper.rates import Rates
@@ -60,6 +61,30 @@ def of_rates(rates: Sequence[Rates], summary: Mapping[str, Any], source: str | N
     if source:
         sentences.append(PUBLISHED.format(source=source))
     return sentences
+
+
+def published_prompts(rates: Iterable[Rates], source: str) -> list[str]:
+    """Name the published lines whose victim was asked with another prompt than ours.
+
+    Args:
+        rates: what stands beside them.
+        source: `xian2025` or `xian2024`.
+    """
+    named: dict[str, None] = {}
+    for r in rates:
+        said = other_prompt(r)
+        if said and published.find(source, r.place.victim, r.source, r.place.entity):
+            named[f"{r.place.victim.label} on {r.place.dataset} ({said})"] = None
+    if not named:
+        return []
+    return [f"Published beside another prompt than ours: {', '.join(named)}."]
+
+
+def other_prompt(rates: Rates) -> str:
+    """Both prompts where the papers' is another than ours; else empty."""
+    ours = rates.place.prompt
+    theirs = published.other_prompt(rates.source, ours)
+    return f"prompt {theirs}, ours {ours}" if theirs else ""
 
 
 def of_arms(arms: Sequence[Arm], summary: Mapping[str, Any]) -> list[str]:
