@@ -278,15 +278,7 @@ def task_of(
 ) -> MultipleChoice:
     """The multiple-choice task of a victim; checks what its back end can do.
 
-    Args:
-        table: the victim.
-        base: folder that a file starts from.
-        kinds: calls that its back end answers.
-        label: its name, for messages.
-        prompt: the prompt; default: the table's for data sets that it does not name.
-
-    Raises:
-        UsageError: a combination that makes no sense.
+    `prompt` is one of the table's; default: that for data sets which the table does not name.
     """
     prompt = prompt or prompt_for(table.prompt)
     template = load_template(prompt, base)

@@ -115,17 +115,13 @@ def best_exponent(
         for n in tried
     }
     n = _best(on)
+    tuning, rule, estimate = on[n], "same items", on[n]
     if len(tried) == 1:
-        return Choice(n=n, tried=tried, rule="given", estimate=on[n], tuning=None, key=key)
-    rest = [row for row in by_n[n] if row.item_hash not in chosen_on]
-    return Choice(
-        n=n,
-        tried=tried,
-        rule="same items" if same_items else "tuned",
-        estimate=on[n] if same_items else _asr(rest, budget),
-        tuning=on[n],
-        key=key,
-    )
+        return Choice(n=n, tried=tried, rule="given", estimate=estimate, tuning=None, key=key)
+    if not same_items:
+        rest = [row for row in by_n[n] if row.item_hash not in chosen_on]
+        rule, estimate = "tuned", _asr(rest, budget)
+    return Choice(n=n, tried=tried, rule=rule, estimate=estimate, tuning=tuning, key=key)
 
 
 def _asr(rows: Sequence[TrialRow], budget: int) -> Estimate:
