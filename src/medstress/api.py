@@ -134,7 +134,13 @@ def _victim(victim: Any, base: Path) -> Victim:
     if isinstance(victim, Victim):
         return victim
     if isinstance(victim, Mapping):
-        (opened,) = open_victims([check_table("victim", victim)], base, lambda _: None)
+        table = check_table("victim", victim)
+        if not isinstance(table.prompt, str):
+            raise UsageError(
+                f"victim: one question is attacked, of no data set, so prompt = {table.prompt!r} "
+                "must be the name of one prompt or a file"
+            )
+        (opened,) = open_victims([table], base, lambda _: None)
         return opened
     if not callable(victim):
         raise UsageError(

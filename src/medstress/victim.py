@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from medstress.calls import Backend
@@ -23,6 +23,13 @@ class Victim:
     """What it is asked and how its answers are read."""
     backend: Backend
     """Who answers."""
+    by_dataset: tuple[tuple[str, AnyTask], ...] = ()
+    """Data sets that it is asked about with another prompt: label and task."""
+
+    def on(self, dataset: str) -> Victim:
+        """The victim as it is asked about the items of a data set."""
+        task = dict(self.by_dataset).get(dataset)
+        return self if task is None else replace(self, task=task, by_dataset=())
 
     def flow(self, candidate: Edited) -> Flow:
         """Turn one candidate into rounds of requests and their answers into a prediction."""
@@ -49,10 +56,17 @@ class Victim:
             return None
         return [self.listing(candidate) for candidate in candidates]
 
+    def prompt_specs(self) -> dict[str, dict[str, Any]]:
+        """What defines the tasks of data sets with another prompt, by data set."""
+        return {dataset: task.spec() for dataset, task in self.by_dataset}
+
     @property
     def _template(self) -> Template | None:
         return getattr(self.task, "template", None)
 
     def spec(self) -> dict[str, Any]:
-        """What defines the victim, for fingerprints: task and model, no paths, no devices."""
+        """What defines the victim, for fingerprints: task and model, no paths, no devices.
+
+        What differs by data set is not in it (`prompt_specs`): another data set may join a run.
+        """
         return {"task": self.task.spec(), "model": self.backend.identity.hash}

@@ -66,18 +66,19 @@ class DiscreteZoo:
     Where g is zero (no change of the score, as always with `answers = "hard"`) there is no
     direction to follow: a name drawn from the pool is asked instead.
 
-    *Differs from the paper*: what could be a second right answer is not asked; the search goes
-    on after one pass over the entities; g is a sum, not a mean. *Differs from the released
-    code*: the step is taken (docs: discrete-zoo).
+    *Differs from the paper*: what could be a second right answer is not asked; the victim's
+    probabilities are read, not only its answers; the search goes on after one pass over the
+    entities; g is a sum, not a mean (`choices = "as_published"` undoes all four). *Differs from
+    the released code*: the step is taken (docs: discrete-zoo).
     """
 
     budget: int = by_choices(8, as_released=7)
     """Perturbed queries an item, 3 (two names and one step) to 1,000. Default 8; 7 as_released,
     where the clean call is the first of 8."""
     choices: str = "default"
-    """`default`; `as_published`: `aggregate = "mean"`, `rounds = "one_pass"`,
-    `variants = "mark"`; `as_released`: what the released code amounts to, draws from a
-    neighbourhood without any gradient. Changes only defaults."""
+    """`default`; `as_published`: `answers = "hard"`, `aggregate = "mean"`,
+    `rounds = "one_pass"`, `variants = "mark"`; `as_released`: what the released code amounts to,
+    draws from a neighbourhood without any gradient. Changes only defaults."""
     candidates: int = by_choices(3, as_released=10)
     """M, names asked for one estimate, from 2."""
     learning_rate: float = by_choices(10.0, as_released=0.1)
@@ -88,7 +89,7 @@ class DiscreteZoo:
     word_ranking: str = by_choices("random", as_released="given")
     """Order of the entities: `random`; `importance`: largest drop of the key's log probability
     when the entity is deleted first, one query each; `given`: as in the text."""
-    answers: str = by_choices("soft", as_released="hard")
+    answers: str = by_choices("soft", as_published="hard", as_released="hard")
     """`soft`: the victim's option probabilities; `hard`: only what it answers, so that the
     estimate is always zero."""
     multiplier: int = 5

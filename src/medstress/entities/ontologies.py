@@ -1,4 +1,4 @@
-"""The shipped disease hierarchies as graphs: MONDO's parents and MeSH's tree numbers."""
+"""The shipped disease hierarchies as graphs: MONDO's diseases and MeSH's headings."""
 
 from __future__ import annotations
 
@@ -99,9 +99,9 @@ def load_ontology(name: OntologyName) -> Ontology:
     """Return a shipped hierarchy.
 
     `mondo`: human diseases of the MONDO release of PROVENANCE.md with the edges between a
-    disease and its direct parents (is_a, and the few part_of). `mesh`: tree numbers below C
-    (diseases) and F03 (mental disorders), each below its prefix, the trees below one root; a
-    heading stands at all its tree numbers. Names are those of the shipped disease table.
+    disease and its direct parents (is_a, and the few part_of). `mesh`: headings with tree numbers
+    below C (diseases) and F03 (mental disorders), see `headings_above`. Names are those of the
+    shipped disease table.
 
     References:
         R. Rada et al., "Development and application of a metric on semantic nets", IEEE Trans.
@@ -113,27 +113,38 @@ def load_ontology(name: OntologyName) -> Ontology:
     [0.0, 1.0]
     """
     rows = list(shipped_rows(name))
-    parents: dict[str, list[str]] = {}
-    nodes: dict[str, list[str]] = {}
-    if name == "mondo":
-        for disease, above, concept in rows:
-            parents[disease] = above.split()
-            nodes.setdefault(f"MONDO:{disease}" if concept == "=" else concept, []).append(disease)
-    else:
-        for concept, trees in rows:
-            nodes[concept] = trees.split()
-            for tree in nodes[concept]:
-                _add_tree(tree, parents)
-    names = ((row[1], nodes[row[0]]) for row in shipped_rows("diseases") if row[0] in nodes)
     tables = [shipped_bytes(table).hex() for table in (name, "diseases")]
+    if name == "mondo":
+        parents: dict[str, set[str]] = {row[0]: set(row[1].split()) for row in rows}
+        nodes = {f"MONDO:{row[0]}" if row[2] == "=" else row[2]: [row[0]] for row in rows}
+    else:
+        tables.append("headings")  # Over tree numbers, the same table gives other distances.
+        parents = headings_above(rows)
+        nodes = {heading: [heading] for heading, _ in rows}
+    names = ((row[1], nodes[row[0]]) for row in shipped_rows("diseases") if row[0] in nodes)
     return Ontology(TITLES[name], content_hash(tables), parents, names)
 
 
-def _add_tree(tree: str, parents: dict[str, list[str]]) -> None:
-    """Hang a tree number below its prefixes, which may be no heading of the table."""
-    while tree not in parents:
-        above = tree.rpartition(".")[0]
-        parents[tree] = [above or _ROOT]
-        if not above:
-            break
-        tree = above
+def headings_above(rows: Iterable[Sequence[str]]) -> dict[str, set[str]]:
+    """Return the headings right above each heading of MeSH, over any of its tree numbers.
+
+    A heading is one node wherever its tree numbers lie, so a path may come in at one of them and
+    leave at another. The trees hang below one root. A prefix that no heading has is a node too.
+
+    Args:
+        rows: a heading and its tree numbers, separated by spaces.
+
+    >>> above = headings_above([("a", "C01"), ("b", "C02"), ("x", "C01.1 C02.5")])
+    >>> sorted(above["x"])
+    ['a', 'b']
+    """
+    heading = {tree: key for key, trees in rows for tree in trees.split()}
+    above: dict[str, set[str]] = {}
+    waiting = list(heading)
+    while waiting:
+        tree = waiting.pop()
+        prefix = tree.rpartition(".")[0]
+        above.setdefault(heading.get(tree, tree), set()).add(heading.get(prefix, prefix) or _ROOT)
+        if prefix and prefix not in heading:
+            waiting.append(prefix)
+    return above

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from medstress.attacks.protocol import SearchOn, needs_entities, search_on
 from medstress.errors import UsageError
 from medstress.experiment.config import VictimTable
-from medstress.experiment.parts import AttackPart, GroupPart, victim_name
+from medstress.experiment.labels import victim_name
+from medstress.experiment.parts import AttackPart, GroupPart
 from medstress.tasks.wrapping import gives_scores
 
 

@@ -57,6 +57,8 @@ class _Asked:
     """The most queries of one victim about one item."""
 
     item: Question
+    dataset: str
+    """Label of its data set."""
     attack: Attack | None = None
     """The attack, where it asks in a way of its own."""
     clean: int = 0
@@ -138,7 +140,7 @@ def _count(prepared: Prepared, n_victims: int) -> tuple[_Counts, list[_Asked]]:
                 # In turns the clean item is asked anew in every run, after other examples.
                 asked = by_item.setdefault(
                     (item.id, part.label if turned else None),
-                    _Asked(item, turned, clean=seeds if turned else 1),
+                    _Asked(item, dataset.label, turned, clean=seeds if turned else 1),
                 )
                 n = _most_queries(part.attack, item, group)
                 checks = seeds * _most_checks(part.attack, n) if settings.flip_check else 0
@@ -170,9 +172,10 @@ def _growth(part: AttackPart, group: GroupPart) -> int | None:
 def _tokens(victim: Victim, asked: list[_Asked]) -> _Tokens:
     total = _Tokens()
     for each in asked:
-        task = _task(victim)
+        known = victim.on(each.dataset)
+        task = _task(known)
         if each.attack is not None:
-            task = _task(victim_of(victim, each.attack, "", each.item, 0, 0))
+            task = _task(victim_of(known, each.attack, "", each.item, 0, 0))
         size = query_size(task, each.item)
         n = each.clean + sum(each.edited.values())
         total.calls += n * task.n_calls(len(each.item.options))

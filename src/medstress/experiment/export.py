@@ -118,7 +118,7 @@ def exchange_rows(reader: RunReader) -> Iterator[Row]:
         place = (row.trial, row.purpose, row.query)
         # Only the first call of a query carries its edits.
         edits = {place: edits.get(place, row.edits)}
-        call = _call(row, items[row.item][1], edits[place], prompts)
+        call = _call(row, *items[row.item], edits[place], prompts)
         answer, scores = _answer(row)
         yield {
             "trial_id": row.trial_id,
@@ -157,7 +157,9 @@ TABLES: dict[str, Callable[[RunReader], Iterator[Row]]] = {
 }
 
 
-def _call(row: StoredExchange, item: Any, edits: str | None, prompts: Prompts) -> list[Any] | None:
+def _call(
+    row: StoredExchange, dataset: str, item: Any, edits: str | None, prompts: Prompts
+) -> list[Any] | None:
     """The canonical form of a call: its kind, its prompt, and what else defines it."""
     if row.request is not None:
         told: list[Any] = json.loads(row.request)
@@ -165,7 +167,7 @@ def _call(row: StoredExchange, item: Any, edits: str | None, prompts: Prompts) -
     if row.call is None:
         return None  # computed ahead and never consumed: no query says which candidate it was
     candidate = candidate_of(item, decode_edits(edits) if edits else ())
-    call = prompts.call(row.victim, candidate, row.call)
+    call = prompts.call(row.victim, dataset, candidate, row.call)
     return None if call is None else call.canonical()
 
 

@@ -72,7 +72,9 @@ def _transfers(
                 purpose=Purpose.TRANSFER,
                 dataset=row.dataset,
                 group=row.group,
-                victim=victim_of(victim, attack, row.dataset, item, row.seed, row.repeat),
+                victim=victim_of(
+                    victim.on(row.dataset), attack, row.dataset, item, row.seed, row.repeat
+                ),
                 attack_label=row.attack,
                 attack_spec=spec,
                 seed=row.seed,
@@ -124,7 +126,7 @@ def _universals(
                     purpose=Purpose.UNIVERSALITY,
                     dataset=dataset,
                     group=group,
-                    victim=victims[victim],
+                    victim=victims[victim].on(dataset),
                     attack_label=attack,
                     attack_spec=spec,
                     seed=span.row.seed,

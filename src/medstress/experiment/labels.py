@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from medstress.errors import UsageError
+from medstress.experiment.model_tables import VictimTable
+from medstress.experiment.victim_prompts import told_prompt
 
 
 def unique_labels(
@@ -42,6 +44,27 @@ def unique_labels(
                 f"{'names' if table in ('victim', 'entities') else 'labels'} of their own"
             )
     return labels
+
+
+def victim_labels(tables: Sequence[VictimTable]) -> list[str]:
+    """Names of victims in results.
+
+    Raises:
+        UsageError: two would have the same.
+    """
+    return unique_labels("victim", [(t.name, victim_name(t), _victim_keys(t)) for t in tables])
+
+
+def victim_name(table: VictimTable) -> str:
+    """How a victim is called where the user does not say."""
+    return table.model or table.target or table.backend
+
+
+def _victim_keys(table: VictimTable) -> dict[str, Any]:
+    """What tells victims of one name apart, as labels show it."""
+    wraps = "+".join(entry["name"] for entry in table.wrap)
+    own = {"wrap": wraps or None, "prompt": told_prompt(table.prompt)}
+    return {**table.model_dump(exclude={"use", "wrap"}), **own}
 
 
 def _differing(rows: Sequence[Mapping[str, Any]]) -> list[str]:

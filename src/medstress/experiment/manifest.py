@@ -35,6 +35,7 @@ def fingerprint_parts(prepared: Prepared) -> dict[str, Any]:
         "groups": {part.label: part.fingerprint for part in prepared.groups},
         "victims": {victim.label: content_hash(victim.spec()) for victim in prepared.victims},
         "attacks": {part.label: content_hash(part.attack.spec()) for part in prepared.attacks},
+        **_prompts_by_dataset(prepared.victims),
         **({"roles": {part.name: part.hash for part in prepared.roles}} if prepared.roles else {}),
     }
 
@@ -64,6 +65,7 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
             elif new[kind][label] != value:
                 hint = " (model, prompt or source changed)" if kind == "victims" else ""
                 found.append(f"{noun} {label!r} is another one{hint}")
+    found += _other_prompts(old, new)
     known, now = old.get("roles") or {}, new.get("roles") or {}
     # A folder that asked no role may be extended by an attack that asks some.
     found += [f"role {name!r} is another one" for name in known if known[name] != now.get(name)]
@@ -82,6 +84,29 @@ def _lost_items(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
         elif group in new["groups"]:
             found[f"dataset {dataset!r} is missing"] = None
     return list(found)
+
+
+def _prompts_by_dataset(victims: Sequence[Victim]) -> dict[str, Any]:
+    """Prompts that differ by data set; nothing where none does, as in older folders."""
+    found = {
+        victim.label: {name: content_hash(spec) for name, spec in victim.prompt_specs().items()}
+        for victim in victims
+        if victim.by_dataset
+    }
+    return {"prompts": found} if found else {}
+
+
+def _other_prompts(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """Data sets of the folder that a victim of it is asked about with another prompt now."""
+    datasets = dict.fromkeys(label.rpartition("/")[0] for label in old["items"])
+    was, now = old.get("prompts", {}), new.get("prompts", {})
+    return [
+        f"the prompt of victim {victim!r} for dataset {dataset!r} is another one"
+        for victim in old["victims"]
+        for dataset in datasets
+        if victim in new["victims"]
+        and was.get(victim, {}).get(dataset) != now.get(victim, {}).get(dataset)
+    ]
 
 
 def check_same_run(folder: Path, known: Mapping[str, Any], new: Mapping[str, Any]) -> None:
@@ -194,8 +219,12 @@ def _victim(victim: Victim) -> dict[str, Any]:
     return {
         "model": victim.backend.identity.name,
         "model_hash": victim.backend.identity.hash,
-        "task": victim.task.spec(),
-        "prompt": victim.prompt,
+        **_task(victim),
+        **(
+            {"by_dataset": {name: _task(victim.on(name)) for name, _ in victim.by_dataset}}
+            if victim.by_dataset
+            else {}
+        ),
         **_watched(victim.backend),
     }
 
@@ -204,6 +233,11 @@ def _watched(backend: Backend) -> dict[str, Any]:
     """What is watched of a function of the user's."""
     names = watched(backend)
     return {} if names is None else {"watched": names}
+
+
+def _task(victim: Victim) -> dict[str, Any]:
+    """What is needed to read its answers again."""
+    return {"task": victim.task.spec(), "prompt": victim.prompt}
 
 
 def _part_of(label: str, names: Mapping[str, str]) -> dict[str, str]:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from medstress.experiment.table import Count, NonEmpty, Seed, Table
+from medstress.experiment.victim_prompts import wrong_prompt
 from medstress.tasks.wrapping import read_wraps
 
 _SHIPPED = ("transformers", "llama_cpp", "vllm", "openai", "python", "scripted", "mock")
@@ -39,8 +40,9 @@ class VictimTable(Table):
     """Default `letter`; not for functions, which answer as they like."""
     text_score: Literal["sum", "per_token", "unconditional"] = "sum"
     """text answering: how a likelihood becomes a score."""
-    prompt: NonEmpty = "qstab"
-    """A shipped template or a Jinja file."""
+    prompt: NonEmpty | dict[str, str] = "qstab"
+    """A shipped template or a Jinja file; or a table of them by data set (label, else name), as in
+    `{medmcqa = "medmcqa", default = "qstab"}`, `default` for all others."""
     parser: Literal["standalone", "exact", "first_four", "single_character"] = "standalone"
     """How a generated text is read."""
     max_new_tokens: Count = 128
@@ -116,6 +118,15 @@ class VictimTable(Table):
                     f"{self.backend!r}"
                 )
         return self
+
+    @field_validator("prompt", mode="before")
+    @classmethod
+    def _prompt(cls, value: Any) -> Any:
+        from pydantic_core import PydanticCustomError
+
+        if reason := wrong_prompt(value):
+            raise PydanticCustomError("prompt", "{reason}", {"reason": reason})
+        return value
 
     @field_validator("wrap", mode="before")
     @classmethod

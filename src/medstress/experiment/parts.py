@@ -26,12 +26,15 @@ from medstress.experiment.config import (
     VictimTable,
 )
 from medstress.experiment.examples import draw_examples
-from medstress.experiment.labels import unique_labels
+from medstress.experiment.labels import unique_labels, victim_labels
 from medstress.experiment.recognising import group_labels
+from medstress.experiment.texts_to_embed import key_texts, texts_to_embed
+from medstress.experiment.victim_prompts import prompt_for
 from medstress.hashing import content_hash
 from medstress.items import Question
 from medstress.resources import Resources
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, TextScore
+from medstress.tasks.task import Task
 from medstress.tasks.templates import load_template
 from medstress.tasks.wrapping import wrapped
 from medstress.victim import Victim
@@ -180,6 +183,7 @@ def load_groups(
     from medstress.entities.vocabularies import load_vocabulary
 
     labels = group_labels(tables)
+    questions = [item for dataset in datasets for item in dataset.questions]
     parts = []
     for table, label in zip(tables, labels, strict=True):
         types = types_of(table.type)
@@ -193,12 +197,12 @@ def load_groups(
             base=base,
             choices=table.choices,
         )
-        needed = {*vocabulary.names, *_key_texts(datasets)}
+        needed = {*vocabulary.names, *key_texts(questions)}
         synonyms = load_synonyms(table.synonyms, base, needed)
         perturbations = VectorPerturbationSet(
             vocabulary, embedder, synonyms, table.distance, base=base
         )
-        perturbations.prepare(*_texts_to_embed(datasets, types), progress=on_vectors)
+        perturbations.prepare(*texts_to_embed(questions, types), progress=on_vectors)
         if told := undefined_names(label, perturbations):
             note(told)
         resources = Resources(group=label, types=types, perturbations=perturbations)
@@ -214,8 +218,17 @@ def open_victims(
     note: Note,
     asked: Asked | None = None,
     timeout_seconds: float = ANSWER_SECONDS,
+    datasets: Sequence[tuple[str, str]] = (),
 ) -> list[Victim]:
     """Open every victim's back end, for items that ask questions by default.
+
+    Args:
+        tables: the victims.
+        base: folder that relative paths start from.
+        note: told what is opened.
+        asked: what the items ask; default: questions.
+        timeout_seconds: of one request.
+        datasets: label and name of each, for prompts by data set.
 
     Raises:
         UsageError: a combination the back end cannot do, or a missing extra, model or function.
@@ -234,25 +247,44 @@ def open_victims(
                 tagging = asked.task_of(table, backend, label)
                 victims.append(Victim(label=label, task=tagging, backend=backend))
                 continue
-            own = task_of(table, base, backend.kinds, label)
-            prompted = wrapped(own, table.wrap, base, label, draw_examples(table, base, label))
-            victims.append(Victim(label=label, task=prompted, backend=backend))
+            victims.append(_prompted(table, base, backend, label, datasets))
         opened.pop_all()  # all of them can be used: they stay open
     return victims
 
 
-def victim_labels(tables: Sequence[VictimTable]) -> list[str]:
-    """Names of victims in results.
+def _prompted(
+    table: VictimTable,
+    base: Path,
+    backend: Backend,
+    label: str,
+    datasets: Sequence[tuple[str, str]],
+) -> Victim:
+    """A victim that is asked questions, with a task of its own for data sets that have a prompt."""
+    examples = draw_examples(table, base, label)
 
-    Raises:
-        UsageError: two would have the same.
+    def task(prompt: str) -> Task:
+        own = task_of(table, base, backend.kinds, label, prompt)
+        return wrapped(own, table.wrap, base, label, examples)
+
+    default = prompt_for(table.prompt)
+    prompts = {dataset: prompt_for(table.prompt, dataset, name) for dataset, name in datasets}
+    return Victim(
+        label=label,
+        task=task(default),
+        backend=backend,
+        by_dataset=tuple((d, task(name)) for d, name in prompts.items() if name != default),
+    )
+
+
+def task_of(
+    table: VictimTable, base: Path, kinds: frozenset[str], label: str, prompt: str | None = None
+) -> MultipleChoice:
+    """The multiple-choice task of a victim; checks what its back end can do.
+
+    `prompt` is one of the table's; default: that for data sets which the table does not name.
     """
-    return unique_labels("victim", [(t.name, victim_name(t), _victim_keys(t)) for t in tables])
-
-
-def task_of(table: VictimTable, base: Path, kinds: frozenset[str], label: str) -> MultipleChoice:
-    """The multiple-choice task of a victim; checks what its back end can do."""
-    template = load_template(table.prompt, base)
+    prompt = prompt or prompt_for(table.prompt)
+    template = load_template(prompt, base)
     is_function = "choose" in kinds and "score" not in kinds
     if is_function or (table.answer_by is None and "choose" in kinds):
         if table.answer_by is not None:
@@ -269,19 +301,19 @@ def task_of(table: VictimTable, base: Path, kinds: frozenset[str], label: str) -
     if answer_by is AnswerBy.HEAD and (template.lists_options or template.chat):
         raise UsageError(
             f"victim {label!r}: a head reads the question and one option at a time, and prompt "
-            f"{table.prompt!r} {'lists the options' if template.lists_options else 'is a chat'}; "
+            f"{prompt!r} {'lists the options' if template.lists_options else 'is a chat'}; "
             'use prompt = "question" or a plain template with lists_options = false'
         )
     if answer_by is AnswerBy.TEXT and template.chat and table.backend == "openai":
         raise UsageError(
             f"victim {label!r}: servers give no log probabilities of a conversation, which prompt "
-            f'{table.prompt!r} is, so answer_by = "text" needs a prompt that is plain text'
+            f'{prompt!r} is, so answer_by = "text" needs a prompt that is plain text'
         )
     if answer_by is AnswerBy.TEXT and table.backend == "llama_cpp":
         raise UsageError(f"victim {label!r}: {NO_TEXT}")
     if answer_by not in (AnswerBy.TEXT, AnswerBy.HEAD) and not template.lists_options:
         raise UsageError(
-            f"victim {label!r}: prompt {table.prompt!r} does not list the options, so only "
+            f"victim {label!r}: prompt {prompt!r} does not list the options, so only "
             'answer_by = "text" or "head" makes sense with it'
         )
     return MultipleChoice(
@@ -355,45 +387,5 @@ def _has_span(item: Question, types: frozenset[str]) -> bool:
     return bool(typed_options(item, types))
 
 
-def _key_texts(datasets: Sequence[DatasetPart]) -> set[str]:
-    """Key texts, and the entities in them: what synonyms are looked up for."""
-    return {
-        text
-        for dataset in datasets
-        for item in dataset.questions
-        for text in (
-            item.key_text,
-            *(item.key_text[m.start : m.end] for m in item.mentions if m.field == item.key),
-        )
-    }
-
-
-def _texts_to_embed(
-    datasets: Sequence[DatasetPart], types: frozenset[str]
-) -> tuple[list[str], list[str]]:
-    """Key texts (anchors) of all attackable items in their order, and typed distractor spans."""
-    anchors: dict[str, None] = {}
-    spans: dict[str, None] = {}
-    for dataset in datasets:
-        for item in dataset.questions:
-            if _has_span(item, types):
-                anchors[item.key_text] = None
-                for m in item.mentions:
-                    if m.type in types and m.field in item.letters and m.field != item.key:
-                        spans[item.option(m.field)[m.start : m.end]] = None
-    return list(anchors), list(spans)
-
-
 def _path(base: Path, given: str | None) -> Path | None:
     return None if given is None else base / Path(given).expanduser()
-
-
-def victim_name(table: VictimTable) -> str:
-    """How a victim is called where the user does not say."""
-    return table.model or table.target or table.backend
-
-
-def _victim_keys(table: VictimTable) -> dict[str, Any]:
-    """What tells victims of one name apart, as labels show it."""
-    wraps = "+".join(entry["name"] for entry in table.wrap)
-    return {**table.model_dump(exclude={"use", "wrap"}), "wrap": wraps or None}

@@ -105,7 +105,8 @@ class Prepared:
         settings = self.experiment.experiment
         for victim, dataset in product(self.victims, self.datasets):
             chosen = [(group, {q.id for q in self.items(dataset, group)}) for group in self.groups]
-            known = replace(victim, label=self.portion.names.get(victim.label, victim.label))
+            called = self.portion.names.get(victim.label, victim.label)
+            known = replace(victim.on(dataset.label), label=called)
             for item in dataset.questions:
                 if not self.portion.asks(victim.label, item):
                     continue

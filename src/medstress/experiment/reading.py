@@ -28,6 +28,7 @@ from medstress.experiment.config import (
 from medstress.experiment.pending import TABLES, built_but_fixed, not_built, wrong_word
 from medstress.experiment.sources import find_source
 from medstress.experiment.table import Table
+from medstress.experiment.victim_prompts import unknown_dataset
 from medstress.input_files import checked, parse_toml
 
 ARRAYS = ("dataset", "entities", "victim", "attack")
@@ -128,6 +129,12 @@ def check_experiment(
             raise UsageError(f"{where.table(table)}: every [[{table}]] entry has use = false")
         cleaned[table] = [kept[i] for i in used] if table in ARRAYS else kept[0]
     require_tables(cleaned, needs, where.file)
+    datasets = raw.get("dataset", ())
+    datasets = datasets if isinstance(datasets, list) else [datasets]
+    for index, victim in enumerate(cleaned.get("victim", ())):
+        if reason := unknown_dataset(victim.get("prompt"), datasets):
+            place = where.key("victim", "prompt", where.place_of("victim", index))
+            raise UsageError(f"{place}: {reason}")
     return _validate(cleaned, where)
 
 

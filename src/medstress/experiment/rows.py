@@ -45,22 +45,28 @@ class Prompts:
     """The tasks of a run's victims, rebuilt from the manifest."""
 
     def __init__(self, manifest: Mapping[str, Any]) -> None:
-        self._tasks: dict[str, AnyTask] = {}
+        self._tasks: dict[tuple[str, str | None], AnyTask] = {}
+        """By victim and data set; None stands for all data sets without a prompt of their own."""
         for label, victim in manifest["victims"].items():
             # Those that share the items have one name in rows, and the same task.
-            self._tasks[victim.get("part_of", label)] = _task(victim["task"], victim["prompt"])
+            called = victim.get("part_of", label)
+            for dataset, told in {None: victim, **victim.get("by_dataset", {})}.items():
+                self._tasks[called, dataset] = _task(told["task"], told["prompt"])
         self._clean: dict[tuple[str, int], str | None] = {}
 
-    def call(self, victim: str, candidate: Edited, number: int) -> Call | None:
+    def call(self, victim: str, dataset: str, candidate: Edited, number: int) -> Call | None:
         """The number-th call of a query about a candidate; None where no form gives it back."""
-        template = self._template(victim)
+        task = self._task(victim, dataset)
+        template = _template(task)
         if template is not None and not template.is_shown:
             return None
-        return next(self._tasks[victim].flow(candidate))[number].call
+        return next(task.flow(candidate))[number].call
 
-    def outcome(self, victim: str, candidate: Edited, answers: Sequence[Answer]) -> Outcome:
+    def outcome(
+        self, victim: str, dataset: str, candidate: Edited, answers: Sequence[Answer]
+    ) -> Outcome:
         """What a victim's stored answers about a candidate are worth."""
-        flow, given = self._tasks[victim].flow(candidate), list(answers)
+        flow, given = self._task(victim, dataset).flow(candidate), list(answers)
         requests = next(flow)
         while True:
             taken, given = given[: len(requests)], given[len(requests) :]
@@ -70,22 +76,27 @@ class Prompts:
                 outcome: Outcome = stop.value.outcome
                 return outcome
 
-    def listing(self, victim: str, candidate: Edited) -> str | None:
+    def listing(self, victim: str, dataset: str, candidate: Edited) -> str | None:
         """The prompt with the options listed; None where no form gives it back."""
-        template = self._template(victim)
+        task = self._task(victim, dataset)
+        template = _template(task)
         # A prompt that does not list the options is shown in the words of one that does.
         if template is not None and template.lists_options and not template.is_shown:
             return None
-        return self._tasks[victim].listing(candidate)
+        return task.listing(candidate)
 
-    def clean(self, victim: str, row: int, item: Any) -> str | None:
+    def clean(self, victim: str, dataset: str, row: int, item: Any) -> str | None:
         """The same of an unperturbed item; `row` is its row in the run, whose trials share it."""
         if (victim, row) not in self._clean:
-            self._clean[victim, row] = self.listing(victim, candidate_of(item))
+            self._clean[victim, row] = self.listing(victim, dataset, candidate_of(item))
         return self._clean[victim, row]
 
-    def _template(self, victim: str) -> Template | None:
-        return getattr(self._tasks[victim], "template", None)
+    def _task(self, victim: str, dataset: str) -> AnyTask:
+        return self._tasks.get((victim, dataset)) or self._tasks[victim, None]
+
+
+def _template(task: AnyTask) -> Template | None:
+    return getattr(task, "template", None)
 
 
 def _task(spec: Mapping[str, Any], prompt: Mapping[str, Any] | None) -> AnyTask:
@@ -261,11 +272,15 @@ def _shown(
     if kept := trial.result.get("listings"):
         # Folders that kept two prompts have none of a first success that is not the pick.
         return kept[0], kept[1], kept[2] if len(kept) > 2 else None if edits else kept[1]
-    before = prompts.clean(trial.victim, trial.item, item)
-    after = prompts.listing(trial.victim, pick)
+    before = prompts.clean(trial.victim, trial.dataset, trial.item, item)
+    after = prompts.listing(trial.victim, trial.dataset, pick)
     if not edits:
         return before, after, after
-    return before, after, prompts.listing(trial.victim, candidate_of(item, edits_of(edits)))
+    return (
+        before,
+        after,
+        prompts.listing(trial.victim, trial.dataset, candidate_of(item, edits_of(edits))),
+    )
 
 
 def _first_successes(item: Any, result: Mapping[str, Any]) -> dict[str, Any]:

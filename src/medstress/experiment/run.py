@@ -242,7 +242,9 @@ def opened_victims(prepared: Prepared, note: Callable[[str], None]) -> Iterator[
     """
     tables, base = prepared.experiment.victim, prepared.base
     seconds = prepared.experiment.experiment.timeout_seconds
-    prepared.victims = open_victims(tables, base, note, prepared.asked, seconds)
+    named = zip(prepared.datasets, prepared.experiment.dataset, strict=True)
+    datasets = [(part.label, table.name) for part, table in named]
+    prepared.victims = open_victims(tables, base, note, prepared.asked, seconds, datasets)
     try:
         check_conversations(prepared.victims, prepared.attacks)
         known = list(zip(tables, prepared.victims, strict=True))

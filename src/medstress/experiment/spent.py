@@ -10,7 +10,7 @@ from typing import Any
 from medstress.calls import Answer, Backend
 from medstress.errors import UsageError
 from medstress.experiment.config import Experiment, VictimTable
-from medstress.experiment.parts import victim_labels
+from medstress.experiment.labels import victim_labels
 from medstress.experiment.prepared import Prepared
 from medstress.experiment.roles import tables_of
 from medstress.scheduler.progress import Limits

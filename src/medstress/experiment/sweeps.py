@@ -51,7 +51,7 @@ def sweeps(
             if not all(edit.replacement for edit in put_in):
                 continue
             candidate = Candidate(item=item, edits=put_in)
-            outcome = prompts.outcome(row.victim, candidate, queries[query])
+            outcome = prompts.outcome(row.victim, row.dataset, candidate, queries[query])
             wrong.append(outcome is Outcome.WRONG)
         if wrong:
             yield Swept(

@@ -398,10 +398,23 @@ class TestChoices:
         assert (spec["candidates"], spec["aggregate"], spec["update"]) == (3, "sum", "gradient")
         assert (spec["variants"], spec["rounds"]) == ("exclude", "until_budget")
 
-    def test_as_published_takes_the_mean_and_one_pass(self) -> None:
-        spec = DiscreteZoo(choices="as_published").spec()
+    def test_as_published_reads_answers_takes_the_mean_and_one_pass(self) -> None:
+        attack = DiscreteZoo(choices="as_published")
+        spec = attack.spec()
         assert (spec["candidates"], spec["aggregate"], spec["rounds"]) == (3, "mean", "one_pass")
-        assert (spec["update"], spec["answers"], spec["variants"]) == ("gradient", "soft", "mark")
+        assert (spec["update"], spec["answers"], spec["variants"]) == ("gradient", "hard", "mark")
+        assert attack.needs_scores is None
+
+    def test_as_published_passes_once_over_the_places_whatever_the_budget(self) -> None:
+        """Two entities, M names each and one more; no answer of the key tells a direction."""
+        attack = DiscreteZoo(choices="as_published", budget=40, candidates=4, variants="exclude")
+        asked, _ = drive(attack)
+        found = edits(asked)
+        assert [field for field, _ in found] in ([*"BBBBB", *"CCCCC"], [*"CCCCC", *"BBBBB"])
+        for field, text in (("B", "Beta"), ("C", "gamma")):
+            names = {name for at, name in found if at == field}
+            assert len(names) == 5
+            assert names < set(nearest(text, 20))
 
     def test_as_released_draws_from_a_neighbourhood_and_never_steps(self) -> None:
         """Ten of the fifty nearest of the first entity, then of the next."""

@@ -1,9 +1,14 @@
+from collections import defaultdict
+from collections.abc import Iterable
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medstress.entities.ontologies import Ontology, load_ontology
+from medstress.entities.names import normalise
+from medstress.entities.ontologies import Ontology, headings_above, load_ontology
 from medstress.entities.tables import shipped_rows
 
 TREE = {"a": ["root"], "b": ["root"], "a1": ["a"], "a2": ["a"], "a1x": ["a1"], "alone": []}
@@ -82,6 +87,71 @@ def test_every_concept_of_a_hierarchy_has_names():
 def test_a_shipped_hierarchy_is_one_piece(name):
     ontology = load_ontology(name)
     assert np.isfinite(ontology.steps(ontology.places("asthma"))).all()
+
+
+def rows_of(ontology: Ontology, names: Iterable[str], others: Iterable[str]) -> np.ndarray:
+    rows = [ontology.steps(ontology.places(name)) for name in names]
+    places = [list(ontology.places(name)) for name in others]
+    return np.array([[np.fmin.reduce(row[place]) for place in places] for row in rows])
+
+
+def links_of_headings(rows: list[list[str]]) -> dict[str, set[str]]:
+    """Headings and their neighbours, from every tree number's line of prefixes."""
+    owner = {tree: heading for heading, trees in rows for tree in trees.split()}
+    links: dict[str, set[str]] = defaultdict(set)
+    for tree in owner:
+        parts = tree.split(".")
+        line = [".".join(parts[: k + 1]) for k in range(len(parts))]
+        for high, low in pairwise(["root", *(owner.get(one, one) for one in line)]):
+            links[high].add(low)
+            links[low].add(high)
+    return links
+
+
+def one_heading_each(rows: list[list[str]]) -> dict[str, str]:
+    """Headings and a name of each that no other has."""
+    bearers: dict[str, set[str]] = defaultdict(set)
+    headings = {heading for heading, _ in rows}
+    for concept, name, *_ in shipped_rows("diseases"):
+        if concept in headings and normalise(name):
+            bearers[normalise(name)].add(concept)
+    return {next(iter(own)): name for name, own in bearers.items() if len(own) == 1}
+
+
+def test_a_path_through_mesh_enters_a_heading_at_one_number_and_leaves_it_at_another():
+    rows = [("a", "C01"), ("b", "C02"), ("x", "C01.1 C02.1.7"), ("a2", "C01.2"), ("b1", "C02.1")]
+    rows.append(("far", "C02.1.9.5"))
+    ontology = Ontology("o", "0", headings_above(rows), [(key, [key]) for key, _ in rows])
+    # a2 - a - x - b1: over tree numbers alone it would be a2 - a - root - b - b1.
+    assert steps(ontology, "a2", "b1") == 3
+    assert steps(ontology, "a2", "x") == 2
+    # C02.1.9 is no heading's number, and yet a link of the path.
+    assert steps(ontology, "far", "b1") == 2
+
+
+def test_mesh_distances_are_those_of_the_graph_of_headings():
+    rows = list(shipped_rows("mesh"))
+    links, named, ontology = links_of_headings(rows), one_heading_each(rows), load_ontology("mesh")
+    assert len(named) > 5000
+    keys = sorted(named)
+    for source in np.random.default_rng(29).choice(keys, 20, replace=False):
+        found, ring, step = {}, {str(source)}, 0
+        while ring:
+            found.update(dict.fromkeys(ring, step))
+            ring = {other for node in ring for other in links[node]} - found.keys()
+            step += 1
+        row = rows_of(ontology, [named[source]], [named[key] for key in keys])[0]
+        assert row.tolist() == [found[key] for key in keys]
+
+
+def test_mesh_distances_are_symmetric_and_obey_the_triangle():
+    ontology, named = load_ontology("mesh"), one_heading_each(list(shipped_rows("mesh")))
+    chosen = np.random.default_rng(7).choice(sorted(named.values()), 120, replace=False)
+    square = rows_of(ontology, chosen, chosen)
+    assert (square == square.T).all()
+    assert (square[~np.eye(len(chosen), dtype=bool)] > 0).all()
+    for middle in range(len(chosen)):
+        assert (square <= square[:, [middle]] + square[[middle], :]).all()
 
 
 def test_relatives_are_nearer_than_strangers():

@@ -10,6 +10,7 @@ import pytest
 
 from medstress.errors import UsageError
 from medstress.experiment.config import Experiment, ExperimentTable
+from medstress.experiment.labels import victim_labels
 from medstress.experiment.parts import make_attacks
 from medstress.experiment.reading import check_experiment, read_experiment
 
@@ -613,3 +614,58 @@ class TestKnownGaps:
         }
         prepared = prepare(experiment, overrides=["attack.budget=3"])
         assert prepared.attacks[0].attack.budget == 3
+
+
+@pytest.mark.parametrize(
+    ("prompt", "sentence"),
+    [
+        (
+            '{sampel = "medmcqa"}',
+            "e.toml, line 11: prompt: no [[dataset]] is called 'sampel'; did you mean 'sample'? "
+            "(there are: sample; default stands for all others)",
+        ),
+        (
+            '{defualt = "medmcqa"}',
+            "e.toml, line 11: prompt: no [[dataset]] is called 'defualt'; did you mean 'default'? "
+            "(there are: sample; default stands for all others)",
+        ),
+        (
+            "{sample = 3}",
+            "e.toml, line 11: prompt = {'sample': 3}: expected a prompt for 'sample': a shipped "
+            "template or a Jinja file, got 3",
+        ),
+        (
+            "3",
+            "e.toml, line 11: prompt = 3: expected a shipped template, a Jinja file, or a table by "
+            'data set such as {medmcqa = "medmcqa", default = "qstab"}, got 3',
+        ),
+        (
+            "{}",
+            "e.toml, line 11: prompt = {}: expected a shipped template, a Jinja file, or a table "
+            'by data set such as {medmcqa = "medmcqa", default = "qstab"}, got {}',
+        ),
+    ],
+)
+def test_a_table_of_prompts_names_data_sets_of_the_file(
+    tmp_path: Path, prompt: str, sentence: str
+) -> None:
+    said = refusal(tmp_path, with_line("victim", f"prompt = {prompt}"))
+    assert said.partition("e.toml")[1:] == sentence.partition("e.toml")[1:]
+
+
+def test_a_data_set_that_is_switched_off_may_have_a_prompt(tmp_path: Path) -> None:
+    text = with_line("victim", 'prompt = {medmcqa = "medmcqa", default = "qstab"}')
+    text += '\n[[dataset]]\nname = "medmcqa"\npath = "x"\nuse = false\n'
+    assert read(tmp_path, text).victim[0].prompt == {"medmcqa": "medmcqa", "default": "qstab"}
+    override = 'victim.prompt={sample = "untagged"}'
+    assert read(tmp_path, text, override).victim[0].prompt == {"sample": "untagged"}
+    assert read(tmp_path, LINES).victim[0].prompt == "qstab"
+
+
+def test_a_label_that_a_table_of_prompts_makes_shows_it(tmp_path: Path) -> None:
+    text = with_line("victim", 'prompt = {sample = "medmcqa", default = "qstab"}')
+    text += '\n[[victim]]\nbackend = "mock"\n'
+    assert victim_labels(read(tmp_path, text).victim) == [
+        "mock prompt=sample: medmcqa, default: qstab",
+        "mock prompt=qstab",
+    ]

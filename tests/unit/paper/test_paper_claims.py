@@ -133,6 +133,38 @@ def test_a_run_that_is_the_other_way_round_contradicts_them(opposite):
     assert verdicts(opposite, 1) == ["supported"] * 2
 
 
+def test_the_claim_about_discrete_zoo_says_whether_its_learning_rate_is_tuned(made_up):
+    """PDWS flips 50 of 100; DiscreteZOO 30 with learning rate 10 and 70 with 1."""
+
+    def outcome(i, spec):
+        limit = {None: 50, 1.0: 70, 10.0: 30}[spec.get("learning_rate")]
+        return 1 if rank(i) < limit else None
+
+    def claims(*rates, **keys):
+        zoos = {f"zoo {rate}": {**ZOO, "learning_rate": rate, **keys} for rate in rates}
+        every = {**attacks(made_up, variants="exclude"), **zoos}
+        run = made_up.MadeUp(every, outcome, n_items=105, wrong=5)
+        return {row.claim: row for row in claims_of(arms(run)) if row.claim in (8, 9)}
+
+    given = claims(10.0)
+    assert given[9].statement == (
+        "PDWS at its best n is above DiscreteZOO (its learning rate is given, not tuned)"
+    )
+    assert "DiscreteZOO (its learning rate is given, not tuned)" in given[8].statement
+    assert given[9].verdict.value == "supported"
+    assert given[9].quantity.endswith("minus DiscreteZOO, learning rate 10")
+    tuned = claims(10.0, 1.0)
+    assert tuned[9].statement == (
+        "PDWS at its best n is above DiscreteZOO at its best learning rate"
+    )
+    assert tuned[9].verdict.value == "contradicted"
+    assert tuned[9].quantity.endswith("minus DiscreteZOO, learning rate 1")
+    # Both sides leave out the items on which n and the learning rate were chosen.
+    assert tuned[9].effect.estimate.n == 100 - 20 == given[9].effect.estimate.n
+    hard = claims(10.0, answers="hard")
+    assert hard[9].statement.endswith("(answers alone: its learning rate has no effect)")
+
+
 def test_close_is_an_equivalence_within_five_points(found):
     close = {(row.statement, row.budget): row.verdict.value for row in found if row.claim == 7}
     # Near reaches 60 or 75 %, B-nearest 60 %: five points away; far 20 or 35, B-farthest 80.

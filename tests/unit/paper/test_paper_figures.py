@@ -7,11 +7,15 @@ import io
 import json
 import re
 import struct
+import tomllib
 from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
 
+from medstress import recipes
+from medstress.experiment.config import AttackTable
+from medstress.experiment.parts import make_attacks
 from medstress.metrics.plateau import NO_PLATEAU
 from medstress.report.paper import changes, curves, plot_sizes, regimes, sizes
 from medstress.report.paper.arms import arms_of
@@ -551,3 +555,17 @@ def test_words_are_a_cell_each_with_success_and_count(swept):
         ("1", "6", "0.4"), ("2", "1", "0.8"), ("1", "1", "0"),
     ]  # fmt: skip
     assert "sweeps" in skipped(make(run, ["svg"], summary()))
+
+
+def test_the_study_of_m_shows_one_pass_and_going_on_in_panels_of_their_own(made_up):
+    tables = tomllib.loads(recipes.text_of("xian2025-appendix-m"))["attack"]
+    parts = make_attacks([AttackTable(**table) for table in tables])
+    every = {part.label: part.attack.spec() for part in parts}
+    run = made_up.MadeUp(every, lambda i, spec: 1 if i % 2 else None)
+    found = curves.growth_panels(arms(run))
+    assert {panel.label.split(" · ")[3] for panel in found} == {
+        "choices = default",
+        "choices = as_published",
+    }
+    expected = ["M = 2", "M = 3", "M = 5", "M = 10", "M = 20", "RandS"]
+    assert [[curve.label for curve in panel.curves] for panel in found] == [expected] * 2

@@ -9,6 +9,8 @@ import re
 import pytest
 
 from medstress.report.paper.arms import arms_of
+from medstress.report.paper.collection import make_all
+from medstress.report.paper.exponents import tuning_items
 from medstress.report.paper.latex import escape, latex_table
 from medstress.report.paper.layout import CSV_FIELDS, as_csv, percent
 from medstress.report.paper.rates import rates_of
@@ -157,6 +159,123 @@ def test_table_2_crosses_methods_with_embeddings(scaling):
     eligible = range(8, 40)
     within = 100 * sum(i % 3 != 0 and i % 12 < 8 for i in eligible) / len(eligible)
     assert found[0] == pytest.approx(within, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ({"prompt": {"name": "qstab"}}, "prompt medmcqa, ours qstab"),
+        ({"prompt": {"name": "medmcqa"}}, ""),
+        (
+            {
+                "prompt": {"name": "qstab"},
+                "by_dataset": {"medmcqa": {"prompt": {"name": "medmcqa"}}},
+            },
+            "",
+        ),
+        ({}, ""),
+    ],
+)
+def test_published_lines_say_that_they_stand_beside_another_prompt(made_up, told, said):
+    attacks = {
+        "random": made_up.substitution("random"),
+        "near": made_up.substitution("pdws", -20.0),
+        "far": made_up.substitution("pdws", 20.0),
+    }
+    run = made_up.MadeUp(
+        attacks, lambda i, spec: 1 if i % 2 else None, victims=[XL], datasets=["medmcqa"]
+    )
+    run.manifest["victims"][XL["name"]] = told
+    rates = rates_of(arms(run), 1)
+    for table in (
+        table_1(rates, run.summary),
+        table_rcap(rates, run.summary, "medmcqa", "rcap"),
+    ):
+        (line,) = [line for line in table.lines if line.published]
+        assert line.cells[0].small == (f"medmcqa: {said}" if said else "")
+        notes = [note for note in table.notes if "another prompt" in note]
+        expected = f"Published beside another prompt than ours: Flan-T5-xl on medmcqa ({said})."
+        assert notes == ([expected] if said else [])
+        published = [row for row in rows(table) if row["source"].startswith("published")]
+        suffix = f" ({said})" if said else ""
+        assert {row["source"].partition(" (")[2] for row in published} == {suffix[2:]}
+        check_latex(latex_table(table))
+    made = {
+        each.name: each
+        for each in make_all(run.summary, run.trials, run.manifest, run.items, ["svg"])
+    }
+    assert [note for note in made["figure3"].notes if "another prompt" in note] == notes
+
+
+ZOO = {"name": "discrete_zoo", "budget": 8, "candidates": 3, "answers": "soft"}
+
+
+@pytest.fixture
+def searches(made_up):
+    """Learning rate 0.1 is the best on the items to choose on, and the worst on the others."""
+    eligible = [f"hash-{i}" for i in range(8, 40)]
+    split = tuning_items(
+        made_up.MadeUp({"random": made_up.substitution("random")}, lambda i, spec: 1).trials
+    )
+
+    def outcome(i, spec):
+        rate = spec.get("learning_rate")
+        if rate is None:
+            return 1 if i % 2 else None
+        chosen_on = f"hash-{i}" in split
+        return 1 if chosen_on == (rate == 0.1) or i % 8 == 0 else None
+
+    attacks = {
+        "random": made_up.substitution("random", budget=8),
+        "near 20": made_up.substitution("pdws", -20.0, budget=8),
+        "near 5": made_up.substitution("pdws", -5.0, budget=8),
+        **{f"zoo {rate}": {**ZOO, "learning_rate": rate} for rate in (0.1, 1.0, 10.0)},
+    }
+    run = made_up.MadeUp(attacks, outcome)
+    return run, {item for item in eligible if item not in split}
+
+
+def test_the_learning_rate_is_chosen_on_the_items_on_which_n_is(searches):
+    run, others = searches
+    (rates,) = rates_of(arms(run), 8)
+    choice = rates.choices["discrete_zoo"]
+    assert (choice.key, choice.n, choice.rule) == ("learning_rate", 0.1, "tuned")
+    assert choice.tried == (0.1, 1.0, 10.0)
+    flipped = sum(int(item.removeprefix("hash-")) % 8 == 0 for item in others)
+    assert rates.asr["discrete_zoo"].value == flipped / len(others)
+    assert {rates.asr[name].n for name in rates.asr} == {len(others)}
+    table = table_2([rates], run.summary)
+    assert table.heads[1][-1] == ("DiscreteZOO", 1)
+    assert table.lines[0].cells[-1].small.endswith("λ = 0.1")
+    assert any("λ was chosen on the 20 % of the items on which n is" in n for n in table.notes)
+    check_latex(latex_table(table))
+    (line, _) = [row for row in rows(table) if row["method"] == "discrete_zoo"]
+    assert (line["learning_rate"], line["learning_rate_rule"]) == ("0.1", "tuned")
+    assert line["exponent"] == ""
+
+
+def test_on_the_same_items_the_learning_rate_is_the_best_of_its_grid(searches):
+    run, _ = searches
+    (rates,) = rates_of(arms(run), 8, "as_published")
+    assert (rates.choices["discrete_zoo"].n, rates.choices["discrete_zoo"].rule) == (
+        1.0,
+        "same items",
+    )
+    assert any("is the best of its grid" in note for note in table_2([rates], run.summary).notes)
+
+
+@pytest.mark.parametrize(
+    ("zoo", "said"),
+    [
+        ({"learning_rate": 10.0}, "DiscreteZOO's learning rate λ was given, not tuned."),
+        ({"learning_rate": 10.0, "answers": "hard"}, None),
+    ],
+)
+def test_a_learning_rate_that_is_not_tuned_is_said_so_where_it_matters(made_up, zoo, said):
+    attacks = {"random": made_up.substitution("random", budget=8), "zoo": {**ZOO, **zoo}}
+    run = made_up.MadeUp(attacks, lambda i, spec: 1 if i % 2 else None)
+    notes = table_2(rates_of(arms(run), 8), run.summary).notes
+    assert [note for note in notes if "learning rate" in note] == ([said] if said else [])
 
 
 def test_the_relative_change_equals_the_success_rate(grid):

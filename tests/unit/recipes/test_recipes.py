@@ -12,6 +12,7 @@ from medstress.cli.app import medstress_cli
 from medstress.experiment.reading import read_experiment
 from medstress.experiment.run import prepare
 from medstress.experiment.sources import find_source
+from medstress.experiment.victim_prompts import prompt_for
 from medstress.items import Candidate
 from medstress.tasks.templates import load_template
 from medstress.testing import tiny_questions
@@ -209,6 +210,23 @@ def test_the_prompts_of_the_ablation_differ_in_their_tags_alone():
     whole = f"{question.context} {question.stem}"
     assert shown["untagged"] == f"{head}\n{whole}\n{options}Answer:"
     assert shown["context"] == f"{head}\n[Context]: {whole}\n{options}[Answer]:"
+
+
+@pytest.mark.parametrize("name", [name for name in ATTACKED if name.startswith("xian")])
+def test_published_victims_read_medmcqa_under_the_context_tag_alone(name):
+    """Appendix D of Xian et al.: Context and Answer for MedMCQA, Question besides for MedQA."""
+    raw = tomllib.loads(recipes.text_of(name))
+    question = tiny_questions(1)[0]
+    kinds = {each["name"] for each in raw["dataset"]}
+    published = [each for each in raw["victim"] if not each.get("use", True)]
+    for victim in published:
+        for kind in kinds:
+            prompt = prompt_for(victim.get("prompt", "qstab"), kind, kind)
+            shown = load_template(prompt).render(Candidate(item=question))
+            assert shown.count("[Context]: ") == 1
+            assert shown.endswith("[Answer]:")
+            assert ("[Question]" in shown) == (kind != "medmcqa")
+    assert published
 
 
 def test_victims_and_data_are_exchanged_by_set():

@@ -38,7 +38,7 @@ def mention_studies(rows: Sequence[TrialRow], tools: Tools) -> list[Study]:
 
 def _study(row: TrialRow, held: list[Reasoning], tools: Tools, decoding: Decoding) -> Study:
     item = tools.items[row.dataset, row.item_id]
-    victim, prompts = tools.victims[row.victim], tools.attacks[row.attack].prompts
+    victim, prompts = tools.victims[row.victim].on(row.dataset), tools.attacks[row.attack].prompts
     return Study(
         purpose=Purpose.JUDGE,
         dataset=row.dataset,

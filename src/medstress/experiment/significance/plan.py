@@ -175,7 +175,8 @@ def study_of(
 ) -> Study:
     """A study of one trial, whose victim is asked as it was then and sampled at TEMPERATURE."""
     item, attack = tools.items[row.dataset, row.item_id], tools.attacks[row.attack]
-    victim = victim_of(tools.victims[row.victim], attack, row.dataset, item, row.seed, row.repeat)
+    asked = tools.victims[row.victim].on(row.dataset)
+    victim = victim_of(asked, attack, row.dataset, item, row.seed, row.repeat)
     return Study(
         purpose=purpose,
         dataset=row.dataset,

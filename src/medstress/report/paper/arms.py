@@ -81,6 +81,8 @@ class Place:
     """Who was asked."""
     rule: str
     """Parameters in which arms of one method differ; empty where in none."""
+    prompt: str | None = None
+    """Name of the prompt; None where the run does not say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,6 +245,7 @@ class _Facts:
         }
         tables = dict(zip(manifest["groups"], config["entities"], strict=False))
         self.embeddings = _embeddings(tables)
+        self.prompts = {label: _prompts(known) for label, known in manifest["victims"].items()}
         self.victims = {
             label: _victim(label, {**table, **_counted(known)})
             for (label, known), table in zip(
@@ -260,6 +263,7 @@ class _Facts:
             embedding=self.embeddings.get(group, ""),
             victim=self.victims.get(victim) or _victim(victim, {}),
             rule=rule,
+            prompt=_prompt(self.prompts.get(victim, {}), row["dataset"]),
         )
         return Arm(
             place=place,
@@ -308,6 +312,18 @@ def _victim(label: str, table: Mapping[str, Any]) -> VictimFacts:
         parameters=table.get("parameters"),
         group=table.get("group"),
     )
+
+
+def _prompts(known: Any) -> dict[str | None, str]:
+    """Names of a victim's prompts by data set; None stands for all others."""
+    if not isinstance(known, Mapping):
+        return {}
+    told = {None: known, **known.get("by_dataset", {})}
+    return {name: each["prompt"]["name"] for name, each in told.items() if each.get("prompt")}
+
+
+def _prompt(prompts: Mapping[str | None, str], dataset: str) -> str | None:
+    return prompts.get(dataset, prompts.get(None))
 
 
 def _counted(known: Any) -> dict[str, Any]:

@@ -39,7 +39,14 @@ from medstress.metrics.pairs import benjamini_hochberg
 from medstress.report.formats import decimal
 from medstress.report.paper.arms import METHODS, NONE_OUT, Arm, baseline
 from medstress.report.paper.claim_series import Series, series_of
-from medstress.report.paper.exponents import best_exponent, tuning_items
+from medstress.report.paper.exponents import (
+    EXPONENT,
+    LEARNING_RATE,
+    best_exponent,
+    has_rate,
+    searches_of,
+    tuning_items,
+)
 from medstress.rows import TrialRow
 
 ALL_VICTIMS = "all victims"
@@ -243,48 +250,68 @@ def _proxies(place: _Place) -> Iterator[Tested]:
 
 
 def _search(place: _Place) -> Iterator[Tested]:
-    for zoo in (*place.series.of("discrete_zoo"),) or (None,):
-        yield from _against_zoo(place, zoo)
+    searches = searches_of(place.series.of("discrete_zoo"))
+    for zoos in searches or [[]]:
+        yield from _against_zoo(place, zoos, several=len(searches) > 1)
 
 
-def _against_zoo(place: _Place, zoo: Arm | None) -> Iterator[Tested]:
+def _against_zoo(place: _Place, zoos: Sequence[Arm], *, several: bool) -> Iterator[Tested]:
+    """PDWS at its best n against arms of DiscreteZOO that differ in the learning rate alone."""
     series = place.series
     regimes = [*series.of("near"), *series.of("far")]
     known = METHODS["discrete_zoo"]
-    several = len(series.of("discrete_zoo")) > 1
-    name = f"{known} ({zoo.attack})" if zoo is not None and several else known
+    name = f"{known} ({zoos[0].attack})" if several else known
     gap = lead = _untested(series.missing("discrete_zoo") or "no PDWS in this run")
-    budget, best_name = 1, "PDWS at its best n"
-    if zoo is not None and regimes:
-        budget = min(zoo.budget, max(arm.budget for arm in regimes))
+    budget, best_name, rival_name = 1, "PDWS at its best n", name
+    if zoos and regimes:
+        budget = min(zoos[0].budget, max(arm.budget for arm in regimes))
         best = _best(place, [arm for arm in regimes if arm.budget >= budget], budget)
-        rival = [[row for row in zoo.trials if row.item_hash not in best.without]]
-        gap = gap_over_inflection([best.rows], rival, budget)
-        lead = success_difference([best.rows], rival, budget)
+        rival = _best(place, zoos, budget, LEARNING_RATE)
+        without = best.without | rival.without
+        ours, theirs = (
+            [[row for row in each.rows if row.item_hash not in without]] for each in (best, rival)
+        )
+        gap = gap_over_inflection(ours, theirs, budget)
+        lead = success_difference(ours, theirs, budget)
         best_name = f"PDWS n = {best.n:g}"
+        if has_rate(zoos[0]):
+            rival_name = f"{name}, learning rate {rival.n:g}"
+        name += _tuning(zoos[0], rival)
     statement = f"The largest gap of PDWS and {name} is near the inflection"
     quantity = f"budget of the gap over that of the inflection, {best_name}"
     yield place.tested(8, statement, quantity, budget, gap, _NEARBY)
-    quantity = f"ASR, {best_name} minus {name}"
+    quantity = f"ASR, {best_name} minus {rival_name}"
     yield place.tested(9, f"PDWS at its best n is above {name}", quantity, budget, lead)
+
+
+def _tuning(zoo: Arm, rival: _Best) -> str:
+    """What a claim says of DiscreteZOO's learning rate: whether it is tuned where n is."""
+    if zoo.spec.get("answers") == "hard":
+        return " (answers alone: its learning rate has no effect)"
+    if rival.without:
+        return " at its best learning rate"
+    return " (its learning rate is given, not tuned)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Best:
-    """An exponent, and its trials on the items it was not chosen on."""
+    """An exponent or learning rate, and its trials on the items it was not chosen on."""
 
-    n: float
+    n: float | None
     rows: list[TrialRow]
     without: frozenset[str]
 
 
-def _best(place: _Place, arms: Sequence[Arm], budget: int) -> _Best:
+def _best(place: _Place, arms: Sequence[Arm], budget: int, key: str = EXPONENT) -> _Best:
+    if len(arms) == 1:
+        return _Best(n=arms[0].spec.get(key), rows=list(arms[0].trials), without=NONE_OUT)
     rows = [row for arm in arms for row in arm.trials]
-    choice = best_exponent(rows, budget=budget, split=place.split)
+    choice = best_exponent(rows, budget=budget, split=place.split, key=key)
     if choice is None:
         raise ValueError("expected an arm to choose from")
     without = NONE_OUT if choice.rule == "given" else place.split
-    kept = [r for a in arms if a.n == choice.n for r in a.trials if r.item_hash not in without]
+    chosen = [arm for arm in arms if arm.spec[key] == choice.n]
+    kept = [row for arm in chosen for row in arm.trials if row.item_hash not in without]
     return _Best(n=choice.n, rows=kept, without=without)
 
 

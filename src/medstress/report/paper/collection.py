@@ -192,6 +192,7 @@ def _figure_3(run: _Run, name: str, title: str) -> Iterator[Made]:
     said = [note for note in said if not note.startswith("Lines and marks")]
     if shown:
         said.append(notes.PUBLISHED.format(source="Xian et al., TMLR 2025, Table 1"))
+        said += notes.published_prompts(rates, "xian2025")
     if left := sizes.unplaced(rates):
         said.append(f"Left out, as size or group is not given: {', '.join(left)}.")
     bars = [bar for panel in panels for bar in panel.bars]

@@ -32,6 +32,7 @@ _SPECIAL = {
     "≤": r"$\leq$",
     "≥": r"$\geq$",
     "η": r"$\eta$",
+    "λ": r"$\lambda$",
     "→": r"$\rightarrow$",
     "✓": r"$\checkmark$",
     "·": r"$\cdot$",

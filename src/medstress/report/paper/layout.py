@@ -23,6 +23,8 @@ CSV_FIELDS = (
     "method",
     "exponent",
     "exponent_rule",
+    "learning_rate",
+    "learning_rate_rule",
     "budget",
     "value",
     "low",

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from medstress.report.formats import decimal
+from medstress.report.paper import published
 from medstress.report.paper.arms import Arm, Baseline, Place, baseline, in_places
-from medstress.report.paper.exponents import SHARE
+from medstress.report.paper.exponents import EXPONENT, LEARNING_RATE, SHARE
 from medstress.report.paper.rates import Rates
 
 INTERVALS = "Intervals: 95 %, Wilson's; where seeds repeat the items, at the effective sample size."
@@ -21,6 +22,13 @@ TUNED = (
     "whole line is about the others."
 )
 GIVEN = "n was given, not chosen."
+OF_RATE = {
+    "tuned": f"DiscreteZOO's learning rate λ was chosen on the {100 * SHARE:.0f} % of the items on "
+    "which n is, and the whole line is about the others.",
+    "same items": "DiscreteZOO's learning rate λ is the best of its grid on the same items that "
+    "are reported: optimistic.",
+    "given": "DiscreteZOO's learning rate λ was given, not tuned.",
+}
 PUBLISHED = (
     "Lines and marks called published repeat {source}; no intervals, seeds or numbers of items are "
     "printed there, and items, prompts and decoding may differ from ours."
@@ -53,6 +61,30 @@ def of_rates(rates: Sequence[Rates], summary: Mapping[str, Any], source: str | N
     return sentences
 
 
+def published_prompts(rates: Iterable[Rates], source: str) -> list[str]:
+    """Name the published lines whose victim was asked with another prompt than ours.
+
+    Args:
+        rates: what stands beside them.
+        source: `xian2025` or `xian2024`.
+    """
+    named: dict[str, None] = {}
+    for r in rates:
+        said = other_prompt(r)
+        if said and published.find(source, r.place.victim, r.source, r.place.entity):
+            named[f"{r.place.victim.label} on {r.place.dataset} ({said})"] = None
+    if not named:
+        return []
+    return [f"Published beside another prompt than ours: {', '.join(named)}."]
+
+
+def other_prompt(rates: Rates) -> str:
+    """Both prompts where the papers' is another than ours; else empty."""
+    ours = rates.place.prompt
+    theirs = published.other_prompt(rates.source, ours)
+    return f"prompt {theirs}, ours {ours}" if theirs else ""
+
+
 def of_arms(arms: Sequence[Arm], summary: Mapping[str, Any]) -> list[str]:
     """Sentences below a figure of arms."""
     places = in_places(arms)
@@ -75,12 +107,14 @@ def of_cells(arms: Sequence[Arm], summary: Mapping[str, Any]) -> list[str]:
 
 
 def choice_notes(rates: Iterable[Rates]) -> list[str]:
-    """How n was chosen."""
-    rules = {choice.rule for r in rates for choice in r.choices.values()}
+    """How n was chosen, and DiscreteZOO's learning rate."""
+    choices = [choice for r in rates for choice in r.choices.values()]
+    rules = {choice.rule for choice in choices if choice.key == EXPONENT}
     told = {"tuned": TUNED, "same items": OPTIMISTIC, "given": GIVEN}
     if len(rules) > 1:
         rules.discard("given")
-    return [told[rule] for rule in sorted(rules)]
+    of_rate = {choice.rule for choice in choices if choice.key == LEARNING_RATE}
+    return [*(told[rule] for rule in sorted(rules)), *(OF_RATE[rule] for rule in sorted(of_rate))]
 
 
 def chance_notes(places: Iterable[tuple[Place, Baseline]], mark: str = "") -> list[str]:

@@ -63,6 +63,20 @@ def victim_name(victim: VictimFacts) -> str | None:
     return known.get(_bare(called)) or known.get(_bare(last))
 
 
+def other_prompt(dataset: str, prompt: str | None) -> str | None:
+    """The papers' prompt for a data set where ours is another; None where it is not, or unknown.
+
+    Args:
+        dataset: the data set's kind, such as `medmcqa`.
+        prompt: the name of ours.
+
+    >>> other_prompt("medmcqa", "qstab"), other_prompt("medmcqa", "medmcqa")
+    ('medmcqa', None)
+    """
+    theirs = _victims()["prompt"].get(dataset)
+    return str(theirs) if theirs and prompt and prompt != theirs else None
+
+
 def source_line(source: str) -> str:
     """The reference of a source, for captions."""
     return str(_victims()["source"][source])

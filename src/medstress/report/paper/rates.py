@@ -9,7 +9,16 @@ from typing import Any
 from medstress.metrics.counts import is_answered
 from medstress.metrics.estimates import Estimate
 from medstress.report.paper.arms import METHODS, NONE_OUT, Arm, Baseline, Place, baseline, in_places
-from medstress.report.paper.exponents import SHARE, Choice, best_exponent, tuning_items
+from medstress.report.paper.exponents import (
+    EXPONENT,
+    LEARNING_RATE,
+    SHARE,
+    Choice,
+    best_exponent,
+    has_rate,
+    searches_of,
+    tuning_items,
+)
 
 REGIMES = ("near", "far")
 
@@ -35,19 +44,19 @@ class Rates:
     after: Mapping[str, Estimate]
     """Accuracy after the budget, by method as in `asr`."""
     choices: Mapping[str, Choice]
-    """How n was chosen, by regime."""
+    """How n was chosen, by regime; and how DiscreteZOO's learning rate was."""
 
     @property
     def tuned(self) -> bool:
-        """Whether some items were used up to choose n, and are not reported."""
+        """Whether some items were used up to choose on, and are not reported."""
         return any(choice.rule == "tuned" for choice in self.choices.values())
 
 
 def rates_of(arms: Sequence[Arm], budget: int, choices: str = "default") -> list[Rates]:
     """Compute the rates of every place that has an arm with so many queries.
 
-    Where n is chosen on a part of the items, that part is left out of the whole line, accuracy
-    and random sampling included, so that its columns can be compared.
+    Where n or a learning rate is chosen on a part of the items, that part is left out of the
+    whole line, accuracy and random sampling included, so that its columns can be compared.
 
     Args:
         arms: of a run.
@@ -63,12 +72,12 @@ def rates_of(arms: Sequence[Arm], budget: int, choices: str = "default") -> list
 
 
 def has_choice(arms: Sequence[Arm], budget: int) -> bool:
-    """Whether some regime holds several exponents with so many queries."""
+    """Whether there is something to choose among attacks with so many queries."""
     return any(rates.tuned for rates in rates_of(arms, budget))
 
 
 def _rates(place: Place, arms: Sequence[Arm], budget: int, choices: str) -> Rates:
-    regimes = {name: [arm for arm in arms if arm.method == name] for name in REGIMES}
+    regimes = _regimes(arms)
     several = any(len(members) > 1 for members in regimes.values())
     split = NONE_OUT
     if several and choices == "default":
@@ -84,7 +93,7 @@ def _rates(place: Place, arms: Sequence[Arm], budget: int, choices: str) -> Rate
         for trial in arm.trials
         if is_answered(trial) and trial.item_hash not in split
     }
-    columns = _columns(arms, chosen)
+    columns = _columns(arms, regimes, chosen)
     return Rates(
         place=place,
         source=arms[0].source,
@@ -102,23 +111,35 @@ def _rates(place: Place, arms: Sequence[Arm], budget: int, choices: str) -> Rate
     )
 
 
+def _regimes(arms: Sequence[Arm]) -> dict[str, list[Arm]]:
+    """Columns, and the arms that one is chosen from for each."""
+    found = {name: [arm for arm in arms if arm.method == name] for name in REGIMES}
+    searches = searches_of(arms)
+    for members in searches:
+        if has_rate(members[0]):
+            name = members[0].method if len(searches) == 1 else members[0].attack
+            found[name] = members
+    return found
+
+
 def _choose(arms: Sequence[Arm], budget: int, choices: str, split: frozenset[str]) -> Choice | None:
     rows = [trial for arm in arms for trial in arm.trials]
     if len(arms) == 1 and split:
-        # One exponent is no choice, but the other regime's items to choose on are left out here
-        # as well, so that the columns of a line are about the same items.
+        # One value is no choice, but the items that others are chosen on are left out here as
+        # well, so that the columns of a line are about the same items.
         rows = [row for row in rows if row.item_hash not in split]
-    return best_exponent(rows, budget=budget, choices=choices, split=split)
+    key = EXPONENT if arms and arms[0].method in REGIMES else LEARNING_RATE
+    return best_exponent(rows, budget=budget, choices=choices, split=split, key=key)
 
 
-def _columns(arms: Sequence[Arm], chosen: Mapping[str, Choice]) -> dict[str, Arm]:
+def _columns(
+    arms: Sequence[Arm], regimes: Mapping[str, Sequence[Arm]], chosen: Mapping[str, Choice]
+) -> dict[str, Arm]:
     """The arms that are reported, by column, in the order of `METHODS`."""
-    found: dict[str, Arm] = {}
-    for arm in arms:
-        if arm.method not in chosen:
-            found[_column(arm, arms)] = arm
-        elif arm.n == chosen[arm.method].n:
-            found[arm.method] = arm
+    of_regimes = {arm.attack for members in regimes.values() for arm in members}
+    found = {_column(arm, arms): arm for arm in arms if arm.attack not in of_regimes}
+    for name, choice in chosen.items():
+        found[name] = next(arm for arm in regimes[name] if arm.spec[choice.key] == choice.n)
     order = list(METHODS)
     known = sorted((name for name in found if name in METHODS), key=order.index)
     return {name: found[name] for name in [*known, *sorted(set(found) - set(known))]}

@@ -11,6 +11,7 @@ from medstress.metrics.estimates import Estimate
 from medstress.report.formats import decimal
 from medstress.report.paper import published
 from medstress.report.paper.arms import METHODS, Place
+from medstress.report.paper.exponents import EXPONENT, LEARNING_RATE
 from medstress.report.paper.layout import (
     Cell,
     Line,
@@ -20,7 +21,7 @@ from medstress.report.paper.layout import (
     percent_cell,
     share_cell,
 )
-from medstress.report.paper.notes import of_rates
+from medstress.report.paper.notes import of_rates, other_prompt, published_prompts
 from medstress.report.paper.published import Published
 from medstress.report.paper.rates import Rates
 
@@ -33,6 +34,8 @@ LABEL_NAMES = {
     "embedding": "Embedding",
     "rule": "Rules",
 }
+CSV_NAMES = {EXPONENT: "exponent", LEARNING_RATE: "learning_rate"}
+"""Columns of what is chosen; how it was has a column of its own."""
 LABELLED_ALWAYS = ("victim", "entity")
 
 Key = tuple[str, ...]
@@ -61,14 +64,18 @@ def table_1(rates: Sequence[Rates], summary: Mapping[str, Any], name: str = "tab
         if any(printed.values()):
             found += [line for line in printed.values() if line]
             cells = [cell for dataset in datasets for cell in _theirs(printed.get(dataset))]
-            lines.append(Line(cells=(*_published_labels(heads), *cells), published=True))
+            labelled = _published_labels(heads, members, printed)
+            lines.append(Line(cells=(*labelled, *cells), published=True))
     columns = ("Acc", "RandS@1 (%)", "PDWS@1 n < 0 (%)", "PDWS@1 n > 0 (%)")
     names = labels.names
     return PaperTable(
         name=name,
         caption="Single-query attack success rates (ASR@1) by victim, in per cent, with the "
         "accuracy on the clean items. Layout: Xian et al., TMLR 2025, Table 1.",
-        notes=tuple(of_rates(rates, summary, _source("xian2025", found))),
+        notes=(
+            *of_rates(rates, summary, _source("xian2025", found)),
+            *published_prompts(rates, "xian2025"),
+        ),
         heads=(
             (("", len(names)), *((dataset, len(columns)) for dataset in datasets)),
             (*((text, 1) for text in names), *((c, 1) for _ in datasets for c in columns)),
@@ -156,14 +163,18 @@ def table_rcap(
         if any(printed.values()):
             found += [line for line in printed.values() if line]
             cells = [cell for entity in entities for cell in _theirs_after(printed.get(entity))]
-            lines.append(Line(cells=(*_published_labels(heads), *cells), published=True))
+            labelled = _published_labels(heads, members, printed)
+            lines.append(Line(cells=(*labelled, *cells), published=True))
     columns = ("NoPtb", "RdPtb (R-CAP %)", "DistPtb − (R-CAP %)", "DistPtb + (R-CAP %)")
     names = labels.names
     return PaperTable(
         name=name,
         caption=f"Accuracy on {dataset} before and after one substitution, and its relative "
         "change (R-CAP) in per cent. Layout: Xian et al., arXiv 2402.10527v1, Tables 1 and 2.",
-        notes=tuple(of_rates(chosen, summary, _source("xian2024", found))),
+        notes=(
+            *of_rates(chosen, summary, _source("xian2024", found)),
+            *published_prompts(chosen, "xian2024"),
+        ),
         heads=(
             (("", len(names)), *((f"{entity} questions", len(columns)) for entity in entities)),
             (*((text, 1) for text in names), *((c, 1) for _ in entities for c in columns)),
@@ -223,7 +234,8 @@ def _with_n(cell: Cell, rates: Rates, method: str) -> Cell:
     choice = rates.choices.get(method)
     if choice is None or not cell.small:
         return cell
-    return replace(cell, small=f"{cell.small} n = {_exponent(choice.n)}")
+    name = "n" if choice.key == EXPONENT else "λ"
+    return replace(cell, small=f"{cell.small} {name} = {_exponent(choice.n)}")
 
 
 def _exponent(n: float) -> str:
@@ -267,8 +279,17 @@ def _published(source: str, rates: Rates) -> Published | None:
     return published.find(source, rates.place.victim, rates.source, rates.place.entity)
 
 
-def _published_labels(heads: Sequence[Cell]) -> list[Cell]:
-    return [Cell(text="published"), *heads[1:]]
+def _published_labels(
+    heads: Sequence[Cell], members: Mapping[str, Rates], printed: Mapping[str, Published | None]
+) -> list[Cell]:
+    """The labels of a published line, with the prompts where they are not ours."""
+    said = {
+        r.place.dataset: words
+        for key, r in members.items()
+        if printed[key] and (words := other_prompt(r))
+    }
+    shown = [f"{dataset}: {words}" for dataset, words in said.items()]
+    return [Cell(text="published", small="; ".join(shown)), *heads[1:]]
 
 
 def _source(source: str, found: Sequence[Published]) -> str | None:
@@ -294,10 +315,11 @@ def _csv(rates: Iterable[Rates]) -> list[dict[str, Any]]:
             labels = {
                 **place,
                 "method": method,
-                "exponent": "" if choice is None else choice.n,
-                "exponent_rule": "" if choice is None else choice.rule,
                 "budget": r.budget,
             }
+            if choice is not None:
+                name = CSV_NAMES[choice.key]
+                labels |= {name: choice.n, f"{name}_rule": choice.rule}
             rows += [csv_row(get(method), **labels, quantity=name) for name, get in quantities]
     return rows
 
@@ -310,7 +332,9 @@ def _csv_published(rates: Iterable[Rates], found: Iterable[Published]) -> list[d
         line = lines.get((name or "", r.source, r.place.entity))
         if line is None:
             continue
-        place = {**_place_labels(r.place), "source": f"published: {line.source}"}
+        said = other_prompt(r)
+        source = f"published: {line.source}" + (f" ({said})" if said else "")
+        place = {**_place_labels(r.place), "source": source}
         rows.append({**csv_row(None, **place, quantity="accuracy"), "value": line.accuracy})
         for quantity, values in (("asr", line.asr), ("accuracy_after", line.accuracy_after)):
             for method, value in values.items():

@@ -1,0 +1,35 @@
+"""Texts of questions that need vectors and synonyms: keys, and the entities in options."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from medstress.entities.grouping import typed_options
+from medstress.items import Question
+
+
+def key_texts(questions: Iterable[Question]) -> set[str]:
+    """Key texts, and the entities in them: what synonyms are looked up for."""
+    return {
+        text
+        for item in questions
+        for text in (
+            item.key_text,
+            *(item.key_text[m.start : m.end] for m in item.mentions if m.field == item.key),
+        )
+    }
+
+
+def texts_to_embed(
+    questions: Iterable[Question], types: frozenset[str]
+) -> tuple[list[str], list[str]]:
+    """Key texts (anchors) of all attackable items in their order, and typed distractor spans."""
+    anchors: dict[str, None] = {}
+    spans: dict[str, None] = {}
+    for item in questions:
+        if typed_options(item, types):
+            anchors[item.key_text] = None
+            for m in item.mentions:
+                if m.type in types and m.field in item.letters and m.field != item.key:
+                    spans[item.option(m.field)[m.start : m.end]] = None
+    return list(anchors), list(spans)
