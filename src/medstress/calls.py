@@ -49,8 +49,8 @@ class Generate:
     """The JSON schema that the text has to follow, as canonical JSON; an object whose properties
     are all required and that allows no others. None: any text. Only back ends that declare
     `structured` are sent one; for the others the prompt has to say what is wanted."""
-    letters: str = field(default="", compare=False)
-    """Option letters of which one is looked for in the text: a back end may stop where
+    options: tuple[str, ...] = field(default=(), compare=False)
+    """Texts of the options of which one is looked for in the text: a back end may stop where
     `option_letters.is_decided`. No part of the call, since the longer text reads the same."""
     kind = "generate"
 

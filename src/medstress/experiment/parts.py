@@ -32,6 +32,7 @@ from medstress.hashing import content_hash
 from medstress.items import Question
 from medstress.resources import Resources
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, TextScore
+from medstress.tasks.parsers import DEFAULT as DEFAULT_PARSER
 from medstress.tasks.templates import load_template
 from medstress.tasks.wrapping import wrapped
 from medstress.victim import Victim
@@ -250,6 +251,7 @@ def victim_labels(tables: Sequence[VictimTable]) -> list[str]:
 def task_of(table: VictimTable, base: Path, kinds: frozenset[str], label: str) -> MultipleChoice:
     """The multiple-choice task of a victim; checks what its back end can do."""
     template = load_template(table.prompt, base)
+    parser = table.parser or DEFAULT_PARSER
     is_function = "choose" in kinds and "score" not in kinds
     if is_function or (table.answer_by is None and "choose" in kinds):
         if table.answer_by is not None:
@@ -257,7 +259,7 @@ def task_of(table: VictimTable, base: Path, kinds: frozenset[str], label: str) -
                 f"victim {label!r}: answer_by is not for functions, which answer as they like; "
                 "leave it out"
             )
-        return MultipleChoice(template=template, answer_by=AnswerBy.CHOICE, parser=table.parser)
+        return MultipleChoice(template=template, answer_by=AnswerBy.CHOICE, parser=parser)
     answer_by = AnswerBy(table.answer_by or "letter")
     if _CALLS[answer_by] not in kinds:
         raise UsageError(
@@ -285,7 +287,7 @@ def task_of(table: VictimTable, base: Path, kinds: frozenset[str], label: str) -
         template=template,
         answer_by=answer_by,
         text_score=TextScore(table.text_score),
-        parser=table.parser,
+        parser=parser,
         decoding=Decoding(max_new_tokens=table.max_new_tokens, temperature=table.temperature),
     )
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from medstress.attacks.protocol import QUESTIONS
 from medstress.errors import StoreError, UsageError
@@ -53,6 +53,8 @@ from medstress.scheduler.progress import DRAIN_SECONDS, Progress
 from medstress.scheduler.ready_queue import Scheduler
 from medstress.store.run_store import FILE, RunStore, lock_folder
 from medstress.store.shared_cache import open_shared
+from medstress.tasks.task import Task
+from medstress.tasks.wrapping import parser_of, reading_with
 
 if TYPE_CHECKING:
     from filelock import FileLock
@@ -283,6 +285,7 @@ def _start(store: RunStore, prepared: Prepared) -> None:
     known = store.manifest()
     if known:
         keep_labels(prepared, known["parts"]["attacks"])
+        keep_parsers(prepared, known["victims"])
     parts = manifests.fingerprint_parts(prepared)
     if known:
         manifests.check_same_run(store.folder, known["parts"], parts)
@@ -312,6 +315,19 @@ def keep_labels(prepared: Prepared, known: Mapping[str, str]) -> None:
         old = labels.get(content_hash(part.attack.spec()))
         if old is not None and old not in taken and not part.is_labelled:
             prepared.attacks[i] = replace(part, label=old)
+
+
+def keep_parsers(prepared: Prepared, known: Mapping[str, Any]) -> None:
+    """Let victims without a parser of their own keep the one the folder began with.
+
+    The default has changed; a folder of the first edition goes on with `standalone`.
+    """
+    for i, table in enumerate(prepared.experiment.victim):
+        victim = prepared.victims[i]
+        began = parser_of(known.get(victim.label, {}).get("task", {}))
+        if table.parser is None and began is not None:
+            task = reading_with(cast(Task, victim.task), began)  # one of sentences has no parser
+            prepared.victims[i] = replace(victim, task=task)
 
 
 def _drive(store: RunStore, prepared: Prepared, watcher: Watcher) -> None:

@@ -9,7 +9,13 @@ from typing import Any
 from medstress.errors import StoreError
 from medstress.experiment import manifest as manifests
 from medstress.experiment.prepared import Prepared
-from medstress.experiment.run import Watcher, keep_labels, opened_victims, prepare
+from medstress.experiment.run import (
+    Watcher,
+    keep_labels,
+    keep_parsers,
+    opened_victims,
+    prepare,
+)
 from medstress.experiment.significance.run import Chosen, conduct_tests
 from medstress.store.interpreting import interpreting
 from medstress.store.reader import RunReader
@@ -59,6 +65,7 @@ def run_tests(
     lock = lock_folder(folder)
     try:
         with opened_victims(prepared, watcher.note):
+            keep_parsers(prepared, manifest["victims"])
             _check_agrees(manifest, prepared, folder)
             manifests.expect_same_models([*prepared.victims, *prepared.roles], manifest)
             cache = prepared.experiment.experiment.cache
