@@ -12,7 +12,7 @@ _PRIVATE = 0xE000
 """First of the private characters that stand for the options' own texts."""
 _PLACES = "\ue000-\ue019"
 _WORD = "A-Za-z0-9_\u00c0-\u024f"
-_ONE = rf"(?<![{_WORD}'-])(?<![A-Za-z]\.)[A-Z{_PLACES}](?![{_WORD}'-]|\.[{_WORD}])"
+_ONE = rf"(?<![{_WORD}-])(?<![{_WORD}]')(?<![A-Za-z]\.)[A-Z{_PLACES}](?![{_WORD}'-]|\.[{_WORD}])"
 _AND = (
     r"[)\]]?\s*(?:,\s*(?:and|or)\b|,|/|&|\b(?:and|or|nor|to)\b)\s*"
     r"(?:(?:option|choice)\s+)?[(\[]?"
@@ -32,7 +32,7 @@ _LEAD = re.compile(
     rf"{_HEDGE}"
     rf"|\b(?:it's|it is){_HEDGE}"
     rf"|\b(?:so|therefore|thus|hence),?(?:\s+(?:it's|it is|it must be))?{_HEDGE}"
-    r")\s*[(\[]?$",
+    r")\s*[(\[']*$",
     re.IGNORECASE,
 )
 """Words before a letter, or an option's text, that make it the answer."""
@@ -53,7 +53,7 @@ _NOT_AFTER = re.compile(
 _CLAUSE = re.compile(r"[.;:!?\n]|,\s*(?:but|so|it's|it is)\b|\bbut\b")
 _LETTER_NAME = re.compile(r"\b(?:option|choice|letter)\s*[(\[]?$", re.IGNORECASE)
 _RUNS_ON = re.compile(
-    r"\s+(?:\d|(?!(?:and|as|because|but|has|is|must|nor|not|or|seems|should|since|was|would|are|"
+    r"\s+(?:\d|(?!(?:and|as|because|but|is|nor|not|or|seems|should|since|was|would|are|"
     r"can|cannot|may|though|although|rather|instead)\b)[a-zà-ɏ])"
 )
 """A word after a letter that may be named with it: "A patient", "B symptoms", "C cells"."""
