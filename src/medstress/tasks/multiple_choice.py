@@ -145,8 +145,13 @@ class MultipleChoice:
                 scores = yield from self._texts(candidate)
                 return from_scores(candidate, scores)
             case AnswerBy.GENERATE:
-                prompt, options = self.template.render(candidate), candidate.options
-                (reply,) = yield (Request(Generate(prompt, self.decoding, options=options)),)
+                call = Generate(
+                    self.template.render(candidate),
+                    self.decoding,
+                    options=candidate.options,
+                    is_read_whole=self.parser == DEFAULT,
+                )
+                (reply,) = yield (Request(call),)
                 assert isinstance(reply, Generated)
                 return self._from_text(candidate, reply.text)
             case AnswerBy.HEAD:

@@ -14,6 +14,7 @@ from medstress.calls import (
     Decoding,
     Generate,
     Generated,
+    ModelIdentity,
     Rank,
     Request,
     Score,
@@ -23,6 +24,7 @@ from medstress.hashing import content_hash
 from medstress.items import Candidate, Question
 from medstress.outcomes import Outcome, Prediction
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, TextScore
+from medstress.tasks.parsers import PARSERS
 from medstress.tasks.templates import load_template
 
 ITEM = Question(
@@ -228,3 +230,12 @@ def test_with_the_first_edition_s_parser_a_task_is_what_it_was_in_the_first_edit
 ) -> None:
     assert content_hash(task(answer_by, parser="standalone").spec()) == known
     assert content_hash(task(answer_by).spec()) != known
+
+
+def test_answers_that_the_first_edition_ended_early_are_not_taken_from_an_older_cache() -> None:
+    model = ModelIdentity(name="m", hash="h")
+    whole = Generate(task(AnswerBy.GENERATE).template.render(CANDIDATE), Decoding())
+    for parser in PARSERS:
+        ((request,), _) = drive(task(AnswerBy.GENERATE, parser=parser), Generated(text="B"))
+        is_same = request.key(model) == Request(whole).key(model)
+        assert is_same == (parser != "options_aware")
