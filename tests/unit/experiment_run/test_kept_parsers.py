@@ -7,9 +7,17 @@ from typing import Any
 
 import pytest
 
+from medstress.attacks.medfuzz import MedFuzz
+from medstress.backends.mock import MockBackend
 from medstress.errors import StoreError
+from medstress.experiment.conversations import victim_of
 from medstress.experiment.run import Run, run
+from medstress.tasks.conversation import Conversation
+from medstress.tasks.multiple_choice import MultipleChoice
+from medstress.tasks.templates import load_template
 from medstress.tasks.wrapping import parser_of
+from medstress.testing import tiny_questions
+from medstress.victim import Victim
 
 VICTIM = """
 def answer(prompts):
@@ -76,3 +84,17 @@ def test_another_parser_than_the_folder_s_is_refused_where_it_is_asked_for(tmp_p
     go(tmp_path, parser="standalone")
     with pytest.raises(StoreError, match="victim 'v' is another one"):
         go(tmp_path, parser="options_aware")
+
+
+@pytest.mark.parametrize(
+    ("parser", "in_turns"),
+    [("standalone", "exact"), ("options_aware", "options_aware"), ("first_four", "first_four")],
+)
+def test_conversations_read_with_the_victim_s_parser_and_older_ones_the_bare_letter(
+    parser: str, in_turns: str
+) -> None:
+    own = MultipleChoice(template=load_template("qstab"), parser=parser)
+    victim = Victim(label="v", task=own, backend=MockBackend())
+    asked = victim_of(victim, MedFuzz(), "d", tiny_questions(1)[0], 0, 0)
+    assert isinstance(asked.task, Conversation)
+    assert asked.task.parser == in_turns
