@@ -49,9 +49,12 @@ class Generate:
     """The JSON schema that the text has to follow, as canonical JSON; an object whose properties
     are all required and that allows no others. None: any text. Only back ends that declare
     `structured` are sent one; for the others the prompt has to say what is wanted."""
-    letters: str = field(default="", compare=False)
-    """Option letters of which one is looked for in the text: a back end may stop where
+    options: tuple[str, ...] = field(default=(), compare=False)
+    """Texts of the options of which one is looked for in the text: a back end may stop where
     `option_letters.is_decided`. No part of the call, since the longer text reads the same."""
+    is_read_whole: bool = field(default=False, compare=False)
+    """Whether an answer that ended where the first edition's parsers needed no more would be too
+    short: part of the key, so that none is taken out of an older cache."""
     kind = "generate"
 
     def canonical(self) -> list[Any]:
@@ -291,7 +294,8 @@ class Request:
 
     def key(self, model: ModelIdentity) -> bytes:
         """The cache key, 16 bytes: who is asked, what, and which repetition."""
-        return digest([model.hash, self.call.canonical(), self.sample])
+        whole = ["whole"] if getattr(self.call, "is_read_whole", False) else []
+        return digest([model.hash, self.call.canonical(), self.sample, *whole])
 
 
 def _canonical_prompt(prompt: Prompt) -> str | list[list[str]]:

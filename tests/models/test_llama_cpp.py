@@ -137,13 +137,14 @@ def test_no_number_depends_on_the_prompts_before(backend: Any, calls: list[Score
 def test_a_text_ends_where_the_answer_is_decided(backend: Any) -> None:
     asked = Generate("The alphabet:\nA\nB\nC\nD\n", Decoding(max_new_tokens=12))
     (whole,) = backend.answer([asked])
-    (short,) = backend.answer([replace(asked, letters="EFGH")])
+    options = tuple(f"the letter {number}" for number in range(26))
+    (short,) = backend.answer([replace(asked, options=options)])
     print(repr(whole.text), repr(short.text))
-    assert is_decided(whole.text, "EFGH")
+    assert is_decided(whole.text, options)
     assert whole.text.startswith(short.text)
     assert len(short.text) < len(whole.text)
     assert 0 < short.tokens_out < whole.tokens_out
-    (again,) = backend.answer([replace(asked, letters="Z")])
+    (again,) = backend.answer([replace(asked, options=("the first",))])
     assert again == whole
 
 

@@ -55,7 +55,7 @@ class Generator:
             lengths = [len(prompts[index]) + decoding.max_new_tokens for index in members]
             for batch in plan_batches(lengths, overhead=_OVERHEAD, max_tokens=self._max_tokens):
                 indexes = [members[place] for place in batch]
-                work = [(prompts[i], seeds[i], calls[i].letters) for i in indexes]
+                work = [(prompts[i], seeds[i], calls[i].options) for i in indexes]
                 found = in_halves(work, partial(self._generate, decoding=decoding))
                 for index, tokens in zip(indexes, found, strict=True):
                     results[index] = tokens
@@ -68,7 +68,7 @@ class Generator:
         return int.from_bytes(key[:8], "big", signed=True)
 
     def _generate(
-        self, work: Sequence[tuple[tuple[int, ...], int, str]], decoding: Decoding
+        self, work: Sequence[tuple[tuple[int, ...], int, tuple[str, ...]]], decoding: Decoding
     ) -> list[tuple[int, ...]]:
         import torch
         from transformers import LogitsProcessorList, StoppingCriteriaList
@@ -80,7 +80,7 @@ class Generator:
         noise = []
         if decoding.temperature > 0:
             noise.append(_GumbelNoise(decoding.temperature, [seed for _, seed, _ in work]))
-        watch = _UntilDecided([letters for _, _, letters in work], self._decoded, skip)
+        watch = _UntilDecided([options for _, _, options in work], self._decoded, skip)
         with torch.inference_mode():
             rows = self._model.generate(
                 input_ids=torch.tensor(ids, device=device),
@@ -122,7 +122,7 @@ class _UntilDecided:
     """Ends a row of a batch once its text names an option for good.
 
     Args:
-        letters: option letters of each row; none for a row that is wanted whole.
+        options: texts of each row's options; none for a row that is wanted whole.
         decoded: the text of tokens.
         skip: places of a row before its new tokens.
 
@@ -131,21 +131,24 @@ class _UntilDecided:
     """
 
     def __init__(
-        self, letters: Sequence[str], decoded: Callable[[Sequence[int]], str], skip: int
+        self,
+        options: Sequence[tuple[str, ...]],
+        decoded: Callable[[Sequence[int]], str],
+        skip: int,
     ) -> None:
-        self.lengths: list[int | None] = [None] * len(letters)
-        self._letters = letters
+        self.lengths: list[int | None] = [None] * len(options)
+        self._options = options
         self._decoded = decoded
         self._skip = skip
 
     def __call__(self, input_ids: Any, scores: Any, **_: Any) -> Any:
         import torch
 
-        if any(self._letters):
+        if any(self._options):
             new = input_ids[:, self._skip :].tolist()
-            for row, (tokens, letters) in enumerate(zip(new, self._letters, strict=True)):
-                waits = bool(letters) and self.lengths[row] is None
-                if waits and is_decided(self._decoded(tokens), letters):
+            for row, (tokens, options) in enumerate(zip(new, self._options, strict=True)):
+                waits = bool(options) and self.lengths[row] is None
+                if waits and is_decided(self._decoded(tokens), options):
                     self.lengths[row] = len(tokens)
         done = [length is not None for length in self.lengths]
         return torch.tensor(done, device=input_ids.device)

@@ -157,7 +157,7 @@ class LlamaCppBackend:
     def _generated(self, call: Generate, prompt: tuple[int, ...]) -> Generated:
         seed = int.from_bytes(digest([call.canonical(), call.sample])[:4], "big") >> 1
         self._n_naive += len(prompt)
-        text, n_tokens = self._engine.continuation(prompt, call.decoding, seed, call.letters)
+        text, n_tokens = self._engine.continuation(prompt, call.decoding, seed, call.options)
         return Generated(text=text, tokens_in=len(prompt), tokens_out=n_tokens)
 
     def _scored(self, prompt: tuple[int, ...], targets: list[Target]) -> Scored:

@@ -44,11 +44,15 @@ class Engine(Protocol):
         """
 
     def continuation(
-        self, context: Sequence[int], decoding: Decoding, seed: int, letters: str = ""
+        self,
+        context: Sequence[int],
+        decoding: Decoding,
+        seed: int,
+        options: tuple[str, ...] = (),
     ) -> tuple[str, int]:
         """A text that goes on from a context, and how many tokens it has.
 
-        It may end where one of the `letters` is decided upon.
+        It may end where one of the `options` is decided upon.
         """
 
     def rendered(self, messages: tuple[Message, ...]) -> str | None:
@@ -136,12 +140,16 @@ class Xllamacpp:
         return {int(one["id"]): float(one["logprob"]) for one in listed}
 
     def continuation(
-        self, context: Sequence[int], decoding: Decoding, seed: int, letters: str = ""
+        self,
+        context: Sequence[int],
+        decoding: Decoding,
+        seed: int,
+        options: tuple[str, ...] = (),
     ) -> tuple[str, int]:
         """Generate with nothing but the temperature: no top-k, no penalties."""
         found = self._complete(
             context,
-            until=letters,
+            until=options,
             max_tokens=decoding.max_new_tokens,
             temperature=decoding.temperature,
             samplers=["temperature"],
@@ -172,7 +180,9 @@ class Xllamacpp:
         self._blocks = tuple(context[: len(context) // _BLOCK * _BLOCK])
         return found
 
-    def _post(self, context: Sequence[int], *, cache: bool, until: str = "", **how: Any) -> Any:
+    def _post(
+        self, context: Sequence[int], *, cache: bool, until: tuple[str, ...] = (), **how: Any
+    ) -> Any:
         body = {"prompt": list(context), "cache_prompt": cache, **how}
         found = self._streamed(body, until) if until else self._server.handle_completions(body)
         if "error" in found:
@@ -180,8 +190,8 @@ class Xllamacpp:
         self.n_evaluated += int(found["timings"]["prompt_n"])
         return found
 
-    def _streamed(self, body: dict[str, Any], letters: str) -> dict[str, Any]:
-        """A completion that ends where one of the letters is decided upon."""
+    def _streamed(self, body: dict[str, Any], options: tuple[str, ...]) -> dict[str, Any]:
+        """A completion that ends where one of the options is decided upon."""
         texts: list[str] = []
         last: dict[str, Any] = {}
 
@@ -192,7 +202,7 @@ class Xllamacpp:
                     return True
                 texts.extend(choice["text"] for choice in one["choices"])
                 last.update({key: one[key] for key in ("timings",) if key in one})
-            return is_decided("".join(texts), letters)
+            return is_decided("".join(texts), options)
 
         self._server.handle_completions({**body, "stream": True, "timings_per_token": True}, take)
         if "error" in last:
@@ -266,7 +276,11 @@ class LlamaCppPython:
         return dict(enumerate(found.tolist()))
 
     def continuation(
-        self, context: Sequence[int], decoding: Decoding, seed: int, letters: str = ""
+        self,
+        context: Sequence[int],
+        decoding: Decoding,
+        seed: int,
+        options: tuple[str, ...] = (),
     ) -> tuple[str, int]:
         """Generate with nothing but the temperature: no top-k, no penalties; to its end."""
         self._read = ()

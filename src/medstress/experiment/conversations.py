@@ -16,6 +16,8 @@ from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.victim import Victim
 
 STREAM = "exemplars"
+_OF_TURNS = {"standalone": "exact"}
+"""In conversations the first edition, whose folders have `standalone`, took a bare letter alone."""
 
 
 def check_conversations(victims: Sequence[Victim], attacks: Sequence[AttackPart]) -> None:
@@ -57,6 +59,7 @@ def victim_of(
         own=task,
         prompts=attack.prompts,
         exemplars=attack.draw_exemplars(item, rng),
+        parser=_OF_TURNS.get(task.parser, task.parser),
         by_letter=task.answer_by is AnswerBy.LETTER,
         in_turns=getattr(backend, "in_turns", True),
         decoding=decoding,

@@ -43,8 +43,10 @@ class VictimTable(Table):
     prompt: NonEmpty | dict[str, str] = "qstab"
     """A shipped template or a Jinja file; or a table of them by data set (label, else name), as in
     `{medmcqa = "medmcqa", default = "qstab"}`, `default` for all others."""
-    parser: Literal["standalone", "exact", "first_four", "single_character"] = "standalone"
-    """How a generated text is read."""
+    parser: (
+        Literal["options_aware", "standalone", "exact", "first_four", "single_character"] | None
+    ) = None
+    """How a text is read; default: `options_aware`, or what the run folder began with."""
     max_new_tokens: Count = 128
     """generate answering."""
     temperature: Annotated[float, Field(ge=0)] = 0.0

@@ -4,23 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from medstress.experiment.prepared import Prepared
+from medstress.tasks.task import Task
 from medstress.tasks.ties import rule_of, with_rule
+from medstress.tasks.wrapping import parser_of, reading_with
 
 
 def keep_rules(prepared: Prepared, known: Mapping[str, Any]) -> None:
-    """Let victims that a folder holds break ties as they did in its first trials.
+    """Let victims that a folder holds read texts and break ties as they did in its first trials.
 
-    Otherwise the folder could not be resumed: its victims would be others now.
+    Both rules have changed; otherwise the folder could not be resumed, for its victims would be
+    others now. A parser that the experiment names stays, and is told apart like any other change.
 
     Args:
         prepared: with its victims opened.
         known: `victims` of the folder's manifest.
     """
-    for i, victim in enumerate(prepared.victims):
-        stored = known.get(victim.label)
-        if stored is not None and hasattr(victim.task, "ties"):
-            task = with_rule(victim.task, rule_of(stored["task"]))
-            prepared.victims[i] = replace(victim, task=task)
+    for i, (table, victim) in enumerate(
+        zip(prepared.experiment.victim, prepared.victims, strict=True)
+    ):
+        if victim.label not in known:
+            continue
+        stored, task = known[victim.label]["task"], victim.task
+        if hasattr(task, "ties"):
+            task = with_rule(task, rule_of(stored))
+        began = parser_of(stored)
+        if table.parser is None and began is not None:
+            task = reading_with(cast(Task, task), began)  # one of sentences has no parser
+        prepared.victims[i] = replace(victim, task=task)

@@ -34,6 +34,7 @@ from medstress.hashing import content_hash
 from medstress.items import Question
 from medstress.resources import Resources
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, TextScore
+from medstress.tasks.parsers import DEFAULT as DEFAULT_PARSER
 from medstress.tasks.task import Task
 from medstress.tasks.templates import load_template
 from medstress.tasks.wrapping import wrapped
@@ -285,6 +286,7 @@ def task_of(
     """
     prompt = prompt or prompt_for(table.prompt)
     template = load_template(prompt, base)
+    parser = table.parser or DEFAULT_PARSER
     is_function = "choose" in kinds and "score" not in kinds
     if is_function or (table.answer_by is None and "choose" in kinds):
         if table.answer_by is not None:
@@ -292,7 +294,7 @@ def task_of(
                 f"victim {label!r}: answer_by is not for functions, which answer as they like; "
                 "leave it out"
             )
-        return MultipleChoice(template=template, answer_by=AnswerBy.CHOICE, parser=table.parser)
+        return MultipleChoice(template=template, answer_by=AnswerBy.CHOICE, parser=parser)
     answer_by = AnswerBy(table.answer_by or "letter")
     if _CALLS[answer_by] not in kinds:
         raise UsageError(
@@ -320,7 +322,7 @@ def task_of(
         template=template,
         answer_by=answer_by,
         text_score=TextScore(table.text_score),
-        parser=table.parser,
+        parser=parser,
         decoding=Decoding(max_new_tokens=table.max_new_tokens, temperature=table.temperature),
     )
 

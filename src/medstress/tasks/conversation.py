@@ -23,10 +23,11 @@ from medstress.calls import (
     Scored,
 )
 from medstress.items import Candidate
-from medstress.outcomes import Outcome, Prediction
+from medstress.outcomes import Prediction
 from medstress.prompts import Exemplar, PromptSet
 from medstress.prompts.replies import Confidences, Letter, Reply, Unreadable, read_reply, schema_of
 from medstress.tasks.multiple_choice import Flow, from_scores, mark
+from medstress.tasks.parsers import DEFAULT, PARSERS
 from medstress.tasks.task import Task
 from medstress.tasks.templates import Template
 from medstress.tasks.ties import Ties
@@ -45,9 +46,10 @@ class Conversation:
 
     Where the target's back end gives scores and the victim answers by letter, the last turn
     is a `Score` over the letters, so that P(key) is known; else the letter is generated and read.
-    Confidences and letter are read from JSON alone: a letter somewhere in a sentence may be one
-    that the sentence rules out. What cannot be used is asked for once more. Confidences that stay
-    so are unknown, an answer that stays so makes the prediction `UNREADABLE`.
+    Confidences and letter are read from JSON alone; the victim's parser reads what the JSON gives
+    as the answer, so that "C: Heparin" is a C. What cannot be used is asked for once more.
+    Confidences that stay so are unknown, an answer that stays so makes the prediction
+    `UNREADABLE`.
     """
 
     own: Task
@@ -56,6 +58,8 @@ class Conversation:
     """What is said."""
     exemplars: tuple[Exemplar, ...] = ()
     """Worked questions before the case."""
+    parser: str = DEFAULT
+    """Reads the answer, where it is generated."""
     by_letter: bool = False
     """Whether the answer is scored rather than generated."""
     in_turns: bool = True
@@ -101,6 +105,7 @@ class Conversation:
         return {
             "conversation": self.prompts.hash,
             "exemplars": [exemplar.id for exemplar in self.exemplars],
+            "parser": self.parser,
             "by_letter": self.by_letter,
             "in_turns": self.in_turns,
             "decoding": [self.decoding.max_new_tokens, self.decoding.temperature],
@@ -163,10 +168,17 @@ class Conversation:
     def _letter(
         self, turns: list[Message], candidate: Candidate
     ) -> Generator[tuple[Request, ...], tuple[Answer, ...], Prediction]:
-        told, text = yield from self._read(turns, Letter, candidate.item.letters, _is_letter)
-        if isinstance(told, Unreadable):
-            return Prediction(outcome=Outcome.UNREADABLE, answer=None, text=text)
-        return Prediction(outcome=mark(candidate, told.answer), answer=told.answer, text=text)
+        def answer(told: Letter) -> str | None:
+            return PARSERS[self.parser](told.answer, candidate.options)
+
+        def objection(told: Letter, letters: str) -> str | None:
+            if answer(told) is not None:
+                return None
+            return f"answer: expected one of the letters {', '.join(letters)}"
+
+        told, text = yield from self._read(turns, Letter, candidate.item.letters, objection)
+        letter = None if isinstance(told, Unreadable) else answer(told)
+        return Prediction(outcome=mark(candidate, letter), answer=letter, text=text)
 
     def _scored(
         self, turns: list[Message], candidate: Candidate
@@ -193,12 +205,6 @@ def _first_speech(text: str) -> str:
 def _is_complete(told: Confidences, letters: str) -> str | None:
     missing = [letter for letter in letters if letter not in told.confidence]
     return f"confidence: {', '.join(missing)} missing" if missing else None
-
-
-def _is_letter(told: Letter, letters: str) -> str | None:
-    if len(told.answer) == 1 and told.answer in letters:
-        return None
-    return f"answer: expected one of the letters {', '.join(letters)}"
 
 
 def _ordered(told: Confidences | Unreadable, letters: str) -> tuple[float, ...] | None:

@@ -22,7 +22,7 @@ from medstress.calls import (
 )
 from medstress.items import Candidate
 from medstress.outcomes import Outcome, Prediction
-from medstress.tasks.parsers import PARSERS
+from medstress.tasks.parsers import DEFAULT, PARSERS
 from medstress.tasks.templates import Template, load_template
 from medstress.tasks.ties import Ties, broken, rule_of
 
@@ -74,7 +74,7 @@ class MultipleChoice:
     """Which call is made and how its answer is read."""
     text_score: TextScore = TextScore.SUM
     """Used by `text` answering."""
-    parser: str = "standalone"
+    parser: str = DEFAULT
     """Used by `generate` answering and for texts a function returns."""
     decoding: Decoding = Decoding()
     """Used by `generate` answering."""
@@ -152,8 +152,13 @@ class MultipleChoice:
                 scores = yield from self._texts(candidate)
                 return from_scores(candidate, scores, self.ties)
             case AnswerBy.GENERATE:
-                prompt, letters = self.template.render(candidate), candidate.item.letters
-                (reply,) = yield (Request(Generate(prompt, self.decoding, letters=letters)),)
+                call = Generate(
+                    self.template.render(candidate),
+                    self.decoding,
+                    options=candidate.options,
+                    is_read_whole=self.parser == DEFAULT,
+                )
+                (reply,) = yield (Request(call),)
                 assert isinstance(reply, Generated)
                 return self._from_text(candidate, reply.text)
             case AnswerBy.HEAD:
@@ -202,7 +207,7 @@ class MultipleChoice:
                 return [value - base for value, base in pairs_of]
 
     def _from_text(self, candidate: Candidate, text: str) -> Prediction:
-        letter = PARSERS[self.parser](text, candidate.item.letters)
+        letter = PARSERS[self.parser](text, candidate.options)
         return Prediction(outcome=mark(candidate, letter), answer=letter, text=text)
 
     def _from_choice(self, candidate: Candidate, reply: Chosen) -> Prediction:

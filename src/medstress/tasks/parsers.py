@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from medstress.option_letters import letters_of
+from medstress.option_letters import letters_of, option_letters, options_aware
 
-Parser = Callable[[str, str], str | None]
+Parser = Callable[[str, Sequence[str]], str | None]
+"""(reply, texts of the options) -> the letter of one of them."""
+DEFAULT = "options_aware"
 
 
-def standalone(text: str, letters: str) -> str | None:
-    """The first line's standalone option letter (our default).
+def standalone(text: str, options: Sequence[str]) -> str | None:
+    """The first line's standalone option letter (the default of the first edition).
 
     The text is what the model added to the prompt. Its first line that holds a standalone option
     letter decides; two different letters in it conflict: unreadable. Not counted: "A" before a
     lower-case word (the article), and a letter between two lower-case words ("vitamin C
     deficiency"), unless "answer", "option" or "choice" comes before it.
 
-    >>> standalone("The answer is B.", "ABCD"), standalone("B or C", "ABCD")
+    >>> drugs = ["Aspirin", "Heparin", "Apixaban", "Warfarin"]
+    >>> standalone("The answer is B.", drugs), standalone("B or C", drugs)
     ('B', None)
-    >>> standalone("A patient takes it", "ABCD"), standalone("(D) Warfarin", "ABCD")
+    >>> standalone("A patient takes it", drugs), standalone("(D) Warfarin", drugs)
     (None, 'D')
     """
+    letters = option_letters(options)
     for line in text.splitlines():
         found = letters_of(line, letters)
         if found:
@@ -29,46 +33,49 @@ def standalone(text: str, letters: str) -> str | None:
     return None
 
 
-def exact(text: str, letters: str) -> str | None:
+def exact(text: str, options: Sequence[str]) -> str | None:
     """The text is the letter and nothing else (the released script for T5 models).
 
-    >>> exact("B", "ABCD"), exact("B.", "ABCD")
+    >>> exact("B", ["Yes", "No"]), exact("B.", ["Yes", "No"])
     ('B', None)
     """
-    return text if len(text) == 1 and text in letters else None
+    return text if len(text) == 1 and text in option_letters(options) else None
 
 
-def first_four(text: str, letters: str) -> str | None:
+def first_four(text: str, options: Sequence[str]) -> str | None:
     """The first option letter among the first four characters (the released MedAlpaca script).
 
     Over-lenient as published: there the gold letter counts if it occurs at all, so "A or B"
     is right for both. Here the first one counts, which needs no knowledge of the gold.
 
-    >>> first_four(" A or B", "ABCD")
+    >>> first_four(" A or B", ["Yes", "No"])
     'A'
     """
+    letters = option_letters(options)
     segment = text.replace("\n", "").removeprefix(" ")
     return next((character for character in segment[:4] if character in letters), None)
 
 
-def single_character(text: str, letters: str) -> str | None:
+def single_character(text: str, options: Sequence[str]) -> str | None:
     """One character after stripping, else unreadable (the released DiscreteZOO fork).
 
-    >>> single_character(" C\\n", "ABCD"), single_character("C)", "ABCD")
-    ('C', None)
+    >>> single_character(" B\\n", ["Yes", "No"]), single_character("B)", ["Yes", "No"])
+    ('B', None)
     """
     stripped = text.strip()
-    return stripped if len(stripped) == 1 and stripped in letters else None
+    return stripped if len(stripped) == 1 and stripped in option_letters(options) else None
 
 
 PARSERS: dict[str, Parser] = {
+    "options_aware": options_aware,
     "standalone": standalone,
     "exact": exact,
     "first_four": first_four,
     "single_character": single_character,
 }
 SUMMARIES = {
-    "standalone": "the first line's option letter that stands alone; two different ones conflict",
+    "options_aware": "the one option that a reply commits to, by label, statement or text",
+    "standalone": "the first line's option letter that stands alone (the first edition's default)",
     "exact": "the text is the letter and nothing else (released script for T5, Xian et al.)",
     "first_four": "the first option letter in four characters (released script for MedAlpaca)",
     "single_character": "one character and white space (released fork of DiscreteZOO)",

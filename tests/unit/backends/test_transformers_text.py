@@ -63,11 +63,11 @@ def test_text_ends_where_the_answer_is_decided_and_neighbours_go_on(
 ) -> None:
     backend = open_tiny(name)
     decoding = Decoding(max_new_tokens=6)
-    asked = Generate("which drug treats the pain", decoding, letters="ABCD")
-    whole, other = replace(asked, letters=""), Generate("the dose of", decoding)
+    asked = Generate("which drug treats the pain", decoding, options=("Aspirin", "Heparin"))
+    whole, other = replace(asked, options=()), Generate("the dose of", decoding)
     long = backend.answer([whole, other])
     # The tiny model never writes a letter: the third token stands for one.
-    backend._generator._decoded = lambda tokens: "So (B).\n" if len(tokens) >= 3 else "So"
+    backend._generator._decoded = lambda tokens: "(B) So\nSo" if len(tokens) >= 3 else "So"
     short, beside = backend.answer([asked, other])
     assert isinstance(short, Generated)
     assert isinstance(long[0], Generated)

@@ -3,37 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[3]
-
-
-def published_folder() -> Path | None:
-    """Return the folder of published data: $MEDSTRESS_DATA, else the nearest shared/data above."""
-    if given := os.environ.get("MEDSTRESS_DATA"):
-        return Path(given) if Path(given).is_dir() else None
-    folders = (parent / "shared" / "data" for parent in ROOT.parents)
-    return next((folder for folder in folders if folder.is_dir()), None)
-
-
-@pytest.fixture
-def published() -> Callable[[str], Path]:
-    """Find one published file by its path below the data folder, or skip the test."""
-    folder = published_folder()
-
-    def find(name: str) -> Path:
-        if folder is None:
-            pytest.skip("no published data: set MEDSTRESS_DATA to its folder")
-        if not (folder / name).is_file():
-            pytest.skip(f"the published data in {folder} lack {name}")
-        return folder / name
-
-    return find
 
 
 @pytest.fixture

@@ -131,8 +131,8 @@ def test_an_unknown_key_is_named_with_its_line(
         (
             "victim",
             'parser = "exakt"',
-            "line 11: parser = 'exakt': input should be 'standalone', 'exact', 'first_four' or "
-            "'single_character'",
+            "line 11: parser = 'exakt': input should be 'options_aware', 'standalone', "
+            "'exact', 'first_four' or 'single_character'",
         ),
         (
             "victim",

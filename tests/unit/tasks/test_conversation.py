@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import pytest
@@ -98,6 +99,18 @@ def test_a_letter_outside_json_is_asked_for_again_and_never_counts(said):
     assert (len(calls), found.outcome, found.answer) == (4, Outcome.RIGHT, "A")
     calls, found = drive(task(), "Facts.", CONFIDENT, said, said)
     assert (len(calls), found.outcome, found.answer) == (4, Outcome.UNREADABLE, None)
+
+
+def test_the_victims_parser_reads_what_the_json_gives_as_the_answer():
+    said = [f"C: {ITEM.options[2]}", ITEM.options[2], "The answer is C."]
+    for text in said:
+        told = json.dumps({"answer": text})
+        calls, found = drive(task(), "Facts.", CONFIDENT, told)
+        assert (len(calls), found.answer) == (3, "C")
+        calls, _ = drive(task(parser="exact"), "Facts.", CONFIDENT, told, ANSWER)
+        assert len(calls) == 4
+    _, found = drive(task(), "Facts.", CONFIDENT, '{"answer": "Not C"}', '{"answer": "Not C"}')
+    assert found.outcome is Outcome.UNREADABLE
 
 
 def test_confidences_that_leave_out_an_option_are_asked_for_again():

@@ -18,7 +18,14 @@ from medstress.tasks.task import Task
 from medstress.tasks.templates import load_template
 from medstress.tasks.ties import Ties, broken
 from medstress.tasks.wrappers import Instructed, Majority, ShuffledOptions, orders
-from medstress.tasks.wrapping import calls_per_query, read_wraps, task_from_spec, wrapped
+from medstress.tasks.wrapping import (
+    calls_per_query,
+    parser_of,
+    read_wraps,
+    reading_with,
+    task_from_spec,
+    wrapped,
+)
 from medstress.testing import check_task, tiny_questions
 from medstress.text import Edit
 
@@ -359,3 +366,40 @@ def test_an_entry_that_cannot_be_read_is_refused(entries: Any, sentence: str) ->
     with pytest.raises(ValueError) as caught:
         read_wraps(entries)
     assert str(caught.value) == sentence
+
+
+NAMES = replace(ITEM, options=("Vitamin D", "Vitamin C", "Hepatitis B", "Hepatitis A"), key="A")
+
+
+@pytest.mark.parametrize("answer_by", [AnswerBy.CHOICE, AnswerBy.GENERATE])
+@pytest.mark.parametrize("wrap", ["none", "instructed", "majority"])
+def test_every_path_of_a_text_reads_it_with_the_options_it_was_shown(
+    answer_by: AnswerBy, wrap: str
+) -> None:
+    own: Task = plain(answer_by, decoding=SAMPLED)
+    if wrap != "none":
+        own = wrapped(own, read_wraps([wrap]), Path(), "v")
+    n = len(next(own.flow(Candidate(item=NAMES))))
+    said = Chosen(text="Vitamin D") if answer_by is AnswerBy.CHOICE else Generated(text="Vitamin D")
+    assert ask(own, [said] * n, Candidate(item=NAMES)).answer == "A"
+
+
+def test_an_option_s_text_is_read_in_the_order_in_which_it_was_shown() -> None:
+    own = ShuffledOptions(inner=plain(AnswerBy.GENERATE))
+    said: list[Answer] = [Generated(text="Vitamin D")] * 4
+    assert ask(own, said, Candidate(item=NAMES)).answer == "A"
+
+
+def test_a_substituted_option_is_read_by_its_new_text() -> None:
+    edit = Edit(field="B", start=0, end=len("Vitamin C"), replacement="Vitamin K")
+    edited = Candidate(item=NAMES, edits=(edit,))
+    own = plain(AnswerBy.GENERATE)
+    assert ask(own, [Generated(text="Vitamin K")], edited).answer == "B"
+    assert ask(own, [Generated(text="Vitamin C")], edited).answer is None
+
+
+def test_the_parser_of_a_wrapped_task_is_found_and_replaced() -> None:
+    task = wrapped(sampled(), read_wraps(["majority", "instructed"]), Path(), "v")
+    assert parser_of(task.spec()) == "options_aware"
+    assert parser_of(reading_with(task, "standalone").spec()) == "standalone"
+    assert parser_of({"kind": "similarity"}) is None

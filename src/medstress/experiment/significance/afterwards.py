@@ -10,7 +10,12 @@ from medstress.errors import StoreError
 from medstress.experiment import manifest as manifests
 from medstress.experiment.old_rules import keep_rules
 from medstress.experiment.prepared import Prepared
-from medstress.experiment.run import Watcher, keep_labels, opened_victims, prepare
+from medstress.experiment.run import (
+    Watcher,
+    keep_labels,
+    opened_victims,
+    prepare,
+)
 from medstress.experiment.significance.run import Chosen, conduct_tests
 from medstress.store.interpreting import interpreting
 from medstress.store.reader import RunReader
@@ -60,6 +65,7 @@ def run_tests(
     lock = lock_folder(folder)
     try:
         with opened_victims(prepared, watcher.note):
+            keep_rules(prepared, manifest["victims"])
             _check_agrees(manifest, prepared, folder)
             manifests.expect_same_models([*prepared.victims, *prepared.roles], manifest)
             cache = prepared.experiment.experiment.cache
@@ -78,7 +84,6 @@ def _check_agrees(manifest: Mapping[str, Any], prepared: Prepared, folder: Path)
 
     The experiment may hold more than the folder: more items, seeds, victims and attacks.
     """
-    keep_rules(prepared, manifest["victims"])
     now = manifests.fingerprint_parts(prepared)
     known = manifest["parts"]
     # Other commands than `run` note there which part of the experiment the folder holds.

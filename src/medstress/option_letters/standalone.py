@@ -1,4 +1,4 @@
-"""Option letters that stand alone in a text, and when more text can no longer change them."""
+"""Option letters that stand alone in a line of text, whatever the options say."""
 
 from __future__ import annotations
 
@@ -28,18 +28,11 @@ def letters_of(line: str, letters: str) -> set[str]:
     return found
 
 
-def is_decided(text: str, letters: str) -> bool:
-    """Whether every parser reads this text as it would read any longer one.
+def has_letter_line(text: str, letters: str) -> bool:
+    """Whether a line with such a letter has ended.
 
-    That is so once a line with a letter has ended, and there is more than one character: what
-    takes the letter and nothing else for an answer would still be changed by a second one.
-
-    >>> is_decided("The answer is B.", "ABCD"), is_decided("The answer is B.\\n", "ABCD")
-    (False, True)
-    >>> is_decided("B\\n", "ABCD"), is_decided("B\\nSince", "ABCD")
+    >>> has_letter_line("It is\\nB.", "ABCD"), has_letter_line("It is\\nB.\\n", "ABCD")
     (False, True)
     """
-    if len(text.strip()) < 2:
-        return False
     ended = (line for line in text.splitlines(keepends=True) if line.splitlines()[0] != line)
     return any(letters_of(line, letters) for line in ended)

@@ -1,0 +1,64 @@
+"""What a reply says, line by line, without markup, thinking, and what follows the answer."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from unicodedata import normalize
+
+_THINKS = re.compile(r"\s*<(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
+_THOUGHT = re.compile(r"</(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
+_TAG = re.compile(r"</?[a-z]+\s*/?>")
+_BOXED = re.compile(r"\\boxed\s*\{")
+_LATEX = re.compile(r"\\(?:text|textbf|mathrm|mathbf)\s*\{")
+_MARKUP = str.maketrans({**dict.fromkeys('*_`$#{}"“”«»„「」|\\'), "’": "'", "【": "(", "】": ")"})
+_BULLET = re.compile(r"^(?:[•·‣◦▪●✅✔☑👉➤\s]|[>-]\s)+")
+_BRACKETED_WORD = re.compile(r"\[([^\W\d_]{2,})\]")
+_NEXT = re.compile(r"(?:context|question|q|user|human)\s*\d*\s*:", re.IGNORECASE)
+_END = re.compile(r"<\||</s>")
+
+
+def cleaned_lines(text: str) -> list[str]:
+    """The lines that say something, without markup; a boxed answer becomes `answer: ...`.
+
+    >>> cleaned_lines("**Answer:** B\\n\\n$\\\\boxed{\\\\text{(B) Warfarin}}$")
+    ['Answer: B', 'answer: (B) Warfarin']
+    """
+    plain = _LATEX.sub("{", _BOXED.sub("\nanswer: {", normalize("NFKC", text)))
+    plain = _TAG.sub(" ", plain).translate(_MARKUP)
+    found = (_BULLET.sub("", _BRACKETED_WORD.sub(r"\1", line)) for line in plain.splitlines())
+    return [line for line in (" ".join(each.split()) for each in found) if line]
+
+
+@lru_cache(maxsize=4096)
+def compared(text: str) -> str:
+    """A text as option texts and lines are compared: no markup, case or outer punctuation.
+
+    >>> compared(" *Vitamin D*.") == compared("vitamin d")
+    True
+    """
+    return " ".join(cleaned_lines(text)).casefold().strip(" .,;:!?。")
+
+
+def is_thinking(text: str) -> bool:
+    """Whether a text begins with its thoughts, in tags."""
+    return _THINKS.match(text) is not None
+
+
+def answer_lines(text: str) -> list[str]:
+    """The lines after the thoughts, up to where the model goes on to write the next question.
+
+    >>> answer_lines("<think>A or B?</think>It is B.\\n[Question]: Which?\\n[Answer]: C")
+    ['It is B.']
+    >>> answer_lines("<think>It may be A, but")
+    []
+    """
+    *thoughts, said = _THOUGHT.split(text)
+    if is_thinking(text) and not thoughts:
+        return []
+    lines = []
+    for line in cleaned_lines(_END.split(said, maxsplit=1)[0]):
+        if _NEXT.match(line):
+            break
+        lines.append(line)
+    return lines

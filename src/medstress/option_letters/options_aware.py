@@ -1,0 +1,149 @@
+"""Our default reading of a reply, which sees the options."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from itertools import takewhile
+from string import ascii_uppercase
+
+from medstress.option_letters.cleaning import (
+    answer_lines,
+    cleaned_lines,
+    compared,
+    is_thinking,
+)
+from medstress.option_letters.mentions import mentions
+
+_LABEL = re.compile(
+    r"[(\[]?(?P<letter>[A-Za-z])"
+    r"(?P<mark>\s*[)\]:。、]+\.?|\.(?!\w\.)|\s*[-–—](?=\s)|(?=\s*$))\s*(?P<rest>.*)"
+)
+_LISTED = re.compile(r"[(\[]?([A-Z])\s*(?:[)\]:]|\.(?!\w\.))")
+_GOES_ON = re.compile(r"[(\[]?(?:(?:or|and|nor|to|vs)\b|[/,&])\W*[A-Z]\b")
+_RULED_OUT = re.compile(r".{0,80}?\b(?:is|are|would be)\s+(?:not\b|wrong|incorrect|false)")
+_REASON = re.compile(
+    r"([A-Z])(?:,\s*(?:but\s+)?(?:as|because|since|although|though|while|whereas|not|rather)"
+    r"|\s+(?:because|since|although|though|rather than))\b"
+)
+_BEGINS_WITH_WORD = re.compile(r"\s*\[?[A-Za-z]{2}")
+_WRONG = re.compile(r"\b(?:incorrect|wrong|not|false|no)\b", re.IGNORECASE)
+_RIGHT = re.compile(r"\b(?:correct|right|true|best)\b", re.IGNORECASE)
+
+
+def options_aware(text: str, options: Sequence[str]) -> str | None:
+    """The option that a reply commits to; None where it is unreadable (METHODS 3.8).
+
+    The first that fits: a reply that begins with one option's text or with a label (`K:`, `K.`,
+    `(K)`, `K)`, `K` alone); "the answer is K" and its kin, where K may be an option's text; one
+    letter that is neither an article nor ruled out nor part of a name. Different letters conflict.
+    What stands in tags of thought, and the next question that a model writes, is not read.
+
+    >>> drugs = ["Vitamin D", "Vitamin C", "Amphotericin B", "Nystatin"]
+    >>> options_aware("Vitamin D", drugs), options_aware("C. Amphotericin B", drugs)
+    ('A', 'C')
+    >>> options_aware("Not A.\\nB", drugs), options_aware("A 45-year-old man", drugs)
+    ('B', None)
+    """
+    known = _lettered(options)
+    begun = None if is_thinking(text) else _label_of(cleaned_lines(text), known)
+    if begun is not None:
+        return begun
+    lines = answer_lines(text)
+    opening = _opening(lines, known)
+    if opening is not None:
+        return opening
+    listed, others = _without_list(lines)
+    found = mentions("\n".join(others), known)
+    chosen = found.stated or (_marked_right(listed, known) if listed else found.named)
+    return next(iter(chosen)) if len(chosen) == 1 else None
+
+
+def is_final(text: str, options: Sequence[str]) -> bool:
+    """Whether this reply begins with a label that no further text can change."""
+    *ended, last = [*text.splitlines(keepends=True), ""]
+    if last == "" and ended and ended[-1].splitlines()[0] == ended[-1]:
+        last = ended.pop()
+    lines = cleaned_lines("".join(ended))
+    if is_thinking(text) or not lines:
+        return False
+    goes_on = _LISTED.match(lines[1]) is None if lines[1:] else _BEGINS_WITH_WORD.match(last)
+    return bool(goes_on) and _label_of(lines[:1], _lettered(options)) is not None
+
+
+def _lettered(options: Sequence[str]) -> dict[str, str]:
+    return dict(zip(ascii_uppercase, options, strict=False))
+
+
+def _opening(lines: Sequence[str], options: Mapping[str, str]) -> str | None:
+    """The option that a reply begins with, by its text or its label."""
+    exact = [_exact(line, options) for line in lines[:2]]
+    if exact and exact[0] is not None:
+        return exact[0] if exact[-1] in (None, exact[0]) else None
+    return _label_of(lines, options)
+
+
+def _exact(line: str, options: Mapping[str, str]) -> str | None:
+    """The one option whose text a line is; a bare letter is a letter."""
+    same = [letter for letter, option in options.items() if compared(option) == compared(line)]
+    return same[0] if len(same) == 1 and len(compared(line)) > 1 else None
+
+
+def _label_of(lines: Sequence[str], options: Mapping[str, str]) -> str | None:
+    """The letter that the first line labels itself with.
+
+    Further lines with other labels make it a list of options, which names none of them.
+    """
+    if not lines or _exact(lines[0], options) is not None:
+        return None
+    letter, rest = _label(lines[0], options)
+    if letter is None:
+        return None
+    following = takewhile(bool, map(_LISTED.match, lines[1:])) if rest else ()
+    return letter if all(match and match[1] == letter for match in following) else None
+
+
+def _label(line: str, options: Mapping[str, str]) -> tuple[str | None, str]:
+    """The label of a line, and what stands after it."""
+    if (reason := _REASON.match(line)) and reason[1] in options:
+        return reason[1], ""
+    if line[:1] in options and line[1:2] == " " and _is_own(line[1:], options[line[0]]):
+        return line[0], line[2:]
+    found = _LABEL.match(line)
+    if found is None or (letter := found["letter"].upper()) not in options:
+        return None, ""
+    rest = found["rest"]
+    if not rest or _is_own(rest, options[letter]):
+        return letter, rest
+    is_plain = found["letter"].isupper() or found["mark"].strip()[:1] in (")", "]")
+    if not is_plain or _GOES_ON.match(rest) or _RULED_OUT.match(rest):
+        return None, ""
+    begins = compared(line)
+    return (None, "") if any(map(begins.startswith, _long(options))) else (letter, rest)
+
+
+def _long(options: Mapping[str, str]) -> list[str]:
+    """The options' texts, as compared, that are more than a letter ("C. difficile")."""
+    return [text for text in map(compared, options.values()) if len(text) > 1]
+
+
+def _is_own(text: str, option: str) -> bool:
+    return compared(text) == compared(option)
+
+
+def _without_list(lines: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """The options that a reply lists once more, letter -> what it says there; the other lines."""
+    found = [(line, _LISTED.match(line)) for line in lines]
+    listed = {match[1]: line for line, match in found if match}
+    if len(listed) < 2:
+        return {}, list(lines)
+    return listed, [line for line, match in found if not match]
+
+
+def _marked_right(listed: Mapping[str, str], options: Mapping[str, str]) -> set[str]:
+    """The letters of a list beside which it says that they are right."""
+    return {
+        letter
+        for letter, line in listed.items()
+        if letter in options and _RIGHT.search(line) and not _WRONG.search(line)
+    }

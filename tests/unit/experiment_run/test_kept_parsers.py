@@ -1,0 +1,100 @@
+"""A folder goes on with the parsers that it began with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medstress.attacks.medfuzz import MedFuzz
+from medstress.backends.mock import MockBackend
+from medstress.errors import StoreError
+from medstress.experiment.conversations import victim_of
+from medstress.experiment.run import Run, run
+from medstress.tasks.conversation import Conversation
+from medstress.tasks.multiple_choice import MultipleChoice
+from medstress.tasks.templates import load_template
+from medstress.tasks.wrapping import parser_of
+from medstress.testing import tiny_questions
+from medstress.victim import Victim
+
+VICTIM = """
+def answer(prompts):
+    with open(__file__ + ".log", "a") as log:
+        log.write("asked\\n" * len(prompts))
+    return ["Not A.\\nB" for _ in prompts]
+"""
+"""Read as A by the first edition's parser, as B by today's."""
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
+
+
+def go(folder: Path, limit: int = 8, **victim: Any) -> Run:
+    (folder / "victim.py").write_text(VICTIM, "utf-8")
+    target = str(folder / "victim.py") + ":answer"
+    return run(
+        {
+            "experiment": {"name": "x", "seeds": [0]},
+            "dataset": {"name": "sample", "limit": limit},
+            "entities": {"type": "drugs", "vocabulary": "drugs", "embedding": "ngram"},
+            "victim": [{"name": "v", "backend": "python", "target": target, **victim}],
+            "attack": [{"name": "entity_substitution", "sampler": "random", "budget": 2}],
+        },
+        folder / "run",
+    )
+
+
+def asked(folder: Path) -> int:
+    return len((folder / "victim.py.log").read_text("utf-8").splitlines())
+
+
+def answers(found: Run) -> set[str | None]:
+    return {row.answer_before for row in found.rows()} - {None}
+
+
+def parser(found: Run) -> str | None:
+    return parser_of(found.manifest()["victims"]["v"]["task"])
+
+
+@pytest.mark.parametrize("wrap", [[], ["instructed"]])
+def test_a_folder_of_the_first_edition_resumes_and_grows_with_its_parser(
+    tmp_path: Path, wrap: list[str]
+) -> None:
+    old = go(tmp_path, parser="standalone", wrap=wrap)
+    fingerprint, n = old.manifest()["fingerprint"], asked(tmp_path)
+    assert answers(old) == {"A"}
+    again = go(tmp_path, wrap=wrap)
+    assert again.manifest()["fingerprint"] == fingerprint
+    assert (parser(again), asked(tmp_path)) == ("standalone", n)
+    longer = go(tmp_path, limit=40, wrap=wrap)
+    assert (parser(longer), answers(longer)) == ("standalone", {"A"})
+    assert asked(tmp_path) > n
+
+
+def test_a_new_folder_reads_with_the_options_in_view(tmp_path: Path) -> None:
+    found = go(tmp_path)
+    assert (parser(found), answers(found)) == ("options_aware", {"B"})
+
+
+def test_another_parser_than_the_folder_s_is_refused_where_it_is_asked_for(tmp_path: Path) -> None:
+    go(tmp_path, parser="standalone")
+    with pytest.raises(StoreError, match="victim 'v' is another one"):
+        go(tmp_path, parser="options_aware")
+
+
+@pytest.mark.parametrize(
+    ("parser", "in_turns"),
+    [("standalone", "exact"), ("options_aware", "options_aware"), ("first_four", "first_four")],
+)
+def test_conversations_read_with_the_victim_s_parser_and_older_ones_the_bare_letter(
+    parser: str, in_turns: str
+) -> None:
+    own = MultipleChoice(template=load_template("qstab"), parser=parser)
+    victim = Victim(label="v", task=own, backend=MockBackend())
+    asked = victim_of(victim, MedFuzz(), "d", tiny_questions(1)[0], 0, 0)
+    assert isinstance(asked.task, Conversation)
+    assert asked.task.parser == in_turns
