@@ -12,7 +12,7 @@ demo: $(VENV)/.run
 	$(BIN)/medstress demo --out runs/demo
 
 test: check
-	$(BIN)/pytest
+	$(BIN)/pytest -n auto --maxprocesses 8 --dist loadfile
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check

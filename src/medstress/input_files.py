@@ -15,9 +15,11 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from medstress.errors import DataError, MedstressError, UsageError
+
+T = TypeVar("T")
 
 DAMAGE: tuple[type[Exception], ...] = (
     OSError,
@@ -145,12 +147,26 @@ def read_json(path: Path, expected: str = "JSON") -> Any:
 
     Raises:
         UsageError: it cannot be read.
-        DataError: it is no JSON.
+        DataError: it is no JSON, or holds half a character.
     """
     data = read_bytes(path)
     said = f"{path}: expected {expected}, got malformed JSON"
     with reading(lambda why: f"{said} ({why}); mend the file", DataError):
-        return json.loads(data.decode("utf-8-sig"))
+        return whole(json.loads(data.decode("utf-8-sig")))
+
+
+def whole(found: T) -> T:
+    """Return what JSON says if files and hashes can hold it.
+
+    Raises:
+        DataError: it holds half a character, such as the legal JSON "\\ud800".
+    """
+    try:
+        json.dumps(found, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError as error:
+        half = error.object[error.start]
+        raise DataError(f"expected whole characters, got half a surrogate pair {half!r}") from error
+    return found
 
 
 def parse_toml(text: str, name: str) -> dict[str, Any]:

@@ -131,6 +131,9 @@ def load(kind: str, name: str) -> Any:
     Raises:
         UsageError: nothing of that name is installed, or it cannot be imported.
     """
+    if name in KINDS[kind]:  # before the plug-ins, which take long to list
+        module, _, attribute = KINDS[kind][name].target.partition(":")
+        return getattr(import_module(module), attribute)
     entries = installed(kind)
     if name not in entries:
         raise UsageError(
@@ -139,8 +142,6 @@ def load(kind: str, name: str) -> Any:
         )
     entry = entries[name]
     module, _, attribute = entry.target.partition(":")
-    if name in KINDS[kind]:
-        return getattr(import_module(module), attribute)
     said = f"{kind[:-1]} {name!r}, the {entry.summary}: importing {entry.target} raised"
     with loading(lambda why: f"{said} {why}; mend or remove that package"):
         return getattr(import_module(module), attribute)

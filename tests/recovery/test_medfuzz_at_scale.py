@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from importlib import import_module
 from itertools import pairwise
 from typing import Any
 
@@ -46,11 +45,11 @@ def attacker(conversations):
 
 
 @pytest.fixture
-def models(tmp_path, monkeypatch):
-    """The scripts as a module, so that the test reads the log that the run writes."""
+def scripts(tmp_path, monkeypatch):
+    """The scripts as a module, which keeps the log that the run writes."""
     (tmp_path / "fuzz_at_scale.py").write_text(MODELS, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    yield import_module("fuzz_at_scale")
+    yield
     del sys.modules["fuzz_at_scale"]
 
 
@@ -66,7 +65,8 @@ def most_live(log: list[tuple[str, float, float, list[str]]], names: list[str]) 
     return max(sum(first[n] <= at <= last[n] for n in names) for at in set(first.values()))
 
 
-def test_hundreds_of_fuzzes_in_flight_keep_both_roles_busy_and_the_ledger_adds_up(tmp_path, models):
+@pytest.mark.usefixtures("scripts")
+def test_hundreds_of_fuzzes_in_flight_keep_both_roles_busy_and_the_ledger_adds_up(tmp_path):
     rows = [
         {"id": q.id, "context": q.context, "stem": q.stem, "options": q.options, "answer": q.key}
         for q in tiny_questions(N)
@@ -97,6 +97,7 @@ def test_hundreds_of_fuzzes_in_flight_keep_both_roles_busy_and_the_ledger_adds_u
         (N - 1) / N,
         (N - 1 - n_flipped) / N,
     ]
+    models = sys.modules["fuzz_at_scale"]
     queries, attempts = row["queries"], row["attempts"]
     assert queries["asked"] == queries["paid"] + queries["cached"] + queries["failed"]
     assert queries["asked"] == attempts["asked"] == attempts["made"] == 2 * (N - 1)

@@ -25,7 +25,7 @@ from medstress.datasets.source import (
     required_file,
 )
 from medstress.errors import DataError, did_you_mean
-from medstress.input_files import loading, read_bytes
+from medstress.input_files import loading, read_bytes, whole
 from medstress.items import LETTERS, Mention, Question, check_words
 
 _FIELDS = {"id", "question", "context", "stem", "options", "answer_idx", "mentions"}
@@ -86,15 +86,10 @@ def parse_line(line: bytes) -> dict[str, Any]:
         DataError: not UTF-8, not JSON, or not an object.
     """
     try:
-        row = json.loads(line.decode("utf-8"))
-        # "\ud800" is legal JSON for half a character that no file or hash can hold.
-        json.dumps(row, ensure_ascii=False).encode("utf-8")
+        row = whole(json.loads(line.decode("utf-8")))
     except UnicodeDecodeError as error:
         byte = line[error.start]
         raise DataError(f"expected UTF-8 text, got the byte 0x{byte:02x}") from error
-    except UnicodeEncodeError as error:
-        half = error.object[error.start]
-        raise DataError(f"expected whole characters, got half a surrogate pair {half!r}") from error
     except (ValueError, RecursionError) as error:
         reason = str(error)
         if isinstance(error, json.JSONDecodeError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -29,16 +29,17 @@ def unique_labels(
     by_name: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for _, name, parameters in entries:
         by_name[name].append(parameters)
+    differing = {name: _differing(rows) for name, rows in by_name.items()}
     labels = []
     for label, name, parameters in entries:
-        keys = _differing(by_name[name]) if label is None else []
+        keys = differing[name] if label is None else []
         parts = [f"{key}={_shown(parameters.get(key))}" for key in keys]
         shown = [
             part for part, key in zip(parts, keys, strict=True) if parameters.get(key) is not None
         ]
         labels.append(label or " ".join([name, *shown]))
-    for label in labels:
-        if labels.count(label) > 1:
+    for label, n in Counter(labels).items():
+        if n > 1:
             raise UsageError(
                 f"two [[{table}]] entries are both called {label!r}: they are the same, or need "
                 f"{'names' if table in ('victim', 'entities') else 'labels'} of their own"

@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+_MOST_BRACES = 100
+"""Of a reply, so many are tried as the beginning of an object: a hostile one may hold millions."""
+LONGEST_ITEM = 100_000
+"""Characters of a question as an attacker rewrites it; it is compared word by word."""
 MAX_REASON = 200
 """Characters of a reason that go back to the model."""
+
+
+def _bounded(text: str) -> str:
+    """No part of the schema that servers are sent, by which answers are known."""
+    if len(text) > LONGEST_ITEM:
+        raise ValueError(f"more than {LONGEST_ITEM:,} characters")
+    return text
 
 
 class Reply(BaseModel):
@@ -44,7 +58,7 @@ class Modification(Reply):
 
     added: tuple[Addition, ...] = ()
     """What it says it inserted."""
-    modified_item: Annotated[str, Field(min_length=1)]
+    modified_item: Annotated[str, Field(min_length=1), AfterValidator(_bounded)]
     """The whole question, without options."""
     options: dict[str, str]
     """Letter -> text."""
@@ -113,14 +127,11 @@ def read_reply(
 
 
 def _first_object(text: str) -> dict[str, Any] | None:
-    decoder, at = json.JSONDecoder(strict=False), text.find("{")
-    while at >= 0:
-        try:
-            found, _ = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError):  # no JSON, an integer Python refuses; too deep
-            at = text.find("{", at + 1)
-            continue
-        return found if isinstance(found, dict) else None
+    decoder = json.JSONDecoder(strict=False)
+    for brace in islice(re.finditer(r"\{", text), _MOST_BRACES):
+        with suppress(ValueError, RecursionError):  # no JSON, an integer Python refuses; too deep
+            found: dict[str, Any] = decoder.raw_decode(text, brace.start())[0]
+            return found
     return None
 
 

@@ -27,7 +27,7 @@ from medstress.outcomes import Prediction
 from medstress.prompts import Exemplar, PromptSet
 from medstress.prompts.replies import Confidences, Letter, Reply, Unreadable, read_reply, schema_of
 from medstress.tasks.multiple_choice import Flow, from_scores, mark
-from medstress.tasks.parsers import DEFAULT, PARSERS
+from medstress.tasks.parsers import DEFAULT, option_read
 from medstress.tasks.task import Task
 from medstress.tasks.templates import Template
 from medstress.tasks.ties import Ties
@@ -169,7 +169,7 @@ class Conversation:
         self, turns: list[Message], candidate: Candidate
     ) -> Generator[tuple[Request, ...], tuple[Answer, ...], Prediction]:
         def answer(told: Letter) -> str | None:
-            return PARSERS[self.parser](told.answer, candidate.options)
+            return option_read(self.parser, told.answer, candidate.options)
 
         def objection(told: Letter, letters: str) -> str | None:
             if answer(told) is not None:

@@ -22,7 +22,7 @@ from medstress.calls import (
 )
 from medstress.items import Candidate
 from medstress.outcomes import Outcome, Prediction
-from medstress.tasks.parsers import DEFAULT, PARSERS
+from medstress.tasks.parsers import DEFAULT, option_read
 from medstress.tasks.templates import Template, load_template
 from medstress.tasks.ties import Ties, broken, rule_of
 
@@ -207,7 +207,7 @@ class MultipleChoice:
                 return [value - base for value, base in pairs_of]
 
     def _from_text(self, candidate: Candidate, text: str) -> Prediction:
-        letter = PARSERS[self.parser](text, candidate.options)
+        letter = option_read(self.parser, text, candidate.options)
         return Prediction(outcome=mark(candidate, letter), answer=letter, text=text)
 
     def _from_choice(self, candidate: Candidate, reply: Chosen) -> Prediction:

@@ -73,6 +73,22 @@ PARSERS: dict[str, Parser] = {
     "first_four": first_four,
     "single_character": single_character,
 }
+LONGEST_READ = 40_000
+"""Characters of a reply that are read; no parser has to be fast on what no model says."""
+
+
+def option_read(parser: str, text: str, options: Sequence[str]) -> str | None:
+    """Read a reply with a parser; of one beyond `LONGEST_READ` the first and the last half.
+
+    >>> option_read("options_aware", "Hm. " * 9_999_999 + "The answer is B.", ["Yes", "No"])
+    'B'
+    """
+    if len(text) > LONGEST_READ:
+        half = LONGEST_READ // 2
+        text = f"{text[:half]}\n{text[-half:]}"
+    return PARSERS[parser](text, options)
+
+
 SUMMARIES = {
     "options_aware": "the one option that a reply commits to, by label, statement or text",
     "standalone": "the first line's option letter that stands alone (the first edition's default)",

@@ -1,0 +1,40 @@
+"""Replies of any size and shape are read in time that does not grow beyond all measure."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+from medstress.prompts.replies import Letter, Modification, Unreadable, read_reply
+from medstress.tasks.parsers import PARSERS, option_read
+
+SIZE = 2_000_000
+PIECES = (
+    "A ", "A:\n", "not ", "answer:", "answer is ", "Vitamin D ", "A and B, ", "(", ")", "*", "\n",
+    "\\boxed{", "<think>", "```", "> ", " ", ".", "\t", "\u0301", '{"', '{"a":', '{"a":[', '{"a":"',
+)  # fmt: skip
+OPTIONS = ("Vitamin D", "Hepatitis B", "Heparin", "Amphotericin B")
+
+
+@pytest.mark.parametrize("piece", PIECES, ids=repr)
+def test_a_reply_of_two_million_characters_is_read_in_seconds(piece: str) -> None:
+    reply = f"answer{piece * (SIZE // len(piece))}A"
+    started = time.monotonic()
+    for parser in PARSERS:
+        option_read(parser, reply, OPTIONS)
+    read_reply(reply, Letter)
+    assert time.monotonic() - started < 30
+
+
+def test_the_end_of_a_very_long_reply_counts() -> None:
+    thought = "<think>" + "It might be A, or B. " * 10_000 + "</think>"
+    assert option_read("options_aware", f"{thought}\nThe answer is C.", OPTIONS) == "C"
+
+
+def test_a_rewritten_question_without_measure_is_no_question() -> None:
+    told = {"added": [], "options": {"A": "x"}}
+    for n, is_read in ((100_000, True), (100_001, False)):
+        reply = json.dumps({**told, "modified_item": "x" * n})
+        assert isinstance(read_reply(reply, Modification), Unreadable) != is_read
