@@ -236,3 +236,29 @@ def test_json_nested_without_measure_within_a_folder_is_one_sentence(
     told = medstress("export", folder, "--table", "trials", "--to", tmp_path / "rows.csv")
     if column != "spec":  # exported as the text that it is
         refused(told, "run.sqlite")
+
+
+@pytest.mark.parametrize("piece", ["x", "x.", "e.g. A ", "A. ", "(", "x\u0301"])
+def test_a_document_of_a_million_letters_is_read_in_seconds(piece):
+    from medstress.datasets.sentence_splitting import sentence_spans
+
+    started = time.monotonic()
+    sentence_spans(piece * (1_000_000 // len(piece)))
+    assert time.monotonic() - started < 10
+
+
+def test_a_thousand_equal_attacks_are_refused_in_seconds(bench, medstress, tmp_path):
+    bench.tables["attack"] = [bench.attack("random") for _ in range(1_000)]
+    started = time.monotonic()
+    refused(medstress("run", bench.write(), "--out", bench.out, "--quiet"), "[[attack]]", "called")
+    assert time.monotonic() - started < 10
+
+
+def test_half_a_character_in_a_list_of_annotations_is_one_sentence(tmp_path):
+    from medstress.errors import DataError
+    from medstress.input_files import read_json
+
+    path = tmp_path / "half.json"
+    path.write_text('[{"labels": ["\\ud800"]}]')
+    with pytest.raises(DataError, match="half a surrogate pair"):
+        read_json(path)

@@ -38,6 +38,8 @@ ABBREVIATIONS = frozenset(
 )
 
 _END = re.compile(r"[.?!][)\]\"']*(?=\s+[A-Z0-9(\[\"'])")
+_LONGEST = 32
+"""Characters looked at before a full stop; no abbreviation is as long."""
 _LAST_WORD = re.compile(r"[A-Za-z.]*$")
 
 
@@ -57,7 +59,8 @@ def sentence_spans(text: str, whole: Iterable[tuple[int, int]] = ()) -> list[tup
     start = 0
     for found in _END.finditer(text):
         end = found.end()
-        if _is_abbreviation(text[start : found.start()], found.group()):
+        before = text[max(start, found.start() - _LONGEST) : found.start()]
+        if _is_abbreviation(before, found.group()):
             continue
         if any(first < end < last for first, last in kept):
             continue
