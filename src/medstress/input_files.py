@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
 import struct
 import tomllib
 import zlib
@@ -36,7 +37,11 @@ DAMAGE: tuple[type[Exception], ...] = (
 """What Python raises about a file that is absent, cut short, or holds something else."""
 DEEPEST = 32
 """Tables and arrays within one another in a TOML file."""
+DEEPEST_JSON = 100
+"""Lists and objects within one another in a data file; the store takes no more than 254."""
 _LARGEST = 2**63
+_DOTTED = re.compile(r"(?<![\w-])(?:[\w-]+\s*\.\s*){200}")
+"""A key that names so many tables at once: Python's reader takes quadratic time for it."""
 _MOST_SHOWN = 300
 
 
@@ -159,14 +164,30 @@ def whole(found: T) -> T:
     """Return what JSON says if files and hashes can hold it.
 
     Raises:
-        DataError: it holds half a character, such as the legal JSON "\\ud800".
+        DataError: it is nested too deep, or holds half a character, such as the legal "\\ud800".
     """
+    if _is_deep(found):
+        raise DataError(
+            f"expected at most {DEEPEST_JSON} lists and objects in one another, got more"
+        )
     try:
         json.dumps(found, ensure_ascii=False).encode("utf-8")
     except UnicodeEncodeError as error:
         half = error.object[error.start]
         raise DataError(f"expected whole characters, got half a surrogate pair {half!r}") from error
     return found
+
+
+def _is_deep(found: Any) -> bool:
+    level = [found]
+    for _ in range(DEEPEST_JSON):
+        level = [
+            part
+            for value in level
+            if isinstance(value, dict | list)
+            for part in (value.values() if isinstance(value, dict) else value)
+        ]
+    return any(isinstance(value, dict | list) for value in level)
 
 
 def parse_toml(text: str, name: str) -> dict[str, Any]:
@@ -179,6 +200,8 @@ def parse_toml(text: str, name: str) -> dict[str, Any]:
     Raises:
         UsageError: no TOML; a number beyond 64 bits or no number; a NUL; nested too deep.
     """
+    if _DOTTED.search(text):
+        raise UsageError(f"{name}: expected keys of a few words, got one of 200 or more with dots")
     with reading(lambda why: f"{name} is not valid TOML: {why}"):
         found = tomllib.loads(text)
     return checked(found, name)

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from operator import attrgetter
 
+from rapidfuzz.distance import Levenshtein
+
 from medstress.frozen import quickly_made
 
 
@@ -54,6 +56,21 @@ _OF_WORDS = frozenset(("Lu", "Ll", "Lt", "Nd", "Mn", "Mc", "Me"))
 """Categories of characters that make up words: letters with case, digits, accents of their own."""
 
 
+FARTHEST = 10_000
+"""Edits that are counted; no edit of a question is as large, and counting takes long."""
+_LONGEST_WORD = 100
+"""Characters of a cut word that are shown on either side."""
+
+
+def edit_distance(old: Sequence[str], new: Sequence[str]) -> int:
+    """Levenshtein's distance of two texts, or lists of words; all above `FARTHEST` are one more.
+
+    >>> edit_distance("aspirin", "aspirins"), edit_distance("a b".split(), "b a".split())
+    (1, 2)
+    """
+    return Levenshtein.distance(old, new, score_cutoff=FARTHEST)
+
+
 def cut_word(text: str, start: int, end: int) -> str | None:
     """The word that a span cuts, with whatever else the span covers; None where it cuts none.
 
@@ -68,9 +85,9 @@ def cut_word(text: str, start: int, end: int) -> str | None:
     (None, None, None)
     """
     first, last = start, end
-    while _is_inside(text, first):
+    while start - first < _LONGEST_WORD and _is_inside(text, first):
         first -= 1
-    while _is_inside(text, last):
+    while last - end < _LONGEST_WORD and _is_inside(text, last):
         last += 1
     return None if (first, last) == (start, end) else text[first:last]
 

@@ -6,6 +6,7 @@ defects that once escaped, each by name.
 
 from __future__ import annotations
 
+import gzip
 import json
 import pickle
 import shutil
@@ -262,3 +263,77 @@ def test_half_a_character_in_a_list_of_annotations_is_one_sentence(tmp_path):
     path.write_text('[{"labels": ["\\ud800"]}]')
     with pytest.raises(DataError, match="half a surrogate pair"):
         read_json(path)
+
+
+def seconds_of(work) -> float:
+    started = time.monotonic()
+    work()
+    return time.monotonic() - started
+
+
+def test_texts_that_took_quadratic_time_are_read_in_seconds():
+    from medstress.datasets.sentence_splitting import sentence_spans
+    from medstress.entities.synonym_files import _plain
+    from medstress.report.examples import _compare
+    from medstress.text import cut_word, edit_distance
+
+    assert seconds_of(lambda: _plain("a" + " " * 90_000 + "b")) < 2
+    word = "a" * 40_000
+    assert seconds_of(lambda: [cut_word(word, i, i + 3) for i in range(400)]) < 2
+    text, places = "Aspirin helps a lot. " * 8_000, [(21 * i, 21 * i + 7) for i in range(8_000)]
+    assert seconds_of(lambda: sentence_spans(text, places)) < 2
+    assert seconds_of(lambda: edit_distance("ab" * 500_000, "ba" * 500_000 + "c")) < 5
+    old = [part for i in range(490) for part in (f"!{i % 2}x!", " ")]
+    new = [part for i in range(490) for part in (f"!{i % 2}x!" if i % 3 else f"!{i}y!", " ")]
+    assert seconds_of(lambda: list(_compare(old, new))) < 3
+
+
+@pytest.mark.parametrize("text", ["a." * 60_000 + "a=1", "x = { " + "a." * 60_000 + "a = 1 }"])
+def test_a_key_of_thousands_of_tables_is_refused_in_seconds(medstress, tmp_path, text):
+    path = tmp_path / "dotted.toml"
+    path.write_text(text)
+    assert seconds_of(lambda: refused(medstress("run", path), "dotted.toml", "dots")) < 5
+
+
+@pytest.mark.parametrize("depth", [150, 300, 600, 900])
+def test_a_row_nested_too_deep_is_named_and_nothing_is_begun(bench, medstress, tmp_path, depth):
+    path = tmp_path / "items.jsonl"
+    first, *rest = path.read_text().splitlines()
+    deep = first[:-1] + ', "deep": ' + "[" * depth + "]" * depth + "}"
+    path.write_text("\n".join([deep, *rest]))
+    refused(medstress("run", bench.write(), "--out", bench.out, "--quiet"), "items.jsonl", "line 1")
+    assert not bench.out.exists()
+
+
+@pytest.mark.parametrize("how", ["damaged", "bomb"])
+def test_packed_names_that_are_damaged_or_without_measure_are_refused(
+    bench, medstress, tmp_path, how
+):
+    packed = bytearray(gzip.compress(b"name\n" + b"aspirin\n" * 20_000_000))
+    if how == "damaged":
+        packed[30:60] = bytes(255 - byte for byte in packed[30:60])
+    (tmp_path / "names.csv.gz").write_bytes(packed)
+    bench.tables["entities"][0]["vocabulary"] = "names.csv.gz"
+    tracemalloc.start()
+    refused(medstress("run", bench.write(), "--out", bench.out, "--quiet"), "names.csv.gz")
+    assert tracemalloc.get_traced_memory()[1] < 300 << 20
+    tracemalloc.stop()
+
+
+def test_word_vectors_with_a_number_without_end_are_refused(bench, medstress, tmp_path):
+    (tmp_path / "v.txt").write_text("1 " + "9" * 5_000 + "\n")
+    bench.tables["entities"][0]["embedding"] = "v.txt"
+    bench.tables["attack"] = [bench.attack("pdws", n=2)]
+    refused(medstress("run", bench.write(), "--out", bench.out, "--quiet"), "v.txt")
+
+
+def test_a_small_folder_that_asks_for_gigabytes_of_prompts_is_refused(
+    bench, medstress, tmp_path, monkeypatch
+):
+    from medstress.experiment import rows
+
+    assert bench.run() == 0
+    assert medstress("summary", bench.out).code == 0
+    monkeypatch.setattr(rows, "_SHOWN_AT_LEAST", 100)
+    monkeypatch.setattr(rows, "_SHOWN_A_BYTE", 0)
+    refused(medstress("summary", bench.out), "run.sqlite", "more prompts")

@@ -22,6 +22,8 @@ LONGEST_WAIT = 300.0
 _TOO_LONG = re.compile(
     r"context.{0,12}(length|size|window)|maximum context|prompt is too long|too many tokens", re.I
 )
+_MOST_NAMES = 1_000
+"""Of a server's models, so many are compared with the one that was asked for."""
 _SAID = 300
 _HOST = re.compile(r"[A-Za-z0-9.:_-]{1,200}")
 _RESUME = "run the same command again later to resume"
@@ -221,7 +223,7 @@ def _about_the_key(status: int, server: Server) -> str:
 
 
 def _about_the_model(server: Server, known: list[str]) -> str:
-    hint = did_you_mean(server.model, known)
+    hint = did_you_mean(server.model, known[:_MOST_NAMES])
     if not hint and known and server.model not in known:
         hint = f" (it has: {', '.join(known[:8])})"
     return (

@@ -6,6 +6,7 @@ token it touches; where entities overlap, the one that begins first stays, and o
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -81,6 +82,7 @@ def tagged_sentences(document: Document, tally: Tally) -> Iterator[TaggedText]:
     for first, last in pairwise(borders):
         inside = [a for a in kept if first <= a.start and a.end <= last]
         used += len(inside)
+        starts = [a.start for a in inside]
         passage = document.text[first:last]
         whole = [(a.start - first, a.end - first) for a in inside]
         for start, end in sentence_spans(passage, whole):
@@ -90,7 +92,8 @@ def tagged_sentences(document: Document, tally: Tally) -> Iterator[TaggedText]:
             if not spans:
                 continue
             number += 1
-            here = [a for a in inside if first + start <= a.start < first + end]
+            low, high = (bisect_left(starts, first + place) for place in (start, end))
+            here = inside[low:high]
             yield TaggedText(
                 id=f"{document.id}.{number}",
                 tokens=tuple(document.text[a:b] for a, b in spans),
@@ -104,8 +107,9 @@ def _labels(
     spans: Sequence[tuple[int, int]], annotations: Sequence[Annotation], tally: Tally
 ) -> tuple[str, ...]:
     labels = [OUTSIDE] * len(spans)
+    starts, ends = [a for a, _ in spans], [b for _, b in spans]
     for entity in annotations:
-        touched = [n for n, (a, b) in enumerate(spans) if a < entity.end and entity.start < b]
+        touched = range(bisect_right(ends, entity.start), bisect_left(starts, entity.end))
         if not touched or any(labels[n] != OUTSIDE for n in touched):
             tally.overlapping += 1
             continue

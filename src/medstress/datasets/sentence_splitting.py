@@ -8,6 +8,7 @@ a single capital (E. coli), and never inside an entity.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable
 
 ABBREVIATIONS = frozenset(
@@ -54,7 +55,7 @@ def sentence_spans(text: str, whole: Iterable[tuple[int, int]] = ()) -> list[tup
     >>> [text[start:end] for start, end in sentence_spans(text)]
     ['It fell (E. coli, see Fig. 2).', 'Why?', 'No.']
     """
-    kept = list(whole)
+    starts, ends = _joined(whole)
     spans = []
     start = 0
     for found in _END.finditer(text):
@@ -62,12 +63,26 @@ def sentence_spans(text: str, whole: Iterable[tuple[int, int]] = ()) -> list[tup
         before = text[max(start, found.start() - _LONGEST) : found.start()]
         if _is_abbreviation(before, found.group()):
             continue
-        if any(first < end < last for first, last in kept):
+        at = bisect_left(starts, end) - 1  # the last range that begins before
+        if at >= 0 and end < ends[at]:
             continue
         spans.append((start, end))
         start = end
     spans.append((start, len(text)))
     return [trimmed for span in spans if (trimmed := _trimmed(text, *span))]
+
+
+def _joined(ranges: Iterable[tuple[int, int]]) -> tuple[list[int], list[int]]:
+    """Starts and ends of ranges in order, those that overlap as one."""
+    starts: list[int] = []
+    ends: list[int] = []
+    for first, last in sorted(ranges):
+        if ends and first < ends[-1]:
+            ends[-1] = max(ends[-1], last)
+        else:
+            starts.append(first)
+            ends.append(last)
+    return starts, ends
 
 
 def _is_abbreviation(before: str, ending: str) -> bool:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import re
+import zlib
 from collections.abc import Collection, Iterator
+from functools import partial
 from pathlib import Path
 
 from medstress.entities.names import normalise
@@ -14,6 +16,9 @@ _MRCONSO_FIELDS = 18
 _CUI, _LANGUAGE, _NAME, _SUPPRESS = 0, 1, 14, 16
 
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"\s*([A-Z]+)?')
+_LONGEST = 100_000
+"""Bytes of a line; the longest of published ontologies have a few thousand."""
+_BLANKS = re.compile(r"[ \t]{2,}")
 _MODIFIERS = re.compile(r"\s*(?<!\\)(\{[^{}]*\}\s*)?(?<!\\)(!.*)?$")
 _ESCAPE = re.compile(r"\\(.)")
 
@@ -95,14 +100,16 @@ def _named(term: dict[str, list[str]] | None) -> Iterator[tuple[str, str]]:
 
 def _plain(value: str) -> str:
     """A value without what may follow it: modifiers in braces, and a comment."""
-    return _ESCAPE.sub(r"\1", _MODIFIERS.sub("", value.strip()))
+    return _ESCAPE.sub(r"\1", _MODIFIERS.sub("", _BLANKS.sub(" ", value.strip())))
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
     number = 0
     try:
         with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as stream:
-            for number, line in enumerate(stream, start=1):
+            for number, line in enumerate(iter(partial(stream.readline, _LONGEST), b""), start=1):
+                if len(line) == _LONGEST:
+                    raise OSError(f"line {number} is longer than {_LONGEST:,} bytes")
                 text = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
                 if text:
                     yield number, text
@@ -111,7 +118,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
             f"synonyms: {path}:{number}: expected UTF-8 text, got what cannot be read ({error}); "
             "save it as UTF-8"
         ) from error
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise UsageError(f"synonyms: {path} cannot be read ({error}); give another file") from error
     if number == 0:
         raise UsageError(

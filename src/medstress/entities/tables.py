@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import zlib
 from collections.abc import Iterator, Sequence
 from importlib.resources import files
+from io import BytesIO
 from pathlib import Path
 from typing import Literal
 
@@ -45,6 +47,10 @@ def existing_file(path: Path, what: str, advice: str) -> None:
         raise UsageError(f"{what}: {kind} at {path}; {advice}")
 
 
+_LARGEST = 64 << 20
+"""Bytes of a table of names, unpacked: thousands of times the largest that is shipped."""
+
+
 def read_text(path: Path, what: str) -> str:
     """Return a UTF-8 file's text, without a byte order mark; .gz is unpacked.
 
@@ -54,9 +60,12 @@ def read_text(path: Path, what: str) -> str:
     try:
         data = path.read_bytes()
         if path.suffix.lower() == ".gz":
-            data = gzip.decompress(data)
+            with gzip.GzipFile(fileobj=BytesIO(data)) as stream:
+                data = stream.read(_LARGEST + 1)
+        if len(data) > _LARGEST:
+            raise OSError(f"it holds more than {_LARGEST >> 20} MiB")
         text = data.decode("utf-8-sig")
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         raise UsageError(
             f"{what}: expected UTF-8 text in {path}, got what cannot be read ({error}); "
             "save it as UTF-8"

@@ -93,7 +93,7 @@ class WordVectors:
         checked = False
         for number, line, share in self._lines():
             if number == 1:
-                if re.fullmatch(rb"\d+ \d+", line):
+                if re.fullmatch(rb"\d{1,9} \d{1,9}", line):
                     self._size = int(line.split()[1])
                     continue
                 self._size = line.count(b" ")

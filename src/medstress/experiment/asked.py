@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import orjson
-from rapidfuzz.distance import Levenshtein
 
 from medstress.items import Question
 from medstress.metrics.counts import is_eligible
@@ -17,7 +16,7 @@ from medstress.metrics.edits import FirstQuery
 from medstress.rows import TrialRow
 from medstress.store.codec import edits_of
 from medstress.store.reader import RunReader
-from medstress.text import Edit
+from medstress.text import Edit, edit_distance
 
 EDIT_DISTANCE = "edit_distance"
 """The reason for which a name is left out on one span and not on another."""
@@ -92,8 +91,8 @@ def first_queries(trials: Iterable[AskedTrial]) -> Iterator[FirstQuery]:
             item_id=row.item_id,
             words_replaced=sum(len(old.split()) for old, _ in pairs),
             words_inserted=sum(len(new.split()) for _, new in pairs),
-            edit_characters=sum(Levenshtein.distance(old, new) for old, new in pairs),
-            edit_tokens=sum(Levenshtein.distance(old.split(), new.split()) for old, new in pairs),
+            edit_characters=sum(edit_distance(old, new) for old, new in pairs),
+            edit_tokens=sum(edit_distance(old.split(), new.split()) for old, new in pairs),
             success=row.first_success == query,
         )
 

@@ -6,9 +6,8 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
-
-from rapidfuzz.distance import Levenshtein
 
 from medstress.calls import Answer, Call
 from medstress.candidates import WHOLE, EntityUnit, candidate_of, replaced_text, with_unit
@@ -21,11 +20,13 @@ from medstress.sentences import SentencePair
 from medstress.store.codec import edits_of
 from medstress.store.reader import RunReader, StoredTrial
 from medstress.store.reviews import Review
+from medstress.store.run_store import FILE
 from medstress.tasks.entity_tagging import EntityTagging
 from medstress.tasks.similarity import Similarity
 from medstress.tasks.task import AnyTask
 from medstress.tasks.templates import Template, stored_template
 from medstress.tasks.wrapping import task_from_spec
+from medstress.text import edit_distance
 from medstress.validity import REVIEW, known_validity
 
 _FIRST = (
@@ -38,6 +39,8 @@ _FIRST = (
     "first_success_edits",
     "first_success_score",
 )
+_SHOWN_AT_LEAST = 64 << 20
+_SHOWN_A_BYTE = 64
 _LOST = (Verdict.FAILED.value, Verdict.CUT_SHORT.value)
 
 
@@ -115,15 +118,27 @@ def trial_rows(reader: RunReader) -> list[TrialRow]:
     run = manifest["config"]["experiment"]["name"]
     embedder = manifest.get("similarity", {}).get("hash")
     reviewed = human_validity(reader.reviews())
-    rows = []
+    rows, room = [], _most_shown(reader.folder)
     for trial in reader.trials():
         row = _row(run, trial, items[trial.item][1], prompts)
+        # Prompts are made anew for each row, so a small folder could ask for any amount of memory.
+        room -= sum(len(each or "") for each in {row.prompt_after, row.first_success_prompt})
+        if room < 0:
+            raise StoreError(
+                f"{reader.folder / FILE} asks for more prompts than a run of its size can hold; "
+                "it is no file that medstress wrote"
+            )
         known, value, *of = trial.result.get("prompt_similarity", (None, None))
         # Earlier folders hold that of the pick, and do not say of what.
         if known and known == embedder and (of or "first_edits" not in trial.result):
             row = replace(row, prompt_similarity=value)
         rows.append(overridden(row, reviewed.get(row.trial_id, ())))
     return rows
+
+
+def _most_shown(folder: Path) -> int:
+    """Characters of prompts that a run of a folder's size can have in its rows."""
+    return max(_SHOWN_AT_LEAST, _SHOWN_A_BYTE * (folder / FILE).stat().st_size)
 
 
 def human_validity(reviews: Iterable[Review]) -> dict[str, list[bool]]:
@@ -332,8 +347,8 @@ def _edit_fields(item: Any, candidate: Edited) -> dict[str, Any]:
             "option": edit.field,
             "replaced": old,
             "replacement": edit.replacement,
-            "edit_characters": Levenshtein.distance(old, edit.replacement),
-            "edit_tokens": Levenshtein.distance(old_words, new_words),
+            "edit_characters": edit_distance(old, edit.replacement),
+            "edit_tokens": edit_distance(old_words, new_words),
             "words_replaced": len(old_words),
             "words_inserted": len(new_words),
         }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import string
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -23,6 +23,8 @@ LIMIT = 200
 _LARGEST_DIFF = 1_000_000
 """Words before times words after, beyond which the whole stretch counts as changed."""
 
+_MOST_PAIRS = 50_000_000
+"""Pairs of equal words times words before; half a second."""
 _PUNCTUATION = string.punctuation + "“”‘’…"
 _CHUNK = re.compile(r"\s+|\S+")
 
@@ -156,7 +158,7 @@ def _common(one: Sequence[str], other: Sequence[str]) -> int:
 
 
 def _compare(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[Change, str]]:
-    if len(old) * len(new) > _LARGEST_DIFF:
+    if len(old) * len(new) > _LARGEST_DIFF or _alternates(old, new):
         yield Change.REMOVED, "".join(old)
         yield Change.ADDED, "".join(new)
         return
@@ -167,6 +169,15 @@ def _compare(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[Change, s
         else:
             yield Change.REMOVED, "".join(old[i:j])
             yield Change.ADDED, "".join(new[k:m])
+
+
+def _alternates(old: Sequence[str], new: Sequence[str]) -> bool:
+    """Whether the texts have so many words in common places that comparing takes seconds.
+
+    `SequenceMatcher` looks at every pair of equal words once for each stretch that it finds.
+    """
+    known = Counter(new)
+    return sum(known[word] for word in old if not word.isspace()) * len(old) > _MOST_PAIRS
 
 
 def _merge(pieces: Sequence[tuple[Change, str]]) -> Iterator[Segment]:

@@ -13,6 +13,8 @@ FIELDS = ("context", "stem", "question")
 """Texts of an item that a form may place anywhere."""
 OF_AN_OPTION = ("letter", "option")
 """Texts that it may place for each option."""
+_MOST_PLACES = 101
+"""Texts and fields of a form for one option."""
 LARGEST = 1 << 16
 """Characters of a template or form that is read; a prompt's own words are below a tenth of it."""
 _DEEPEST = 4
@@ -113,9 +115,15 @@ def form_from_told(told: Any) -> Form | None:
         form = Form(parts=_read(told["parts"], _DEEPEST, False), says=tuple(says.items()))
     except (_DoesMoreError, KeyError, TypeError, AttributeError):
         return None
-    n = sum(map(len, form.laid_out("A", has_context=True)))
-    n += sum(map(len, form.laid_out("A", has_context=False)))
-    return form if n <= 2 * LARGEST else None
+    return form if _is_small(form) else None
+
+
+def _is_small(form: Form) -> bool:
+    """Whether its prompts are about as long as what they place: a form is no program."""
+    laid = [form.laid_out("A", has_context=has_context) for has_context in (True, False)]
+    return sum(len(text) for each in laid for text in each) <= 2 * LARGEST and all(
+        len(each) <= _MOST_PLACES for each in laid
+    )
 
 
 class _DoesMoreError(Exception):
