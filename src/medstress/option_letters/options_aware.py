@@ -86,7 +86,8 @@ def _opening(lines: Sequence[str], options: Mapping[str, str]) -> str | None:
 def _exact(line: str, options: Mapping[str, str]) -> str | None:
     """The one option whose text a line is; a bare letter is a letter."""
     same = [letter for letter, option in options.items() if compared(option) == compared(line)]
-    return same[0] if len(same) == 1 and len(compared(line)) > 1 else None
+    is_letter = line.strip().upper() in options
+    return same[0] if len(same) == 1 and compared(line) and not is_letter else None
 
 
 def _label_of(lines: Sequence[str], options: Mapping[str, str]) -> str | None:

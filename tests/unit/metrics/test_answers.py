@@ -7,7 +7,7 @@ import pytest
 
 from medstress.metrics.answers import answer_fields, chose_edited, letter_mass
 from medstress.metrics.cautions import cautions
-from medstress.metrics.counts import count_verdicts
+from medstress.metrics.counts import count_verdicts, is_never_asked
 from medstress.metrics.success import asr, asr_asked
 from medstress.outcomes import Verdict
 from medstress.rows import TrialRow
@@ -86,3 +86,9 @@ def test_a_trial_that_failed_before_any_question_asked_nothing_but_is_not_held(t
     trials = [trial(item_id="1", **values), trial(item_id="2", n_asked=1)]
     assert answer_fields(trials)["n_never_asked"] == 1
     assert not said(trials, "saw no edit")
+
+
+def test_a_trial_in_which_every_query_changed_nothing_saw_no_edit(trial: Make) -> None:
+    row = trial(verdict=Verdict.HELD, n_asked=2, n_cached=2, n_unchanged=2)
+    assert is_never_asked(row)
+    assert not is_never_asked(trial(verdict=Verdict.HELD, n_asked=2, n_paid=2, n_unchanged=1))
