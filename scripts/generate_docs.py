@@ -114,8 +114,8 @@ ANSWERS = {
     "every edit was rejected, or the trial failed before. Those that are held are held in `asr`.",
     "asr_asked": "Flipped over eligible trials without `n_never_asked`.",
 }
-LONG_CURVES = """Beyond 1,000 queries `asr_at` and `asr_valid_bounds_at` list only the budgets at which the
-rate changes, the first and the last: between two of them the earlier one holds.
+LONG_CURVES = """Beyond 1,000 queries `asr_at` and `asr_valid_bounds_at` list only the budgets at
+which the rate changes, the first and the last: between two of them the earlier one holds.
 """
 
 

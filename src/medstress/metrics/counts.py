@@ -127,8 +127,8 @@ def success_repeats(trial: TrialRow) -> bool | None:
 
 
 def is_never_asked(trial: TrialRow) -> bool:
-    """Whether the trial was eligible and the victim saw no edit: only probes and unchanged texts."""
-    without_edit = trial.n_probes + (trial.n_unchanged or 0)
+    """Whether the trial was eligible and the victim saw no edit: only probes, or the same text."""
+    without_edit = (trial.n_probes or 0) + (trial.n_unchanged or 0)
     return is_eligible(trial) and not is_flipped(trial) and trial.n_asked <= without_edit
 
 
