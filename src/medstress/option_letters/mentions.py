@@ -42,8 +42,7 @@ _PRAISE = re.compile(
 )
 _NOT_BEFORE = re.compile(
     r"(?:\b(?:no|not|neither|nor|never|except|without|eliminate|exclude|reject|unlike|against|than|"
-    r"rules? out|ruled out|instead of|(?:all|everything|anything) but)|n't)\b"
-    r"(?:\s+[a-z]+){0,2}\s*[(\[]?$",
+    r"rules? out|ruled out|instead of)|n't)\b(?:\s+[a-z]+){0,2}\s*[(\[]?$",
     re.IGNORECASE,
 )
 _NOT_AFTER = re.compile(
