@@ -17,7 +17,7 @@ from medstress.errors import UsageError
 from medstress.experiment.figures import INDEX
 from medstress.experiment.remarks import dry_run_remarks
 from medstress.experiment.run import Run, opened_victims, prepare, run, run_folder
-from medstress.report.paper.collection import Made, Skipped
+from medstress.report.paper.made import Made, Skipped
 from medstress.store.interpreting import interpreting
 from medstress.store.run_store import FILE
 from medstress.writing import Access, write_text

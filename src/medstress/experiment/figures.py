@@ -9,7 +9,8 @@ from medstress.errors import UsageError, did_you_mean
 from medstress.experiment.rows import trial_rows
 from medstress.experiment.summary import summarise_run
 from medstress.report.paper.canvas import FORMATS
-from medstress.report.paper.collection import Made, Skipped, index, make_all
+from medstress.report.paper.collection import make_all
+from medstress.report.paper.made import Made, Skipped, index
 from medstress.store.reader import RunReader
 from medstress.writing import make_folder, write_bytes
 

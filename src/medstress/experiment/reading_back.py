@@ -13,7 +13,7 @@ from medstress.store.run_store import FILE
 if TYPE_CHECKING:
     import polars
 
-    from medstress.report.paper.collection import Made, Skipped
+    from medstress.report.paper.made import Made, Skipped
     from medstress.rows import TrialRow
 
 T = TypeVar("T")

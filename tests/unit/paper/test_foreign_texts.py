@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from medstress.report.paper import cases, latex, markdown
-from medstress.report.paper.collection import Made, Skipped, index
 from medstress.report.paper.layout import Cell, Line, PaperTable
+from medstress.report.paper.made import Made, Skipped, index
 
 _PATH = Path(__file__).parents[2] / "fuzz" / "payloads.py"
 _SPEC = importlib.util.spec_from_file_location("paper_payloads", _PATH)

@@ -14,7 +14,8 @@ from medstress.report.paper import claim_table
 from medstress.report.paper.arms import arms_of
 from medstress.report.paper.claim_series import series_of
 from medstress.report.paper.claims import ALL_VICTIMS, claims_of
-from medstress.report.paper.collection import Made, Skipped, index, make_all
+from medstress.report.paper.collection import make_all
+from medstress.report.paper.made import Made, Skipped, index
 
 BUDGET = 20
 ZOO = {"name": "discrete_zoo", "budget": BUDGET, "candidates": 3, "variants": "exclude"}

@@ -20,7 +20,8 @@ from medstress.metrics.plateau import NO_PLATEAU
 from medstress.report.paper import changes, curves, plot_sizes, regimes, sizes
 from medstress.report.paper.arms import arms_of
 from medstress.report.paper.canvas import FORMATS
-from medstress.report.paper.collection import Made, Skipped, index, make_all
+from medstress.report.paper.collection import make_all
+from medstress.report.paper.made import Made, Skipped, index
 from medstress.report.paper.rates import rates_of
 
 SVG = "{http://www.w3.org/2000/svg}"

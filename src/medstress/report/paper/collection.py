@@ -25,7 +25,7 @@ from medstress.report.paper.arms import Arm, arms_of
 from medstress.report.paper.change_table import advantage_rows, advantage_summary, change_table
 from medstress.report.paper.latex import latex_table
 from medstress.report.paper.layout import PaperTable, as_csv, flatten
-from medstress.report.paper.markdown import escape
+from medstress.report.paper.made import Made, Skipped
 from medstress.report.paper.plot_advantages import plot_advantages
 from medstress.report.paper.plot_curves import plot_curves
 from medstress.report.paper.plot_noise_scores import plot_noise_scores
@@ -37,34 +37,6 @@ from medstress.report.paper.rates import has_choice, rates_of
 from medstress.rows import TrialRow
 
 TABLE_2_BUDGET = 8
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Made:
-    """One table or figure."""
-
-    name: str
-    """Beginning of its file names."""
-    title: str
-    """What it is."""
-    files: Mapping[str, bytes]
-    """Contents by file name."""
-    notes: tuple[str, ...]
-    """The sentences of its caption."""
-    body: str = ""
-    """Markdown that the index shows below the caption."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Skipped:
-    """One table or figure that the run cannot fill."""
-
-    name: str
-    """Beginning of what its file names would be."""
-    title: str
-    """What it is."""
-    reason: str
-    """What the run lacks."""
 
 
 class _Lacks(Exception):
@@ -115,22 +87,6 @@ def make_all(
             yield Skipped(name=name, title=title, reason=str(lack))
         else:
             yield from made
-
-
-def index(found: Sequence[Made | Skipped], name: str) -> str:
-    """A page that lists what was made, with captions, and what was not, with the reason."""
-    lines = [f"# Tables and figures of {escape(name)}", ""]
-    for each in found:
-        if isinstance(each, Made):
-            lines += [f"## {escape(each.title)}", "", f"Files: {', '.join(sorted(each.files))}", ""]
-            lines += [*(f"* {escape(note)}" for note in each.notes), ""]
-            lines += [each.body, ""] if each.body else []
-    skipped = [each for each in found if isinstance(each, Skipped)]
-    if skipped:
-        lines += ["## Not made", ""]
-        # Reasons are words of ours, with Markdown in them.
-        lines += [f"* {escape(each.title)}: {each.reason}" for each in skipped]
-    return "\n".join(lines).rstrip() + "\n"
 
 
 def _table_1(run: _Run, name: str, title: str) -> Iterator[Made]:

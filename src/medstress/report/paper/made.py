@@ -1,0 +1,52 @@
+"""What came of the tables and figures of a run, and the page that lists it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from medstress.report.paper.markdown import escape
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """One table or figure."""
+
+    name: str
+    """Beginning of its file names."""
+    title: str
+    """What it is."""
+    files: Mapping[str, bytes]
+    """Contents by file name."""
+    notes: tuple[str, ...]
+    """The sentences of its caption."""
+    body: str = ""
+    """Markdown that the index shows below the caption."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skipped:
+    """One table or figure that the run cannot fill."""
+
+    name: str
+    """Beginning of what its file names would be."""
+    title: str
+    """What it is."""
+    reason: str
+    """What the run lacks."""
+
+
+def index(found: Sequence[Made | Skipped], name: str) -> str:
+    """A page that lists what was made, with captions, and what was not, with the reason."""
+    lines = [f"# Tables and figures of {escape(name)}", ""]
+    for each in found:
+        if isinstance(each, Made):
+            lines += [f"## {escape(each.title)}", "", f"Files: {', '.join(sorted(each.files))}", ""]
+            lines += [*(f"* {escape(note)}" for note in each.notes), ""]
+            lines += [each.body, ""] if each.body else []
+    skipped = [each for each in found if isinstance(each, Skipped)]
+    if skipped:
+        lines += ["## Not made", ""]
+        # Reasons are words of ours, with Markdown in them.
+        lines += [f"* {escape(each.title)}: {each.reason}" for each in skipped]
+    return "\n".join(lines).rstrip() + "\n"
