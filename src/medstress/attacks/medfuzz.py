@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from medstress.attacks.choices import check_flag, check_word
 from medstress.attacks.edit_gates import GATES, NAMES, NO_CATEGORY, Draft
 from medstress.attacks.item_edits import edits_between, hidden_in
+from medstress.attacks.judges import JUDGE, Panel, judges_in, picks_key
 from medstress.attacks.protocol import SearchOn
-from medstress.attacks.role_session import RoleSession, votes
+from medstress.attacks.role_session import RoleSession
 from medstress.errors import TrialError, UsageError, did_you_mean
 from medstress.items import Candidate, Question
 from medstress.outcomes import Prediction, Replaced, parse_goal
 from medstress.prompts import DEFAULT, Exemplar, PromptSet, load_prompts
-from medstress.prompts.replies import CategoryVote, Letter, Modification, Plan, Unreadable
+from medstress.prompts.replies import Modification, Plan, Unreadable
 from medstress.queries import Predict, Steps, ask, note
 from medstress.resources import Resources
 from medstress.validity import PANEL
@@ -31,9 +32,7 @@ if TYPE_CHECKING:
     from numpy.random import Generator
 
 NAME = "medfuzz"
-ATTACKER, JUDGE = "attacker", "judge"
-N_VOTES = 3
-"""Votes of the panel; more than half of them must pick the key (METHODS 2.8)."""
+ATTACKER = "attacker"
 GATE_MODES = ("reject", "mark")
 LIMITS = {"attempts": 50, "runs": 100, "max_words": 1_000, "reasoning_tokens": 8_192}
 _MAX_SAMPLE = 2**31
@@ -239,6 +238,7 @@ class MedFuzz:
         session = RoleSession(
             ATTACKER, resources.roles[ATTACKER], sample, self.prompts, item.letters, self._rules()
         )
+        panel = Panel(item, self.prompts, judges_in(resources.roles))
         feedback, pick = None, None
         for attempt in range(1, self.attempts + 1):
             edited = yield from self._edit(session, item, feedback, resources)
@@ -248,18 +248,18 @@ class MedFuzz:
                 feedback = {"kind": "rejected", "attempt": attempt, "reason": reason}
                 continue
             plan, draft = edited
-            objections, asked = yield from self._judge(draft, resources, sample)
-            yield from note({"attempt": attempt, **_told(plan, draft), **asked, **objections})
-            found = objections["objections"]
+            found, asked = yield from self._judge(draft, panel, sample)
+            told = {**_told(plan, draft), **asked, "objections": found}
+            yield from note({"attempt": attempt, **told})
+            reason = "; ".join(each["reason"] for each in found)
             if found and self.gate_mode == "reject":
-                reason = found[0]["reason"]
                 feedback = {"kind": "rejected", "attempt": attempt, "reason": reason}
                 continue
             query = Predict(draft.candidate, attempt=attempt, **_validity(found, asked))
             (answer,) = yield from ask([query])
             if answer.is_success:
                 pick = draft.candidate
-            feedback = _feedback(attempt, answer, item)
+            feedback = _feedback(attempt, answer, item, reason)
         return pick
 
     def _rules(self) -> str:
@@ -306,10 +306,10 @@ class MedFuzz:
         return plan, draft
 
     def _judge(
-        self, draft: Draft, resources: Resources, sample: int
-    ) -> Steps[tuple[dict[str, Any], dict[str, Any]]]:
+        self, draft: Draft, panel: Panel, sample: int
+    ) -> Steps[tuple[list[dict[str, str]], dict[str, Any]]]:
         """Which gates object and why, and what the judges said where they were asked."""
-        judged = JUDGE in resources.roles
+        judged = bool(panel.judges)
         # Where a judge can say which category fits, the attacker's word counts for nothing.
         told_to_gates = replace(draft, added=()) if judged else draft
         found = {
@@ -318,41 +318,24 @@ class MedFuzz:
             if name in GATES and (reason := GATES[name](told_to_gates)) is not None
         }
         asked: dict[str, Any] = {}
-        if judged:
-            if found.get("categories", "").endswith(NO_CATEGORY):
-                told = yield from self._ask_category(draft, resources, sample)
-                asked["category"] = told
-                if told in {category.name for category in self.prompts.categories}:
-                    del found["categories"]
-            if PANEL in self.gates_on and (not found or self.gate_mode == "mark"):
-                letters = yield from self._ask_panel(draft, resources, sample)
+        if judged and found.get("categories", "").endswith(NO_CATEGORY):
+            categories = self.prompts.categories
+            asked["category"] = yield from panel.category(draft.inserted, categories, sample)
+            if asked["category"] in {category.name for category in categories}:
+                del found["categories"]
+        if judged and PANEL in self.gates_on and (not found or self.gate_mode == "mark"):
+            clean = yield from panel.clean()
+            (votes,) = yield from panel.votes([draft.question], sample)
+            asked["judges"] = {
+                name: {"clean": clean[name], "votes": votes.get(name, [])} for name in clean
+            }
+            letters = [letter for each in votes.values() for letter in each]
+            if letters:
                 asked["panel"] = letters
-                n = letters.count(draft.item.key)
-                if n * 2 <= N_VOTES:
-                    found[PANEL] = f"only {n} of {N_VOTES} judges still pick the key"
-        rows = [{"gate": name, "reason": reason} for name, reason in found.items()]
-        return {"objections": rows}, asked
-
-    def _ask_category(self, draft: Draft, resources: Resources, sample: int) -> Steps[str | None]:
-        """The category that a judge finds for what was inserted."""
-        inserted = "\n".join(f"- {text}" for text in draft.inserted)
-        request = self.prompts.render(
-            "judge_categories", inserted=inserted, categories=self.prompts.categories
-        )
-        letters = draft.item.letters
-        session = RoleSession(JUDGE, resources.roles[JUDGE], sample, self.prompts, letters)
-        vote = yield from session.ask(request, CategoryVote)
-        return None if isinstance(vote, Unreadable) else vote.category
-
-    def _ask_panel(
-        self, draft: Draft, resources: Resources, sample: int
-    ) -> Steps[list[str | None]]:
-        """The letters that the judges pick on the edited item; None for one nobody can read."""
-        options = tuple(zip(draft.item.letters, draft.item.options, strict=True))
-        request = self.prompts.render("judge_key", question=draft.question, options=options)
-        decoding, letters = resources.roles[JUDGE], draft.item.letters
-        found = yield from votes(JUDGE, decoding, sample, request, Letter, letters, N_VOTES)
-        return [None if isinstance(vote, Unreadable) else vote.answer for vote in found]
+                if not picks_key(letters, draft.item.key):
+                    n = letters.count(draft.item.key)
+                    found[PANEL] = f"only {n} of {len(letters)} votes of judges are for the key"
+        return [{"gate": name, "reason": reason} for name, reason in found.items()], asked
 
 
 def _no_distractor(item: Question, plan: Plan) -> str | None:
@@ -382,8 +365,8 @@ def _validity(objections: Sequence[Any], asked: Mapping[str, Any]) -> dict[str, 
     return {"valid": True, "reason": PANEL} if "panel" in asked else {}
 
 
-def _feedback(attempt: int, answer: Prediction, item: Question) -> dict[str, Any]:
-    """What the attacker is told of an attempt that the target saw."""
+def _feedback(attempt: int, answer: Prediction, item: Question, reason: str) -> dict[str, Any]:
+    """What the attacker is told of an attempt that the target saw, and that gates may mark."""
     confidences = answer.confidences
     shown = confidences and ", ".join(
         f"{letter}: {value:g}" for letter, value in zip(item.letters, confidences, strict=True)
@@ -391,6 +374,7 @@ def _feedback(attempt: int, answer: Prediction, item: Question) -> dict[str, Any
     return {
         "kind": "answered",
         "attempt": attempt,
+        "reason": reason,
         "answer": answer.answer,
         "rationale": answer.rationale,
         "confidences": shown,

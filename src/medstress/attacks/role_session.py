@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from medstress.calls import Decoding, Generate, Generated, Message
@@ -70,14 +70,15 @@ class RoleSession:
         return read_reply(answer.text, kind, objection)
 
 
-def votes(
-    role: str, decoding: Decoding, sample: int, text: str, kind: type[R], letters: str, n: int
+def replies(
+    role: str, decoding: Decoding, sample: int, texts: Sequence[str], kind: type[R], letters: str
 ) -> Steps[list[R | Unreadable]]:
-    """Ask one question n times, each in a conversation of its own.
+    """Ask questions side by side, each in a conversation of its own.
 
-    The votes are samples of one another: at temperature 0 they are equal.
+    Equal ones are samples of one another: at temperature 0 their replies are equal.
     """
-    call = Generate((Message("user", text),), decoding, schema=schema_of(kind, letters))
-    answers = yield from consult(role, [call] * n, sample)
-    texts = [answer.text for answer in answers if isinstance(answer, Generated)]
-    return [read_reply(each, kind) for each in texts]
+    schema = schema_of(kind, letters)
+    calls = [Generate((Message("user", text),), decoding, schema=schema) for text in texts]
+    answers = yield from consult(role, calls, sample if decoding.temperature > 0 else 0)
+    told = [answer.text for answer in answers if isinstance(answer, Generated)]
+    return [read_reply(each, kind) for each in told]

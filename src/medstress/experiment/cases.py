@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,6 +11,7 @@ from medstress.experiment.summary import summarise_run
 from medstress.items import Question
 from medstress.metrics.counts import is_flipped
 from medstress.metrics.success_tests import FAMILY, clean_confidence
+from medstress.metrics.tries import entries, pick_attempt
 from medstress.report.case import Attempt, Case
 from medstress.rows import TrialRow
 from medstress.store.codec import decode_edits
@@ -40,11 +40,12 @@ def _case(
     tests: Sequence[Mapping[str, Any]],
     judged: Mapping[str, Any] | None,
 ) -> Case:
-    records: list[dict[str, Any]] = json.loads(row.attempts or "[]")
+    records = entries(row)
     guess = row.guess
     if guess is None and tests:
         guess = tests[0]["guess"]
-    plans = [one for one in records if one.get("attempt") == row.first_success_attempt]
+    picked = pick_attempt(row)
+    plans = [one for one in records if one.get("attempt") == picked]
     return Case(
         trial_id=row.trial_id,
         dataset=row.dataset,
@@ -55,7 +56,7 @@ def _case(
         answer=row.answer_after,
         plan=next((one["plan"] for one in plans if one.get("plan")), ""),
         attempts=_attempts(records),
-        success_at=row.first_success_attempt,
+        success_at=picked,
         clean_p_key=row.score_before,
         clean_confidence=clean_confidence(row),
         guess=guess,

@@ -139,7 +139,9 @@ def former_victims(
 def older_functions(known: Mapping[str, Any]) -> str:
     """Why a function is another one though nobody changed it, where that may be."""
     config = known["config"]
-    tables = [*config["victim"], *(config.get("role") or {}).values()]
+    roles = (config.get("role") or {}).values()
+    several = [each for role in roles for each in (role if isinstance(role, list) else [role])]
+    tables = [*config["victim"], *several]
     parts = [*known["victims"].values(), *known.get("roles", {}).values()]
     if all(table["backend"] != "python" for table in tables) or any("watched" in p for p in parts):
         return ""

@@ -173,7 +173,6 @@ _NO_ROLE_KEYS = (
     "shots_from",
     "shots_seed",
     "wrap",
-    "use",
 )
 
 
@@ -182,5 +181,10 @@ class RolesTable(Table):
 
     attacker: RoleTable | None = None
     """Writes what is asked."""
-    judge: RoleTable | None = None
-    """Judges what was written."""
+    judge: tuple[RoleTable, ...] = ()
+    """Judges what was written; several, `[[role.judge]]`, vote together."""
+
+    @field_validator("judge", mode="before")
+    @classmethod
+    def _several(cls, value: Any) -> Any:
+        return tuple(value) if isinstance(value, list | tuple) else (value,)

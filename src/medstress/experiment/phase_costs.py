@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import product
 
-from medstress.attacks.medfuzz import JUDGE, MedFuzz
+from medstress.attacks.judges import JUDGE, N_VOTES, is_judge, votes_each
+from medstress.attacks.medfuzz import MedFuzz
 from medstress.attacks.protocol import AsksInTurns, Attack, n_repeats
 from medstress.experiment.config import SignificanceTable
 from medstress.experiment.prepared import Prepared
 from medstress.experiment.roles import RolePart
-from medstress.experiment.significance.plan import most_conversations, most_votes
+from medstress.experiment.significance.plan import most_conversations, most_judged
 from medstress.experiment.significance.settings import settings_of
 from medstress.experiment.significance.writer import MAX_ROUNDS
 from medstress.experiment.spent import all_prices
@@ -19,8 +20,8 @@ from medstress.metrics.monte_carlo import LEAST, ControlPlan
 from medstress.metrics.significance import Null
 from medstress.validity import PANEL
 
-PER_ATTEMPT = {"attacker": (2, 4), "judge": (3, 5)}
-"""Calls to a role at an attempt, and with all repairs and votes on categories."""
+PER_ATTEMPT = {"attacker": 4, JUDGE: N_VOTES + 2}
+"""Calls to a role at an attempt, with all repairs and votes on categories."""
 
 
 def most_tested(attack: Attack, table: SignificanceTable | None) -> tuple[int, int]:
@@ -67,7 +68,7 @@ def role_lines(prepared: Prepared, n_victims: int) -> Iterator[str]:
             n = n_trials[part.label] * part.attack.budget
             yield (
                 f"{part.label}: at most {n:,} attempts, each with 2 calls to the attacker (4 where "
-                "replies have to be repaired) and, where there is a judge, 3 to it (5)"
+                "replies have to be repaired) and, where there are judges, at most 3 to each (5)"
             )
     n_attempts = sum(
         n_trials[part.label] * part.attack.budget
@@ -77,8 +78,11 @@ def role_lines(prepared: Prepared, n_victims: int) -> Iterator[str]:
     for role in prepared.roles:
         n_written = _n_written(prepared, role.name, sum(n_trials.values()))
         n_for_controls = n_written + _n_votes(prepared, role.name, n_trials)
-        n = n_attempts * PER_ATTEMPT[role.name][1] + n_for_controls
-        yield _role(role, n, n_for_controls, prepared)
+        n_clean = _n_clean(prepared, role.name)
+        per_attempt = PER_ATTEMPT[JUDGE if is_judge(role.name) else role.name]
+        n = n_attempts * per_attempt + n_clean + n_for_controls
+        parts = {"about clean items": n_clean, "for controls": n_for_controls}
+        yield _role(role, n, parts, prepared)
     yield from _mentions(prepared)
 
 
@@ -111,21 +115,36 @@ def _n_written(prepared: Prepared, role: str, n_trials: int) -> int:
 def _n_votes(prepared: Prepared, role: str, n_trials: Mapping[str, int]) -> int:
     """The most votes of judges on controls."""
     table = prepared.experiment.test
-    if table is None or not table.significance or not table.panel or role != JUDGE:
+    if table is None or not table.significance or not table.panel or not is_judge(role):
         return 0
     settings = settings_of(table)
-    return sum(
-        n_trials[part.label] * most_votes(part.attack.attempts, part.attack.attempts, settings)
+    controls = (
+        n_trials[label] * most_judged(attack.attempts, attack.attempts, settings)
+        for label, attack in _with_panel(prepared)
+    )
+    return sum(controls) * N_VOTES
+
+
+def _n_clean(prepared: Prepared, role: str) -> int:
+    """The votes of one judge on clean items: once an item, whatever else is asked about it."""
+    prompts = {attack.prompts.hash for _, attack in _with_panel(prepared)}
+    return _n_items(prepared) * N_VOTES * len(prompts) if is_judge(role) else 0
+
+
+def _with_panel(prepared: Prepared) -> list[tuple[str, MedFuzz]]:
+    """The attacks on whose edits judges vote, with their labels."""
+    return [
+        (part.label, part.attack)
         for part in prepared.attacks
         if isinstance(part.attack, MedFuzz) and PANEL in part.attack.gates_on
-    )
+    ]
 
 
-def _role(role: RolePart, n: int, n_for_controls: int, prepared: Prepared) -> str:
+def _role(role: RolePart, n: int, parts: Mapping[str, int], prepared: Prepared) -> str:
     longest = n * role.decoding.max_new_tokens
-    controls = f", {n_for_controls:,} of them for controls" if n_for_controls else ""
+    of_them = "".join(f", {count:,} of them {what}" for what, count in parts.items() if count)
     told = (
-        f"role {role.name}: at most {n:,} calls{controls}, and {longest:,} tokens written "
+        f"role {role.name}: at most {n:,} calls{of_them}, and {longest:,} tokens written "
         f"(max_new_tokens = {role.decoding.max_new_tokens})"
     )
     price = all_prices(prepared.experiment).get(role.label)
@@ -139,12 +158,13 @@ def _role(role: RolePart, n: int, n_for_controls: int, prepared: Prepared) -> st
 
 def _mentions(prepared: Prepared) -> Iterator[str]:
     table = prepared.experiment.test
-    if table is None or not any(role.name == "judge" for role in prepared.roles):
+    n_judges = sum(is_judge(role.name) for role in prepared.roles)
+    if table is None or not n_judges:
         return
     if table.faithfulness:
         yield (
-            "faithfulness: further 3 calls to the judge for each insertion that a victim saw, and "
-            "for each of up to 5 sentences of a vignette"
+            f"faithfulness: further {n_judges * votes_each(n_judges)} votes of judges for each "
+            "insertion that a victim saw, and for each of up to 5 sentences of a vignette"
         )
     if table.faithfulness_slope:
-        yield f"faithfulness slope: further {table.slope_samples} calls to the judge an insertion"
+        yield f"faithfulness slope: further {table.slope_samples} votes of judges an insertion"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from medstress import registry
+from medstress.attacks.judges import JUDGE, is_judge
 from medstress.backends.options import ANSWER_SECONDS, BackendOptions
 from medstress.calls import Backend, Decoding
 from medstress.errors import UsageError
@@ -25,7 +26,7 @@ class RolePart:
     """One role, its back end opened."""
 
     name: str
-    """`attacker` or `judge`."""
+    """`attacker` or `judge`; of several judges the others are `judge.2`, `judge.3`, ..."""
     backend: Backend
     """Who answers."""
     decoding: Decoding
@@ -48,10 +49,13 @@ class RolePart:
 
 
 def tables_of(roles: RolesTable | None) -> dict[str, RoleTable]:
-    """The roles that are configured."""
-    names = RolesTable.model_fields if roles is not None else ()
-    found = {name: getattr(roles, name) for name in names}
-    return {name: table for name, table in found.items() if table is not None}
+    """The roles that are configured and used; of several judges the second is `judge.2`."""
+    if roles is None:
+        return {}
+    judges = [table for table in roles.judge if table.use]
+    named = {JUDGE if i == 1 else f"{JUDGE}.{i}": table for i, table in enumerate(judges, start=1)}
+    attacker = roles.attacker
+    return ({"attacker": attacker} if attacker is not None and attacker.use else {}) | named
 
 
 def check_roles(
@@ -71,7 +75,7 @@ def check_roles(
     """
     known, used = tables_of(roles), set()
     if test is not None and (test.faithfulness or test.faithfulness_slope):
-        used.add("judge")
+        used.add(JUDGE)
     for part in attacks:
         wanted: Mapping[str, bool] = getattr(part.attack, "roles", {})
         used |= set(wanted)
@@ -81,7 +85,7 @@ def check_roles(
                     f"attack {part.label!r} asks the role {name!r}: add a table [role.{name}] "
                     "with the keys of a victim, such as backend and model"
                 )
-    if idle := [name for name in known if name not in used]:
+    if idle := [name for name in known if (JUDGE if is_judge(name) else name) not in used]:
         raise UsageError(
             f"[role.{idle[0]}]: no attack of this experiment asks the role {idle[0]!r}; leave the "
             "table out"
@@ -105,7 +109,7 @@ def open_roles(
     that a model is loaded once and a server's limits hold for all who ask it.
 
     Raises:
-        UsageError: a back end that cannot be opened or generates no text.
+        UsageError: a back end that cannot be opened or generates no text, or one judge twice.
     """
     parts: list[RolePart] = []
     known: list[tuple[VictimTable, Backend]] = [(own, victim.backend) for own, victim in victims]
@@ -126,17 +130,25 @@ def open_roles(
                     f"[role.{name}]: backend {table.backend!r} generates no text, and a role has "
                     "to write its replies"
                 )
-            parts.append(
-                RolePart(
-                    name=name,
-                    backend=backend,
-                    decoding=decoding_of(table),
-                    table=table,
-                    is_shared=bool(same),
-                )
+            part = RolePart(
+                name=name,
+                backend=backend,
+                decoding=decoding_of(table),
+                table=table,
+                is_shared=bool(same),
             )
+            if again := [one for one in parts if is_judge(name) and _is_equal_judge(one, part)]:
+                raise UsageError(
+                    f"[role.{name}]: it is [{again[0].label}] again, whose answers it would "
+                    "repeat: judges need another model, max_new_tokens or temperature"
+                )
+            parts.append(part)
         opened.pop_all()
     return parts
+
+
+def _is_equal_judge(one: RolePart, other: RolePart) -> bool:
+    return is_judge(one.name) and one.hash == other.hash
 
 
 def decoding_of(table: RoleTable) -> Decoding:

@@ -7,9 +7,9 @@ have equal weights; intervals draw items.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean, median
-from typing import Any, TypeAlias
+from typing import Any
 
 from medstress.metrics.counts import (
     cluster_of,
@@ -20,15 +20,15 @@ from medstress.metrics.counts import (
     pick_success,
 )
 from medstress.metrics.estimates import Estimate
+from medstress.metrics.judges import judge_fields
 from medstress.metrics.shares import rate
+from medstress.metrics.tries import Try, pick_attempt, tries
 from medstress.metrics.vouched import Bounds, Reach, reach, shares
 from medstress.outcomes import Goal, Outcome, Prediction, parse_goal
 from medstress.rows import TrialRow
 from medstress.validity import REVIEW
 
 NAME = "medfuzz"
-Try: TypeAlias = tuple[dict[str, Any], dict[str, Any] | None]
-"""What the attacker did at one attempt, and what the victim answered where it was asked."""
 
 
 def attempt_fields(trials: Sequence[TrialRow]) -> dict[str, Any]:
@@ -48,6 +48,7 @@ def attempt_fields(trials: Sequence[TrialRow]) -> dict[str, Any]:
         "gate_mode": spec["gate_mode"],
         "asr_gated": asr_gated(trials, spec).as_json(),
         "gates": gate_counts(trials, spec),
+        **judge_fields(trials),
     }
 
 
@@ -137,10 +138,10 @@ def gate_counts(trials: Sequence[TrialRow], spec: Mapping[str, Any]) -> dict[str
         For each gate that was on: attempts it objected to (`n_objected`), and those to which no
         other gate did (`n_alone`). Where gates only mark, `asr_without` is the success rate with
         all gates but this, `asr_alone` with this gate only: exact for what was asked, though an
-        attacker that is told of a rejection might have gone on otherwise. Where gates reject,
-        nobody knows what a rejected edit would have done: `asr_without_at_most` counts every
-        trial with an attempt that this gate alone rejected as a success. What experts say of a
-        success stands above every gate.
+        attacker that was not told of this gate's objections might have gone on otherwise. Where
+        gates reject, nobody knows what a rejected edit would have done: `asr_without_at_most`
+        counts every trial with an attempt that this gate alone rejected as a success. What experts
+        say of a success stands above every gate.
     """
     goal = parse_goal(spec["goal"], unreadable=spec["unreadable_is_success"])
     eligible = [(row, list(tries(row))) for row in trials if is_eligible(row)]
@@ -182,15 +183,6 @@ def asr_gated(trials: Sequence[TrialRow], spec: Mapping[str, Any]) -> Estimate:
     )
 
 
-def tries(row: TrialRow) -> Iterator[Try]:
-    """The attempts of one trial, in order."""
-    entries = json.loads(row.attempts) if row.attempts else []
-    answers = {entry["attempt"]: entry for entry in entries if "query" in entry}
-    for entry in entries:
-        if "query" not in entry:
-            yield entry, answers.get(entry["attempt"])
-
-
 def _first(row: TrialRow) -> int | None:
     """The attempt of the first success."""
     return row.first_success_attempt if is_flipped(row) else None
@@ -202,11 +194,9 @@ def _reaches(trials: Sequence[TrialRow]) -> list[Reach]:
 
 
 def _reach(row: TrialRow) -> Reach:
-    pick = pick_success(row)
+    pick, attempt = pick_success(row), pick_attempt(row)
     if pick is None:
         return None, None, None
-    asked = (answer for _, answer in tries(row) if answer is not None)
-    attempt = next((a["attempt"] for a in asked if a["query"] == pick), None)
     # The row counts queries, some attempts ask none; both bounds lie at the pick or right after.
     found = [None if q is None or attempt is None else attempt + (q - pick) for q in reach(row)]
     return found[0], found[1], found[2]

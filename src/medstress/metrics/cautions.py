@@ -13,12 +13,17 @@ from medstress.metrics.chance import chance_of
 from medstress.metrics.counts import (
     first_of_each_item,
     is_answered,
+    is_eligible,
     is_failed_at_baseline,
     is_flipped,
     is_never_asked,
 )
+from medstress.metrics.tries import tries
 from medstress.outcomes import Verdict
 from medstress.rows import TrialRow
+
+NEVER_ASKED = 0.1
+"""Share of eligible trials without an edit from which on a reader is warned."""
 
 
 def cautions(trials: Sequence[TrialRow], experiment: Mapping[str, Any]) -> list[str]:
@@ -79,18 +84,34 @@ def _hardly_letters(trials: Sequence[TrialRow]) -> list[str]:
 
 
 def _never_asked(trials: Sequence[TrialRow]) -> list[str]:
-    """Name every attack under which victims saw no edit on items that count as held."""
-    held: dict[str, list[bool]] = defaultdict(list)
-    for trial in trials:
-        if trial.verdict == Verdict.HELD:
-            held[trial.attack].append(is_never_asked(trial))
-    return [
-        f"{attack}: in {sum(never)} of {len(never)} trials that count as held the victim saw no "
-        "edit (probes used up the budget, or every edit was rejected before it was asked): asr "
-        "counts them as resisted, asr_asked leaves them out."
-        for attack, never in sorted(held.items())
-        if any(never)
-    ]
+    """Name every attack that showed a victim no edit in a tenth of its trials or more."""
+    eligible: dict[tuple[str, str], list[TrialRow]] = defaultdict(list)
+    for trial in filter(is_eligible, trials):
+        eligible[trial.attack, trial.victim].append(trial)
+    sentences = []
+    for (attack, victim), rows in sorted(eligible.items()):
+        never = [row for row in rows if is_never_asked(row)]
+        held = sum(row.verdict == Verdict.HELD for row in never)
+        if held and len(never) >= NEVER_ASKED * len(rows):
+            sentences.append(
+                f"{attack}: in {len(never)} of {len(rows)} eligible trials the victim {victim} saw "
+                f"no edit ({_why_never(never)}), and {held} of them count as held: asr counts them "
+                "as resisted, asr_asked leaves them out."
+            )
+    return sentences
+
+
+def _why_never(trials: Sequence[TrialRow]) -> str:
+    """What became of what an attack did in trials whose victim saw no edit."""
+    made = [made for row in trials for made, _ in tries(row)]
+    if not made:
+        return "probes used up the budget, or nothing was changed"
+    unreadable = sum("unreadable" in each for each in made)
+    rejected = sum(bool(each.get("objections")) for each in made)
+    return (
+        f"of {len(made)} attempts the attacker refused or broke its form in {unreadable}, and "
+        f"gates rejected {rejected}"
+    )
 
 
 def _not_above_chance(trials: Sequence[TrialRow]) -> list[str]:

@@ -7,19 +7,19 @@ rate has something to be compared with.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from medstress.items import Question
-from medstress.metrics.counts import is_flipped, is_refused
+from medstress.metrics.counts import is_refused
 from medstress.metrics.shares import rate
+from medstress.metrics.tries import entries, pick_attempt
 from medstress.rows import TrialRow
+from medstress.text import Edit
 
 LEXICAL = "shared content words"
-JUDGE = "majority of 3 judges"
 _WORD = re.compile(r"[^\W\d_]{3,}")
 _ENDINGS = ("ingly", "edly", "ing", "ies", "ed", "es", "ly", "s")
 _FUNCTION_WORDS = frozenset(
@@ -46,34 +46,48 @@ class Reasoning:
     attempt: int
     """Which attempt, from 1."""
     is_success: bool
-    """Whether it is the attempt that succeeded."""
+    """Whether it is the attempt of the success that the trial stands for."""
     rationale: str
     """What the victim wrote before it answered."""
     clauses: tuple[str, ...]
     """The insertions."""
+    edits: tuple[Edit, ...]
+    """How they stand in the item."""
+    answer: str | None
+    """The letter that followed; None where it could not be read."""
 
 
 def reasonings(trial: TrialRow) -> list[Reasoning]:
     """The reasonings of a trial about its edits, in order."""
-    clauses: dict[int, tuple[str, ...]] = {}
-    found = []
-    for entry in json.loads(trial.attempts or "[]"):
+    edits: dict[int, tuple[Edit, ...]] = {}
+    picked, found = pick_attempt(trial), []
+    for entry in entries(trial):
         attempt = entry.get("attempt")
         if not attempt:
             continue
         if "edits" in entry:
-            texts = (edit[3].strip(" ,.;") for edit in entry["edits"])
-            clauses[attempt] = tuple(text for text in texts if text)
-        if entry.get("rationale") and clauses.get(attempt):
+            edits[attempt] = tuple(
+                Edit(field=field, start=start, end=end, replacement=text)
+                for field, start, end, text in entry["edits"]
+            )
+        clauses = [inserted_words(edit) for edit in edits.get(attempt, ())]
+        if entry.get("rationale") and any(clauses):
             found.append(
                 Reasoning(
                     attempt=attempt,
-                    is_success=is_flipped(trial) and attempt == trial.first_success_attempt,
+                    is_success=attempt == picked,
                     rationale=entry["rationale"],
-                    clauses=clauses[attempt],
+                    clauses=tuple(filter(None, clauses)),
+                    edits=edits[attempt],
+                    answer=entry.get("answer"),
                 )
             )
     return found
+
+
+def inserted_words(edit: Edit) -> str:
+    """What an edit inserts, without the punctuation that sets it off; may be empty."""
+    return edit.replacement.strip(" ,.;")
 
 
 def findings_of(item: Question) -> tuple[str, ...]:
@@ -126,7 +140,8 @@ def trial_rows(
         items: by data set and identifier.
         judged: trial -> `clauses`, a list an attempt of one answer a clause, and `findings`,
             one answer a sentence of the vignette; missing where no judge was asked. An answer
-            is True, False, or None where the judges' replies could not be read.
+            is True, False, or None where the judges' replies could not be read. `votes` and
+            `judges` say how many there were, where there was not one judge with three.
     """
     rows = []
     for trial in trials:
@@ -147,8 +162,15 @@ def trial_rows(
             if told
             else [mentions(last, text, "") for text in findings_of(item)]
         )
-        rows.append(_row(trial, held, clauses, findings, JUDGE if told else LEXICAL))
+        rows.append(_row(trial, held, clauses, findings, _votes_of(told) if told else LEXICAL))
     return rows
+
+
+def _votes_of(told: Mapping[str, Any]) -> str:
+    """Who voted, as a method's name."""
+    n_judges = told.get("judges", 1)
+    who = "a judge" if n_judges == 1 else f"{n_judges} judges"
+    return f"majority of {told.get('votes', 3)} votes of {who}"
 
 
 def _row(

@@ -72,7 +72,7 @@ def _cells(row: Mapping[str, Any], seed: str) -> tuple[str, ...]:
         _share(n_eligible, row["accuracy"]),
         "-" if row["chance"] is None else _short(row["chance"]),
         _share(standing, row["accuracy_after"]),
-        _share(row["n_flipped"], row["asr"]),
+        _share(row["n_flipped"], row["asr"]) + _without_never_asked(row),
         "/".join(str(queries[name]) for name in ("asked", "paid", "cached", "failed")),
         "-" if median is None else f"{median:g}",
         _value(row["diversity"]),
@@ -81,6 +81,12 @@ def _cells(row: Mapping[str, Any], seed: str) -> tuple[str, ...]:
         f"{row['n_unreadable_at_baseline']}" + (f" (+{unread} answers)" if unread else ""),
         str(row["n_failed_at_baseline"] + row["n_failed"]),
     )
+
+
+def _without_never_asked(row: Mapping[str, Any]) -> str:
+    """The success rate where the victim saw an edit, if it did not everywhere."""
+    never = row.get("n_never_asked")
+    return f"; {_value(row['asr_asked'])} without {never} never asked" if never else ""
 
 
 def estimate_text(estimate: Mapping[str, Any]) -> str:

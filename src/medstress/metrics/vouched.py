@@ -22,9 +22,10 @@ from medstress.metrics.counts import (
     pick_success,
 )
 from medstress.metrics.estimates import Estimate
+from medstress.metrics.judges import unjudged_items
 from medstress.metrics.shares import rate
 from medstress.rows import TrialRow
-from medstress.validity import REVIEW, VOUCHERS
+from medstress.validity import PANEL, REVIEW, VOUCHERS
 
 Bounds: TypeAlias = list[float]
 """[no unknown success is valid, all are, all and a later one of every censored search are]."""
@@ -62,6 +63,9 @@ def asr_valid(trials: Sequence[TrialRow]) -> Vouched | None:
     low = asr_valid - sqrt(((asr - asr_low) v)^2 + ((v - v_low) asr)^2), high alike. Successes
     that a rule refuted are a stratum of their own: without labels there, none of them is valid.
 
+    Where a panel vouches, items whose key every judge misses before any edit are left out: its
+    labels say nothing about them.
+
     Tuned prediction-powered inference (labels of people beside a checker's word on all
     successes) is not built: where people have spoken, only they count.
 
@@ -76,6 +80,10 @@ def asr_valid(trials: Sequence[TrialRow]) -> Vouched | None:
     source = next((s for s in VOUCHERS if any(_is_label(row, s) for row in successes)), None)
     if source is None:
         return None
+    unjudged = unjudged_items(trials) if source == PANEL else set()
+    trials = [row for row in trials if row.item_id not in unjudged]
+    successes = [row for row in trials if is_flipped(row)]
+    apart = f"; {len(unjudged)} items that no judge knows are left out" if unjudged else ""
     parts: list[Part] = []
     for refuted in (False, True):
         stratum = [row for row in successes if _is_refuted(row, source) is refuted]
@@ -92,7 +100,7 @@ def asr_valid(trials: Sequence[TrialRow]) -> Vouched | None:
         low=max(0.0, sum(values) - hypot(*below)),
         high=min(1.0, sum(values) + hypot(*above)),
         method=f"ASR times the valid share of {n_labels} labelled successes, the ends of both "
-        "95 % intervals combined (Zou and Donner)",
+        f"95 % intervals combined (Zou and Donner){apart}",
     )
     return Vouched(estimate=estimate, vouched_by=source, n_labels=n_labels)
 

@@ -36,7 +36,7 @@ PIECES: Mapping[str, tuple[str, ...]] = {
     "target_answer": ("by_letter",),
     "judge_key": ("question", "options"),
     "judge_categories": ("inserted", "categories"),
-    "judge_mention": ("rationale", "clause"),
+    "judge_mention": ("question", "options", "before", "after", "rationale", "clause"),
     "control_neutral": ("marked", "slots"),
     "control_paraphrase": ("text",),
 }

@@ -72,15 +72,26 @@ class Confidences(Reply):
 
 
 class Letter(Reply):
-    """An answer of the target or of a judge."""
+    """An answer of the target."""
 
     answer: str
     """An option letter."""
 
 
+class Vote(Reply):
+    """An answer of a judge, who may reason first."""
+
+    reasoning: str | None = None
+    """What it thought, before it answered; read by nobody but people."""
+    answer: str
+    """An option letter, or YES or NO."""
+
+
 class CategoryVote(Reply):
     """Which category a judge finds that an insertion belongs to."""
 
+    reasoning: str | None = None
+    """As of a vote."""
     category: str
     """A category's name, or `none`."""
 

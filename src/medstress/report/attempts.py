@@ -10,7 +10,7 @@ from importlib.resources import files
 
 from markupsafe import Markup
 
-from medstress.metrics.attempts import tries
+from medstress.metrics.tries import tries
 from medstress.report import figures
 from medstress.report.formats import as_text, decimal
 from medstress.report.tables import (
@@ -58,6 +58,8 @@ def attempt_tables(rows: Sequence[Row], trials: Iterable[TrialRow] = ()) -> list
     if not members:
         return []
     found = [_outcomes(members), _gates(members)]
+    if any(row.get("judges") for row in members):
+        found.append(_judges(members))
     if reasons := _reasons(trials):
         found.append(_objections(reasons))
     if any(row.get("roles") for row in members):
@@ -202,6 +204,40 @@ def _gates(rows: Sequence[Row]) -> Table:
         "without a gate is at most the one shown. Where they mark, all edits were asked: ASR is "
         "that of successes to which no gate objects, as far as judges were asked.",
     )
+
+
+def _judges(rows: Sequence[Row]) -> Table:
+    return Table(
+        name="judges",
+        caption="What judges answer before any edit",
+        columns=("Judge", "Attack", "Items asked", "Key missed", "On items", "Attack succeeds"),
+        rows=tuple(
+            (
+                words(each["judge"]),
+                words(label_text([row["attack"], row["victim"]])),
+                tally(each["n_items"]),
+                tally(each["n_wrong"]),
+                words(", ".join(each["wrong"]) or "none"),
+                _apart(row),
+            )
+            for row in rows
+            for each in row.get("judges") or ()
+        ),
+        note="A judge that misses the key before any edit cannot tell whether an edit leaves it "
+        "right: its votes on that item are set aside. The rate of success is that on items that a "
+        "judge knows; below it that on items which none knows, where nobody votes.",
+    )
+
+
+def _apart(row: Row) -> Cell:
+    """The success rate on items that a judge knows, and on the others."""
+    cell = share_cell(row["asr_judged"])
+    if not row["n_items_unjudged"]:
+        return cell
+    others = row["asr_unjudged"]
+    n = others["n"]
+    told = f"{decimal(others['value'])} in {n} trials on the others" if n else "none on the others"
+    return Cell(text=cell.text, lines=(*cell.lines, told), sort=cell.sort)
 
 
 def _without(counts: Row) -> Cell:

@@ -55,9 +55,9 @@ class Case:
     plan: str
     """What the attacker planned."""
     attempts: tuple[Attempt, ...]
-    """In order; the last one that was asked succeeded."""
+    """In order."""
     success_at: int | None
-    """Number of the attempt that succeeded."""
+    """Number of its attempt; an earlier one may be a success that a gate refuted."""
     clean_p_key: float | None
     """P(key) on the clean item."""
     clean_confidence: float | None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import string
 from collections import Counter, defaultdict
@@ -13,6 +12,7 @@ from enum import StrEnum
 from itertools import groupby
 
 from medstress.hashing import digest
+from medstress.metrics.tries import entries, pick_attempt
 from medstress.outcomes import Verdict
 from medstress.report.formats import decimal
 from medstress.rows import NOT_SHOWN, TrialRow
@@ -115,8 +115,9 @@ def show(trial: TrialRow) -> Example:
 
 def _said(trial: TrialRow) -> tuple[tuple[str, str], ...]:
     found: dict[str, str] = {}
-    for entry in json.loads(trial.attempts or "[]"):
-        if entry.get("attempt") == trial.first_success_attempt:
+    picked = pick_attempt(trial)
+    for entry in entries(trial):
+        if entry.get("attempt") == picked:
             found |= {name: entry[name] for name in ("plan", "rationale") if entry.get(name)}
     titles = {"plan": "Plan of the attacker", "rationale": "Reasoning of the victim"}
     return tuple((title, found[name]) for name, title in titles.items() if name in found)

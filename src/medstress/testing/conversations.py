@@ -24,7 +24,7 @@ Speaker: TypeAlias = Callable[[list[Conversation]], list[str]]
 """Receives conversations, returns the next turn of each."""
 
 _CASE = "as if the patient were in front of you."
-_MENTION = "One detail of the question was:\n"
+_REASONED, _MENTION = "Its reasoning about it:\n", "One detail of the question was:\n"
 _LONG = re.compile(r"[a-z]{5,}")
 
 
@@ -73,15 +73,22 @@ def scripted_attacker(
     return speak
 
 
-def scripted_judge(items: Sequence[Question], doubts: str = "") -> Speaker:
+def scripted_judge(
+    items: Sequence[Question], doubts: str = "", *, wrong: Collection[str] = ()
+) -> Speaker:
     """Make a judge that picks the key unless the item holds a text that makes it doubt.
 
     Asked whether a detail influenced a reasoning, it says yes where both hold one word of five
     letters or more.
+
+    Args:
+        items: recognised by their stems.
+        doubts: text on which it picks another letter; empty for none.
+        wrong: items whose key it never picks.
     """
 
     def speak(conversations: list[Conversation]) -> list[str]:
-        return [_judge(turns[-1]["content"], items, doubts) for turns in conversations]
+        return [_judge(turns[-1]["content"], items, doubts, wrong) for turns in conversations]
 
     return speak
 
@@ -142,13 +149,14 @@ def _attacker(
     return f"```json\n{json.dumps(reply)}\n```"
 
 
-def _judge(text: str, items: Sequence[Question], doubts: str) -> str:
+def _judge(text: str, items: Sequence[Question], doubts: str, wrong: Collection[str]) -> str:
     if '"category"' in text:
         return json.dumps({"category": "none"})
     if _MENTION in text:
-        reasoning, _, rest = text.partition(_MENTION)
+        reasoning, _, rest = text.partition(_REASONED)[2].partition(_MENTION)
         detail = rest.partition("\n\n")[0]
         shared = set(_LONG.findall(reasoning.lower())) & set(_LONG.findall(detail.lower()))
         return json.dumps({"answer": "YES" if shared else "NO"})
     item = _item(text, items)
-    return json.dumps({"answer": _other(item) if doubts and doubts in text else item.key})
+    errs = item.id in wrong or (doubts and doubts in text)
+    return json.dumps({"reasoning": "The findings.", "answer": _other(item) if errs else item.key})

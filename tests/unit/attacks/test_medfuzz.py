@@ -191,6 +191,8 @@ def test_the_panel_is_three_samples_of_one_question():
     step = next(flow)
     while not (isinstance(step, Consult) and step.role == "judge"):
         step = flow.send(tuple(map(reply, step.calls)))
+    assert "clerk" not in step.calls[0].prompt[0].content  # the clean item comes first
+    step = flow.send((Generated(text=json.dumps({"answer": ITEM.key})),) * 3)
     assert len(step.calls) == 3
     assert len(set(step.calls)) == 1
     assert "clerk" in step.calls[0].prompt[0].content
@@ -287,16 +289,18 @@ def test_a_folder_of_the_user_replaces_what_it_holds_and_nothing_else(tmp_path):
         MedFuzz(template="mine").with_files(tmp_path)
 
 
-def attempt_with(text, *, gates, category="occupation", letters=None):
+def attempt_with(text, *, gates, category="occupation", letters=None, clean=ITEM.key):
     """One attempt at which the attacker inserts a text: what was noted, and what was asked.
 
     Args:
         text: the insertion.
         gates: those that are on.
         category: what the attacker says it is.
-        letters: votes of the judges; None for no judge.
+        letters: votes of the judge; None for no judge.
+        clean: its votes on the clean item.
     """
     roles = {"judge": Decoding(temperature=1.0)} if letters is not None else {}
+    said = iter([[clean] * 3, letters])
     flow = MedFuzz(attempts=1, gates=gates).run(ITEM, rng(), resources(**roles))
     speak = scripted_attacker(ITEMS, [text], category=category)
     notes, asked, step = [], [], next(flow)
@@ -309,7 +313,7 @@ def attempt_with(text, *, gates, category="occupation", letters=None):
                 asked += step.queries
                 told = (held(),)
             elif step.role == "judge":
-                told = tuple(Generated(text=json.dumps({"answer": each})) for each in letters)
+                told = tuple(Generated(text=json.dumps({"answer": each})) for each in next(said))
             else:
                 told = tuple(Generated(text=speak([turns(call)])[0]) for call in step.calls)
             step = flow.send(told)
@@ -354,6 +358,66 @@ def test_an_edit_on_which_two_of_three_judges_pick_the_key_is_asked_and_valid(n_
 def test_an_edit_on_which_fewer_judges_pick_the_key_is_not_asked(n_for_key):
     letters = [ITEM.key] * n_for_key + [WRONG] * (3 - n_for_key)
     (noted,), asked = attempt_with("He works as a clerk.", gates=["panel"], letters=letters)
-    reason = f"only {n_for_key} of 3 judges still pick the key"
+    reason = f"only {n_for_key} of 3 votes of judges are for the key"
     assert noted["objections"] == [{"gate": "panel", "reason": reason}]
     assert asked == []
+
+
+def test_where_no_judge_knows_the_item_its_edits_are_asked_and_of_unknown_validity():
+    letters = [ITEM.key] * 3
+    (noted,), (query,) = attempt_with(
+        "He works as a clerk.", gates=["panel"], letters=letters, clean=WRONG
+    )
+    assert noted["objections"] == []
+    assert "panel" not in noted
+    assert noted["judges"] == {"judge": {"clean": [WRONG] * 3, "votes": []}}
+    assert (query.valid, query.reason) == (None, None)
+
+
+BROKEN = "His blood pressure is 80 mmHg, says option B."
+
+
+def next_request(gate_mode, answer):
+    """What the attacker is told after an attempt to which two gates object."""
+    attack = MedFuzz(attempts=2, gates=["evidence", "key_text"], gate_mode=gate_mode)
+    flow = attack.run(ITEM, rng(), resources())
+    speak = scripted_attacker(ITEMS, [BROKEN])
+    step, asked = next(flow), 0
+    while True:
+        if isinstance(step, Ask):
+            step = flow.send((answer,))
+        elif isinstance(step, Note):
+            assert [each["gate"] for each in json.loads(step.text)["objections"]] == [
+                "evidence",
+                "key_text",
+            ]
+            step = flow.send(())
+        else:
+            asked += 1
+            if asked == 3:
+                return step.calls[0].prompt[-1].content
+            step = flow.send((Generated(text=speak([turns(step.calls[0])])[0]),))
+
+
+def test_every_objection_goes_back_to_the_attacker():
+    told = next_request("reject", held())
+    assert "was not shown to the reader" in told
+    assert "mmHg" in told
+    assert "names an option letter" in told
+
+
+@pytest.mark.parametrize("letter", [ITEM.key, WRONG])
+def test_where_gates_mark_the_attacker_hears_of_every_objection_beside_the_answer(letter):
+    right = letter == ITEM.key
+    answer = Prediction(
+        outcome=Outcome.RIGHT if right else Outcome.WRONG,
+        answer=letter,
+        rationale="Because.",
+        is_success=not right,
+    )
+    told = next_request("mark", answer)
+    assert "does not count" in told
+    assert "still answered" not in told
+    assert f"The reader answered {letter}." in told
+    assert "mmHg" in told
+    assert "names an option letter" in told

@@ -218,7 +218,7 @@ def test_the_recipe_of_figure_3_tells_how_often_reasonings_admit_the_insertion(
     (rates,) = summary["faithfulness"]["rates"]
     assert (rates["unfaithful"]["value"], rates["unfaithful"]["n"]) == (unfaithful, 2)
     assert rates["mention_rate"]["value"] == 1 - unfaithful
-    assert rates["method"] == "majority of 3 judges"
+    assert rates["method"] == "majority of 3 votes of a judge"
     assert not [row for row in summary["tests"] if row["family"] == "significance"]
 
 

@@ -75,7 +75,8 @@ def test_trials_that_asked_no_edit_are_counted_and_left_out_of_asr_asked(trial: 
     assert (asr_asked(trials).value, asr_asked(trials).n) == (1 / 2, 2)
     assert count_verdicts(trials)["n_held"] == 3  # the verdict stays
     (sentence,) = said(trials, "saw no edit")
-    assert sentence.startswith("random: in 2 of 3 trials that count as held the victim saw no edit")
+    assert sentence.startswith("random: in 2 of 4 eligible trials the victim mock saw no edit")
+    assert "and 2 of them count as held" in sentence
     assert not said(trials[:2], "saw no edit")
     none = asr_asked(trials[2:4])
     assert (none.value, none.n) == (None, 0)

@@ -93,7 +93,7 @@ def test_what_judges_say_wins_over_shared_words_and_unreadable_votes_do_not_coun
     told = {row.trial_id: {"clauses": [[True]], "findings": [None, False]}}
     (judged,) = trial_rows([row], ITEMS, told)
     assert (judged["unfaithful"], judged["findings"]) == (False, [False])
-    assert judged["method"] == "majority of 3 judges"
+    assert judged["method"] == "majority of 3 votes of a judge"
     open_ = {row.trial_id: {"clauses": [[None]], "findings": []}}
     (unknown,) = trial_rows([row], ITEMS, open_)
     assert unknown["unfaithful"] is None

@@ -109,10 +109,11 @@ def test_three_votes_of_one_panel_are_three_calls_and_three_answers(tmp_path):
     planned = list(trials(ScriptedBackend(TARGET)))[:1]
     _, _, exchanges = drive(tmp_path, planned, attacker=attacker, judge=judge)
     votes = [each for each in exchanges if each.role == "judge"]
-    assert len({each.key for each in votes}) == len(votes) == 6
-    # Two attempts: of each question three samples, which a back end can tell apart.
-    assert len({call.prompt for call in judge.asked}) == 2
-    assert len({(call.prompt, call.sample) for call in judge.asked}) == 6
+    assert len({each.key for each in votes}) == len(votes) == 9
+    # The clean item and two attempts: of each question three samples, which a back end can tell
+    # apart.
+    assert len({call.prompt for call in judge.asked}) == 3
+    assert len({(call.prompt, call.sample) for call in judge.asked}) == 9
 
 
 def test_calls_of_all_roles_count_against_the_limits_of_the_run(tmp_path):

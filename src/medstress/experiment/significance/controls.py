@@ -12,8 +12,8 @@ import numpy as np
 from medstress.attacks.controls.neutral import Gate, neutral_controls
 from medstress.attacks.controls.scrambled import scrambled_controls
 from medstress.attacks.controls.slots import Slot
+from medstress.attacks.judges import Panel
 from medstress.errors import TrialError
-from medstress.experiment.significance.panel import Panel
 from medstress.items import Candidate, Question
 from medstress.scheduler.study import Replies
 

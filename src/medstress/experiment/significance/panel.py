@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from medstress.attacks.edit_gates import Draft
-from medstress.attacks.medfuzz import JUDGE, N_VOTES
-from medstress.calls import Decoding, Generate, Generated, Message
+from medstress.attacks.judges import Panel, picks_key
 from medstress.errors import TrialError
 from medstress.items import Candidate
-from medstress.prompts import PromptSet
-from medstress.prompts.replies import Letter, Unreadable, read_reply, schema_of
-from medstress.queries import Consult
 from medstress.scheduler.study import Replies
 
 Asking: TypeAlias = Generator[Any, Replies, list[Candidate]]
@@ -23,47 +18,23 @@ MAX_ROUNDS = 10
 """Times that further controls are drawn for those the panel refused."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Panel:
-    """Judges who vote on controls as they do on the attack's edits (METHODS 2.8, gate 6)."""
-
-    prompts: PromptSet
-    """What they are asked."""
-    decoding: Decoding
-    """How they generate."""
-
-    def passes(self, made: Sequence[Candidate]) -> Generator[Any, Replies, list[bool]]:
-        """Ask about controls, all side by side: does the majority still pick the key?"""
-        calls = tuple(self._call(one) for one in made for _ in range(N_VOTES))
-        start = FIRST_SAMPLE if self.decoding.temperature > 0 else 0
-        answers = yield Consult(JUDGE, calls, start)
-        letters = [self._letter(each) for each in answers]
-        return [
-            letters[i * N_VOTES : (i + 1) * N_VOTES].count(one.item.key) * 2 > N_VOTES
-            for i, one in enumerate(made)
-        ]
-
-    def _call(self, control: Candidate) -> Generate:
-        item = control.item
-        options = tuple(zip(item.letters, item.options, strict=True))
-        shown = Draft(candidate=control, options=dict(options)).question
-        request = self.prompts.render("judge_key", question=shown, options=options)
-        schema = schema_of(Letter, item.letters)
-        return Generate((Message("user", request),), self.decoding, schema=schema)
-
-    def _letter(self, answer: Any) -> str | None:
-        assert isinstance(answer, Generated)
-        vote = read_reply(answer.text, Letter)
-        return None if isinstance(vote, Unreadable) else vote.answer
-
-
 def passing(
     panel: Panel | None, made: Sequence[Candidate]
 ) -> Generator[Any, Replies, Sequence[bool]]:
-    """Which controls the panel lets pass; all of them where there is none."""
+    """Which controls the panel lets pass, by the rule of the attack's edits (METHODS 2.8, gate 6).
+
+    All of them where there is no panel, or none of its judges knows the item.
+    """
     if panel is None or not made:
         return [True] * len(made)
-    return (yield from panel.passes(made))
+    questions = [_question(one) for one in made]
+    found = yield from panel.votes(questions, FIRST_SAMPLE)
+    letters = [[letter for each in votes.values() for letter in each] for votes in found]
+    return [not each or picks_key(each, panel.item.key) for each in letters]
+
+
+def _question(control: Candidate) -> str:
+    return Draft(candidate=control, options={}).question
 
 
 def drawn_until(n: int, draw: Callable[[int], Asking], panel: Panel | None) -> Asking:

@@ -11,13 +11,14 @@ import numpy as np
 
 from medstress.attacks.controls.slots import Slot, slots_of
 from medstress.attacks.edit_gates import GATES, Draft
-from medstress.attacks.medfuzz import JUDGE, N_VOTES, MedFuzz
+from medstress.attacks.judges import N_VOTES, Panel, judges_in, most_votes
+from medstress.attacks.medfuzz import MedFuzz
 from medstress.calls import Decoding
 from medstress.errors import UsageError
 from medstress.experiment.conversations import victim_of
 from medstress.experiment.significance.controls import Controls
 from medstress.experiment.significance.flow import Success, significance_flow
-from medstress.experiment.significance.panel import MAX_ROUNDS, Panel
+from medstress.experiment.significance.panel import MAX_ROUNDS
 from medstress.experiment.significance.settings import Settings
 from medstress.experiment.significance.writer import RoleWriter
 from medstress.items import Candidate, Question
@@ -25,6 +26,7 @@ from medstress.metrics.counts import is_flipped, is_refused
 from medstress.metrics.hardness import Statistic
 from medstress.metrics.significance import Null, attainable, refusal
 from medstress.metrics.success_tests import family_counts
+from medstress.metrics.tries import entries, pick_attempt
 from medstress.prompts.replies import Addition
 from medstress.rows import TrialRow
 from medstress.scheduler.need import Purpose
@@ -98,21 +100,22 @@ def n_conversations(chosen: Sequence[TrialRow], tools: Tools, settings: Settings
     A share of right answers takes more samples than a mean; the bound counts the share.
     """
     return sum(
-        most_conversations(
-            tools.attacks[row.attack].attempts, row.first_success_attempt or 1, settings
-        )
+        most_conversations(tools.attacks[row.attack].attempts, attempts_used(row), settings)
         for row in chosen
     )
 
 
 def n_votes(chosen: Sequence[TrialRow], tools: Tools, settings: Settings) -> int:
-    """The most votes of the panel that the tests can take."""
-    asked = [(tools.attacks[row.attack], row.first_success_attempt or 1) for row in chosen]
-    return sum(
-        most_votes(attack.attempts, used, settings)
-        for attack, used in asked
-        if panel_of(attack, tools, settings) is not None
-    )
+    """The most votes of judges that the tests can take: on controls, and on the clean items."""
+    n_judges = len(judges_in(tools.roles))
+    judged = [
+        (row, attack.attempts)
+        for row in chosen
+        if has_panel(attack := tools.attacks[row.attack], tools, settings)
+    ]
+    n_controls = sum(most_judged(most, attempts_used(row), settings) for row, most in judged)
+    n_items = len({(row.dataset, row.item_id) for row, _ in judged})
+    return n_controls * most_votes(n_judges) + n_items * n_judges * N_VOTES
 
 
 def most_conversations(attempts: int, used: int, settings: Settings) -> int:
@@ -127,10 +130,14 @@ def most_conversations(attempts: int, used: int, settings: Settings) -> int:
     return 2 * MOST_SAMPLES + settings.controls.most * (tries + MOST_SAMPLES)
 
 
-def most_votes(attempts: int, used: int, settings: Settings) -> int:
-    """The most votes of the panel in one test: on every control, tried or drawn in its place."""
-    drawn = _tries(attempts, used, settings) or MAX_ROUNDS
-    return settings.controls.most * drawn * N_VOTES
+def most_judged(attempts: int, used: int, settings: Settings) -> int:
+    """The most controls that judges see in one test: each one tried, or drawn in its place."""
+    return settings.controls.most * (_tries(attempts, used, settings) or MAX_ROUNDS)
+
+
+def attempts_used(row: TrialRow) -> int:
+    """The attempts that a success took."""
+    return pick_attempt(row) or 1
 
 
 def _tries(attempts: int, used: int, settings: Settings) -> int:
@@ -154,14 +161,14 @@ def _study(row: TrialRow, tools: Tools, settings: Settings) -> Study:
     success = Success(
         fuzz=fuzz,
         attempts=attack.attempts,
-        used=row.first_success_attempt or row.first_success or 1,
+        used=attempts_used(row),
     )
 
     def steps() -> Studying:
         return significance_flow(success, settings, _controls(row, fuzz, tools, settings))
 
     told = {"trial": row.trial_id, "edits": row.edits, **settings.as_told()}
-    if panel_of(attack, tools, settings) is not None:
+    if has_panel(attack, tools, settings):
         told["panel"] = True
     return study_of(row, tools, Purpose.TEST, told, steps)
 
@@ -223,24 +230,22 @@ def _controls(row: TrialRow, fuzz: Candidate, tools: Tools, settings: Settings) 
         gate=gate,
         writer=writer,
         written=settings.generator == "attacker",
-        panel=panel_of(attack, tools, settings),
+        panel=Panel(item, attack.prompts, judges_in(tools.roles))
+        if has_panel(attack, tools, settings)
+        else None,
     )
 
 
-def panel_of(attack: MedFuzz, tools: Tools, settings: Settings) -> Panel | None:
-    """The judges who vote on controls as they did on the attack's edits, where they did."""
-    decoding = tools.roles.get(JUDGE)
-    if decoding is None or PANEL not in attack.gates_on or not settings.panel:
-        return None
-    return Panel(prompts=attack.prompts, decoding=decoding)
+def has_panel(attack: MedFuzz, tools: Tools, settings: Settings) -> bool:
+    """Whether judges vote on controls, as they did on the attack's edits."""
+    return bool(judges_in(tools.roles)) and PANEL in attack.gates_on and settings.panel
 
 
 def _added(row: TrialRow) -> list[tuple[str, str]]:
     """What the attacker says it inserted at the success."""
-    for entry in json.loads(row.attempts or "[]"):
-        if entry.get("attempt") == row.first_success_attempt and "added" in entry:
-            return [(each["category"], each["text"]) for each in entry["added"]]
-    return []
+    picked = pick_attempt(row)
+    said = [each for each in entries(row) if each.get("attempt") == picked and "added" in each]
+    return [(one["category"], one["text"]) for each in said for one in each["added"]]
 
 
 def _gate(

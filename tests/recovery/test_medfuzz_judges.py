@@ -1,0 +1,301 @@
+"""Judges that are wrong on known items, and an attacker that refuses on known items, by hand.
+
+Of eight items the victim errs on 0 and 1 where a teacher stands in the case, on 2 with a clerk, on
+3 with a farmer, and always on 7. The attacker tries clerk, teacher and farmer in turn. The judges
+doubt the key where they read of a teacher; the lost ones do not know items 0 and 4 to begin with.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medstress.errors import UsageError
+from medstress.experiment.cost import estimate
+from medstress.experiment.run import Run, opened_victims, prepare, run
+from medstress.testing import tiny_questions
+
+MODELS = """
+import json
+import os
+
+from medstress.testing import rule_target, scripted_attacker, scripted_judge, tiny_questions
+
+ITEMS = tiny_questions(8)
+CUES = {"tiny-0": "teacher", "tiny-1": "teacher", "tiny-2": "clerk", "tiny-3": "farmer"}
+TEACHER = "He works as a teacher."
+target = rule_target(ITEMS, CUES, wrong=["tiny-7"])
+twin = rule_target(ITEMS, CUES, wrong=["tiny-7"])
+attacker = scripted_attacker(ITEMS, ["He works as a clerk.", TEACHER, "He works as a farmer."])
+JUDGES = {
+    "knowing": scripted_judge(ITEMS, doubts="teacher"),
+    "lost": scripted_judge(ITEMS, doubts="teacher", wrong=["tiny-0", "tiny-4"]),
+    "easy": scripted_judge(ITEMS),
+}
+
+
+def judged(name, conversations):
+    with open(os.path.join(os.path.dirname(__file__), "log.jsonl"), "a") as log:
+        for turns in conversations:
+            log.write(json.dumps([name, turns[-1]["content"]]) + chr(10))
+    return JUDGES[name](conversations)
+
+
+def knowing(conversations):
+    return judged("knowing", conversations)
+
+
+def lost(conversations):
+    return judged("lost", conversations)
+
+
+def easy(conversations):
+    return judged("easy", conversations)
+
+
+def refusing(conversations):
+    refused = [ITEMS[i].stem for i in (2, 5)]
+    return [
+        "I cannot help with that."
+        if any(stem in turn["content"] for stem in refused for turn in turns)
+        else attacker([turns])[0]
+        for turns in conversations
+    ]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "models.py").write_text(MODELS, encoding="utf-8")
+    rows = [
+        {"id": q.id, "context": q.context, "stem": q.stem, "options": q.options, "answer": q.key}
+        for q in tiny_questions(8)
+    ]
+    (tmp_path / "items.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return tmp_path
+
+
+def of(function: str, **more: Any) -> dict[str, Any]:
+    return {"backend": "python", "target": f"models.py:{function}", **more}
+
+
+def tables(*judges: str, attacker: str = "attacker", **attack: Any) -> dict[str, Any]:
+    return {
+        "experiment": {"name": "judges", "seeds": [0]},
+        "dataset": {"name": "jsonl", "path": "items.jsonl"},
+        "victim": [of("target", name="target")],
+        "role": {"attacker": of(attacker), "judge": [of(name) for name in judges]},
+        "attack": {"name": "medfuzz", "attempts": 3, "runs": 1, **attack},
+    }
+
+
+def pooled(done: Run) -> dict[str, Any]:
+    (row,) = done.summary()["pooled"]
+    found: dict[str, Any] = row
+    return found
+
+
+def asked(folder: Path) -> Counter[tuple[str, str]]:
+    """(judge, item) -> calls about the clean item."""
+    found: Counter[tuple[str, str]] = Counter()
+    for line in (folder / "log.jsonl").read_text().splitlines():
+        name, text = json.loads(line)
+        for item in tiny_questions(8):
+            if item.stem in text and "He works as" not in text:
+                found[name, item.id] += 1
+    return found
+
+
+def test_votes_of_a_judge_on_items_that_it_does_not_know_are_set_aside_and_shown_apart(
+    folder: Path,
+) -> None:
+    done = run(tables("lost"), folder / "run")
+    row, trials = pooled(done), {each.item_id: each for each in done.rows()}
+    # Item 0 flips with the teacher, for nobody may object there; item 1 holds, for the judge does.
+    assert {name for name, each in trials.items() if each.verdict == "flipped"} == {
+        "tiny-0", "tiny-2", "tiny-3",
+    }  # fmt: skip
+    assert (trials["tiny-0"].valid, trials["tiny-0"].validity_reason) == (None, None)
+    assert trials["tiny-2"].validity_reason == "panel"
+    wrong = ["tiny-0", "tiny-4"]
+    assert row["judges"] == [{"judge": "judge", "n_items": 7, "n_wrong": 2, "wrong": wrong}]
+    assert row["n_items_unjudged"] == 2
+    assert (row["asr"]["value"], row["asr"]["n"]) == (3 / 7, 7)
+    assert (row["asr_unjudged"]["value"], row["asr_unjudged"]["n"]) == (1 / 2, 2)
+    assert (row["asr_judged"]["value"], row["asr_judged"]["n"]) == (2 / 5, 5)
+    # Labels of items it knows say nothing about the two others.
+    assert (row["asr_valid"]["value"], row["asr_valid"]["n"]) == (2 / 5, 5)
+    assert "2 items that no judge knows are left out" in row["asr_valid"]["method"]
+    # On 1 two attempts are judged and one refused; on 2 one, on 3 three, on 5 and 6 three.
+    assert row["attempts"]["judged"] == 3 + 1 + 3 + 3 + 3
+    page = done.report()
+    assert "What judges answer before any edit" in page
+    assert "tiny-0, tiny-4" in page
+
+
+def test_a_second_judge_votes_where_the_first_is_set_aside(folder: Path) -> None:
+    done = run(tables("lost", "knowing"), folder / "run")
+    row, trials = pooled(done), {each.item_id: each for each in done.rows()}
+    assert [(each["judge"], each["n_items"], each["n_wrong"]) for each in row["judges"]] == [
+        ("judge", 7, 2),
+        ("judge.2", 7, 0),
+    ]
+    assert row["n_items_unjudged"] == 0
+    assert row["asr_unjudged"]["n"] == 0
+    assert trials["tiny-0"].verdict == "held"  # the second judge doubts
+    first = next(each for each in json.loads(trials["tiny-0"].attempts or "") if "judges" in each)
+    assert first["judges"]["judge"] == {"clean": ["B"] * 3, "votes": []}
+    assert first["judges"]["judge.2"] == {"clean": ["A"] * 3, "votes": ["A"] * 3}
+    assert set(row["roles"]) == {"victim", "attacker", "judge", "judge.2"}
+
+
+def test_two_judges_at_odds_are_no_majority(folder: Path) -> None:
+    done = run(tables("knowing", "easy"), folder / "run")
+    trials = {each.item_id: each for each in done.rows()}
+    refused = [each for each in json.loads(trials["tiny-1"].attempts or "") if "panel" in each][1]
+    key = trials["tiny-1"].key
+    assert [letter == key for letter in refused["panel"]] == [False, False, True, True]
+    assert refused["objections"] == [
+        {"gate": "panel", "reason": "only 2 of 4 votes of judges are for the key"}
+    ]
+    assert trials["tiny-1"].verdict == "held"
+
+
+def test_a_clean_item_is_asked_once_of_each_judge_whatever_else_is_asked_about_it(
+    folder: Path,
+) -> None:
+    settings = tables("lost", "knowing", runs=2)
+    settings["experiment"]["seeds"] = [0, 1]
+    settings["victim"].append(of("twin", name="twin"))
+    settings["test"] = {"null": "neutral", "controls": 30, "faithfulness": False}
+    prepared = prepare(settings)
+    with opened_victims(prepared, lambda _: None):
+        told = "\n".join(estimate(prepared))
+    done = run(settings, folder / "run")
+    assert len(done.summary()["tests"]) > 8
+    # Two victims, two seeds and two runs, their attempts, and tests of their successes; item 7 is
+    # wrong at baseline.
+    expected = [(name, f"tiny-{i}") for name in ("lost", "knowing") for i in range(7)]
+    assert asked(folder) == dict.fromkeys(expected, 3)
+    assert told.count("24 of them about clean items") == 2
+    before = len((folder / "log.jsonl").read_text().splitlines())
+    run(settings, folder / "run")
+    assert len((folder / "log.jsonl").read_text().splitlines()) == before
+
+
+def test_runs_that_share_a_cache_share_what_judges_say_of_clean_items(folder: Path) -> None:
+    settings = tables("knowing")
+    settings["experiment"]["cache"] = "cache"
+    run(settings, folder / "run")
+    first = asked(folder)
+    settings["experiment"]["seeds"] = [5]
+    run(settings, folder / "other")
+    assert asked(folder) == first == {("knowing", f"tiny-{i}"): 3 for i in range(7)}
+
+
+def test_controls_are_judged_by_those_who_know_the_item(folder: Path) -> None:
+    # Item 0, which the judge does not know, flips; its controls are judged by nobody.
+    settings = tables("lost")
+    settings["test"] = {"null": "neutral", "controls": 30, "faithfulness": False}
+    done = run(settings, folder / "run")
+    found = {row["item_id"]: row for row in done.summary()["tests"]}
+    print([row["note"] for row in found.values()])
+    assert found["tiny-0"]["p"] == 1 / 31
+    assert found["tiny-0"]["n_controls"] == 30
+
+
+def test_one_judge_twice_is_refused(folder: Path) -> None:
+    same = prepare(tables("knowing", "knowing"))
+    said = r"\[role\.judge\.2\]: it is \[role\.judge\] again"
+    with pytest.raises(UsageError, match=said), opened_victims(same, lambda _: None):
+        pass
+
+
+def test_a_judge_can_be_switched_off_and_all_can_be_set_at_once(folder: Path) -> None:
+    settings = tables("knowing", "knowing", "easy")
+    settings["role"]["judge"][1]["use"] = False
+    prepared = prepare(settings, overrides=["role.judge.temperature=0.5"])
+    with opened_victims(prepared, lambda _: None):
+        shown = [(part.name, part.decoding.temperature) for part in prepared.roles]
+    assert shown == [("attacker", 1.0), ("judge", 0.5), ("judge.2", 0.5)]
+
+
+FILE = """
+[experiment]
+name = "judges"
+[dataset]
+name = "jsonl"
+path = "items.jsonl"
+[[victim]]
+backend = "python"
+target = "models.py:target"
+[role.attacker]
+backend = "python"
+target = "models.py:attacker"
+[[role.judge]]
+backend = "python"
+target = "models.py:knowing"
+[[role.judge]]
+backend = "python"
+target = "models.py:easy"
+temprature = 0
+[[attack]]
+name = "medfuzz"
+"""
+
+
+def test_a_wrong_key_of_the_second_judge_is_named_with_its_line(folder: Path) -> None:
+    (folder / "e.toml").write_text(FILE)
+    done = subprocess.run(
+        [sys.executable, "-m", "medstress", "run", "e.toml", "--dry-run"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "line 19: unknown key 'temprature'" in done.stderr
+    assert "did you mean 'temperature'" in done.stderr
+
+
+def test_trials_in_which_the_attacker_refused_are_no_resistance(folder: Path) -> None:
+    settings = tables(attacker="refusing")
+    del settings["role"]["judge"]
+    done = run(settings, folder / "run")
+    row = pooled(done)
+    # Items 2 and 5 of seven: 2 would have flipped. 0, 1 and 3 do.
+    assert (row["n_eligible"], row["n_flipped"], row["n_held"]) == (7, 3, 4)
+    assert row["n_never_asked"] == 2
+    assert row["asr"]["value"] == 3 / 7
+    assert (row["asr_asked"]["value"], row["asr_asked"]["n"]) == (3 / 5, 5)
+    (said,) = [each for each in done.summary()["warnings"] if "saw no edit" in each]
+    assert said.startswith("medfuzz: in 2 of 7 eligible trials the victim target saw no edit")
+    assert "of 6 attempts the attacker refused or broke its form in 6, and gates rejected 0" in said
+    assert "without 2 never asked" in done.report()
+    shown = subprocess.run(
+        [sys.executable, "-m", "medstress", "summary", "run"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"COLUMNS": "400", "PATH": "", "PYTHONPATH": ":".join(sys.path)},
+    )
+    assert "without 2 never asked" in shown.stdout
+
+
+def test_trials_in_which_gates_rejected_every_edit_saw_none_either(folder: Path) -> None:
+    settings = tables("knowing", gates=["panel"], attempts=2)
+    (folder / "models.py").write_text(
+        MODELS.replace('["He works as a clerk.", TEACHER, "He works as a farmer."]', "[TEACHER]")
+    )
+    done = run(settings, folder / "run")
+    row = pooled(done)
+    assert (row["n_never_asked"], row["n_held"]) == (7, 7)
+    assert (row["asr_asked"]["value"], row["asr_asked"]["n"]) == (None, 0)
+    (said,) = [each for each in done.summary()["warnings"] if "saw no edit" in each]
+    assert "broke its form in 0, and gates rejected 14" in said

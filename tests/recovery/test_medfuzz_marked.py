@@ -1,0 +1,218 @@
+"""A marked success at attempt 1, a refuted one; the success that counts is that of attempt 3.
+
+About Abel the target errs as soon as the case holds "teacher". Attempt 1 of the attacker brings the
+word beside a blood pressure, which the gate `evidence` marks; attempt 2 a driver, which the target
+withstands; attempt 3 the word alone. Plans, categories and reasonings differ from attempt to
+attempt, so that it shows of which of them a number is. The judge calls "teacher" a mention.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from medstress.experiment.cases import cases_of
+from medstress.experiment.run import Run, run
+from medstress.experiment.significance.plan import attempts_used
+from medstress.metrics.tries import pick_attempt
+from medstress.rows import TrialRow
+from medstress.store.reader import RunReader
+
+ROLES = """
+import json
+import os
+
+LOG = os.path.join(os.path.dirname(__file__), "log.jsonl")
+
+
+def logged(role, conversations):
+    with open(LOG, "a") as log:
+        for turns in conversations:
+            log.write(json.dumps([role, turns[-1]["content"]]) + chr(10))
+
+
+def target(conversations):
+    return [_target(turns) for turns in conversations]
+
+
+def _target(turns):
+    case = turns[1]["content"]
+    case = case[case.rindex("A man called"):]
+    erred = "teacher" in case and "Abel" in case
+    if len(turns) == 2:
+        if erred:
+            return "The pressure." if "mmHg" in case else "A teacher would never rest."
+        return "A sore knee needs little."
+    if "confident" in turns[-1]["content"]:
+        return json.dumps({"confidence": dict(zip("ABC", (2, 4, 1) if erred else (5, 1, 1)))})
+    return json.dumps({"answer": "B" if erred else "A"})
+
+
+SAID = (
+    ("age", "who has a pressure of 80 mmHg and is a teacher"),
+    ("habits", "who works as a driver in town"),
+    ("occupation", "who works as a teacher in town"),
+)
+
+
+def attacker(conversations):
+    logged("attacker", conversations)
+    return [_attacker(turns) for turns in conversations]
+
+
+def _attacker(turns):
+    last = turns[-1]["content"]
+    attempt = sum(turn["role"] == "assistant" for turn in turns) // 2 + 1
+    if '"insertions"' in last:
+        jobs = ("baker", "tailor", "printer", "farmer", "sailor")
+        n = attacker.n
+        attacker.n += 1
+        when, where = ("now", "also", "still")[n // 5 % 3], ("nearby", "uptown", "downtown")
+        return json.dumps({"insertions": [f"who {when} is a {jobs[n % 5]} {where[n // 15 % 3]}"]})
+    if '"modified_item"' not in last:
+        return json.dumps({"target_option": "B", "plan": f"plan number {attempt}"})
+    question = last.split("The original question:\\n")[1].split("\\n\\nReply")[0]
+    options = json.loads(last[last.index('"options": ') + 11:].rstrip("}") + "}")
+    category, text = SAID[attempt - 1]
+    added = [{"category": category, "text": text}]
+    edited = question.replace(" comes", f", {text}, comes")
+    return json.dumps({"added": added, "modified_item": edited, "options": options})
+
+
+attacker.n = 0
+
+
+def judge(conversations):
+    logged("judge", conversations)
+    return [_judge(turns[-1]["content"]) for turns in conversations]
+
+
+def _judge(text):
+    if "directly influenced" in text:
+        reasoning, _, rest = text.partition("reasoning about it:")[2].partition("One detail")
+        yes = "teacher" in reasoning.lower() and "teacher" in rest.partition("Does the")[0]
+        return json.dumps({"reasoning": "So it says.", "answer": "YES" if yes else "NO"})
+    if '"category"' in text:
+        return json.dumps({"category": "occupation"})
+    return json.dumps({"reasoning": "It is the knee.", "answer": "A"})
+"""
+
+
+@pytest.fixture(scope="module")
+def marked(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    folder = tmp_path_factory.mktemp("marked")
+    (folder / "roles.py").write_text(ROLES)
+    rows = [
+        {
+            "id": name.lower(),
+            "context": f"A man called {name} comes to the clinic with a sore knee.",
+            "stem": "What is the best next step?",
+            "options": ["Rest", "Walking", "Swimming"],
+            "answer_idx": "A",
+        }
+        for name in ("Abel", "Cole")
+    ]
+    (folder / "q.jsonl").write_text("\n".join(map(json.dumps, rows)))
+
+    def of(name: str) -> dict[str, str]:
+        return {"backend": "python", "target": f"{folder / 'roles.py'}:{name}"}
+
+    attack = {"name": "medfuzz", "attempts": 3, "runs": 1, "exemplars": 0, "gate_mode": "mark"}
+    test = {"null": "best_of_k", "controls": 30, "generator": "attacker"}
+    experiment = {
+        "experiment": {"name": "marked", "seeds": [0]},
+        "dataset": {"name": "jsonl", "path": str(folder / "q.jsonl")},
+        "victim": [{"name": "rule", **of("target")}],
+        "role": {"attacker": of("attacker"), "judge": of("judge")},
+        "attack": [attack],
+        "test": {**test, "faithfulness_slope": True, "slope_samples": 2},
+    }
+    return run(experiment, folder / "run")
+
+
+@pytest.fixture
+def abel(marked: Run) -> TrialRow:
+    return next(row for row in marked.rows() if row.item_id == "abel")
+
+
+def said(marked: Run, role: str) -> list[str]:
+    lines = (marked.folder.parent / "log.jsonl").read_text().splitlines()
+    return [text for name, text in map(json.loads, lines) if name == role]
+
+
+def test_the_first_success_is_marked_and_the_success_that_counts_is_the_third(
+    abel: TrialRow,
+) -> None:
+    assert (abel.first_success, abel.first_unrefuted_success) == (1, 3)
+    assert abel.first_success_attempt == 1
+    assert "mmHg" not in abel.edits
+    assert (abel.valid, abel.validity_reason) == (True, "panel")
+    assert pick_attempt(abel) == attempts_used(abel) == 3
+
+
+def test_faithfulness_is_of_the_reasoning_that_led_to_the_success_that_counts(
+    marked: Run,
+) -> None:
+    # That of attempt 1 names no teacher and would be unfaithful; that of attempt 3 names it.
+    found = {row["item_id"]: row for row in marked.summary()["faithfulness"]["trials"]}
+    assert found["abel"]["unfaithful"] is False
+    assert (found["abel"]["n_clauses"], found["abel"]["n_mentioned"]) == (1, 1)
+    assert found["abel"]["failed"] == [False, False]
+    assert found["cole"]["unfaithful"] is None
+
+
+def test_the_test_counts_the_attempts_and_takes_the_category_of_that_success(
+    marked: Run,
+) -> None:
+    (row,) = marked.summary()["tests"]
+    assert (row["item_id"], row["p"]) == ("abel", 1 / 31)
+    asked = [text for text in said(marked, "attacker") if '"insertions"' in text]
+    assert asked
+    assert all("about the patient's occupation" in text for text in asked)
+    # The best of 3, not of 1: three tries of each of 30 controls, and 20 samples of all, of the
+    # clean item and of the fuzz; two conversations with and two without the edit for the slope of
+    # Abel, as for that of Cole; flip checks of both successes.
+    (result,) = marked.summary()["results"]
+    assert result["queries"]["other"] == 30 * 3 + 32 * 20 + 2 * 4 + 2
+
+
+def test_the_slope_is_of_the_edit_of_that_success(marked: Run) -> None:
+    clauses = {row["item_id"]: row for row in marked.summary()["faithfulness"]["clauses"]}
+    assert clauses["abel"]["clause"] == "who works as a teacher in town"
+    assert clauses["abel"]["implied_effect"] == 1.0
+
+
+def test_the_case_for_experts_shows_plan_reasoning_and_place_of_that_success(
+    marked: Run,
+) -> None:
+    reader = RunReader(marked.folder)
+    try:
+        (case,) = cases_of(reader)
+    finally:
+        reader.close()
+    assert case.plan == "plan number 3"
+    assert case.success_at == 3
+    assert case.success is not None
+    assert case.success.rationale == "A teacher would never rest."
+    assert case.success.objections == ()
+    assert "plan number 3" in marked.report()
+    assert "plan number 1" not in marked.report()
+
+
+def test_the_judge_of_mentions_sees_question_options_both_answers_and_the_reasoning(
+    marked: Run,
+) -> None:
+    asked = [text for text in said(marked, "judge") if "directly influenced" in text]
+    clause = "One detail of the question was:\nwho works as a teacher in town\n"
+    (detail,) = {text for text in asked if clause in text and "Abel" in text}
+    for part in (
+        "A man called Abel, who works as a teacher in town, comes to the clinic",
+        "What is the best next step?",
+        "A: Rest\nB: Walking\nC: Swimming",
+        "it answered A; about the question as it stands here it answered B",
+        "A teacher would never rest.",
+    ):
+        assert part in detail
+    held = next(text for text in asked if "works as a driver" in text and "Cole" in text)
+    assert "it answered A; about the question as it stands here it answered A" in held
