@@ -108,7 +108,7 @@ def asked(folder: Path) -> Counter[tuple[str, str]]:
     for line in (folder / "log.jsonl").read_text().splitlines():
         name, text = json.loads(line)
         for item in tiny_questions(8):
-            if item.stem in text and "He works as" not in text:
+            if item.question in text:
                 found[name, item.id] += 1
     return found
 
@@ -132,7 +132,7 @@ def test_votes_of_a_judge_on_items_that_it_does_not_know_are_set_aside_and_shown
     assert (row["asr_judged"]["value"], row["asr_judged"]["n"]) == (2 / 5, 5)
     # Labels of items it knows say nothing about the two others.
     assert (row["asr_valid"]["value"], row["asr_valid"]["n"]) == (2 / 5, 5)
-    assert "2 items that no judge knows are left out" in row["asr_valid"]["method"]
+    assert "items that no judge knows are left out (2)" in row["asr_valid"]["method"]
     # On 1 two attempts are judged and one refused; on 2 one, on 3 three, on 5 and 6 three.
     assert row["attempts"]["judged"] == 3 + 1 + 3 + 3 + 3
     page = done.report()
@@ -174,12 +174,13 @@ def test_a_clean_item_is_asked_once_of_each_judge_whatever_else_is_asked_about_i
     settings = tables("lost", "knowing", runs=2)
     settings["experiment"]["seeds"] = [0, 1]
     settings["victim"].append(of("twin", name="twin"))
-    settings["test"] = {"null": "neutral", "controls": 30, "faithfulness": False}
+    settings["test"] = {"controls": 30, "loops": 1, "faithfulness": False}
     prepared = prepare(settings)
     with opened_victims(prepared, lambda _: None):
         told = "\n".join(estimate(prepared))
     done = run(settings, folder / "run")
-    assert len(done.summary()["tests"]) > 8
+    # Items 2 and 3 of two victims, two seeds and two runs.
+    assert [row["p"] for row in done.summary()["tests"]] == [1 / 31] * 2 * 2 * 2 * 2
     # Two victims, two seeds and two runs, their attempts, and tests of their successes; item 7 is
     # wrong at baseline.
     expected = [(name, f"tiny-{i}") for name in ("lost", "knowing") for i in range(7)]
@@ -203,12 +204,19 @@ def test_runs_that_share_a_cache_share_what_judges_say_of_clean_items(folder: Pa
 def test_controls_are_judged_by_those_who_know_the_item(folder: Path) -> None:
     # Item 0, which the judge does not know, flips; its controls are judged by nobody.
     settings = tables("lost")
-    settings["test"] = {"null": "neutral", "controls": 30, "faithfulness": False}
+    settings["test"] = {"controls": 30, "loops": 1, "faithfulness": False}
     done = run(settings, folder / "run")
     found = {row["item_id"]: row for row in done.summary()["tests"]}
-    print([row["note"] for row in found.values()])
-    assert found["tiny-0"]["p"] == 1 / 31
-    assert found["tiny-0"]["n_controls"] == 30
+    assert [found[item]["p"] for item in ("tiny-0", "tiny-2", "tiny-3")] == [1 / 31] * 3
+    items = {item.id: item for item in tiny_questions(8)}
+    lines = [json.loads(x)[1] for x in (folder / "log.jsonl").read_text().splitlines()]
+
+    def n_edited(item: str) -> int:
+        return sum(items[item].stem in x and items[item].question not in x for x in lines)
+
+    assert n_edited("tiny-0") == 0
+    # One edit of the attack, and the hardest attempt of each of 30 loops that held.
+    assert n_edited("tiny-2") == 3 * (1 + 30)
 
 
 def test_one_judge_twice_is_refused(folder: Path) -> None:

@@ -510,7 +510,7 @@ def test_the_slope_of_said_on_done_is_what_the_rules_make_it(bench: Path) -> Non
     settings = experiment(bench, significance=False, faithfulness_slope=True, faithfulness=False)
     found = run(settings, bench / "slope", watcher=Watcher(note=notes.append)).summary()
     # Three insertions, 20 conversations with each and 20 without, 20 votes on its reasonings.
-    announced = "3 insertions of 3 trials, at most 120 conversations with the victims and 60 calls"
+    announced = "3 insertions of 3 trials, at most 120 conversations with the victims and 60 votes"
     assert any(announced in note for note in notes)
     (row,) = found["results"]
     assert row["queries"]["other"] == 120 + 2  # and two flip checks

@@ -47,7 +47,8 @@ def plan_of(told: Mapping[str, Any]) -> ControlPlan:
 
 def settings_key(told: Mapping[str, Any]) -> str:
     """Settings as text, equal for the tests of one family."""
-    kept = {key: value for key, value in told.items() if key not in ("trial", "edits", "panel")}
+    of_trial = ("trial", "edits", "attempt", "panel")
+    kept = {key: value for key, value in told.items() if key not in of_trial}
     return json.dumps(kept, sort_keys=True)
 
 

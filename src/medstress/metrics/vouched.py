@@ -83,7 +83,7 @@ def asr_valid(trials: Sequence[TrialRow]) -> Vouched | None:
     unjudged = unjudged_items(trials) if source == PANEL else set()
     trials = [row for row in trials if row.item_id not in unjudged]
     successes = [row for row in trials if is_flipped(row)]
-    apart = f"; {len(unjudged)} items that no judge knows are left out" if unjudged else ""
+    apart = f"; items that no judge knows are left out ({len(unjudged)})" if unjudged else ""
     parts: list[Part] = []
     for refuted in (False, True):
         stratum = [row for row in successes if _is_refuted(row, source) is refuted]

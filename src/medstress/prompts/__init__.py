@@ -7,8 +7,8 @@ of yours may hold nothing but what differs.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -97,6 +97,9 @@ class PromptSet:
     """Gates that make no sense with this set, and are off unless asked for."""
     exemplars: tuple[Exemplar, ...]
     """Worked questions to draw from."""
+    earlier: tuple[PromptSet, ...] = ()
+    """The same set as earlier versions of medstress shipped it, or what it lacks: run folders that
+    began with one go on with it."""
 
     @property
     def hash(self) -> str:
@@ -133,7 +136,7 @@ def _compiled(source: str) -> Any:
 @lru_cache(maxsize=1)
 def _shipped_texts() -> frozenset[str]:
     """The templates that come with medstress: they need no process with bounds."""
-    folders = (_root(), *(_root() / name for name in shipped()))
+    folders = [root / name for root in _roots() for name in shipped()]
     found = [entry for folder in folders for entry in folder.iterdir()]
     return frozenset(one.read_text("utf-8") for one in found if one.name.endswith(SUFFIX))
 
@@ -154,7 +157,7 @@ def load_prompts(name: str, base: Path | None = None) -> PromptSet:
     """
     known = shipped()
     if name in known:
-        return _load(name, _root() / name)
+        return _loaded(name, [root / name for root in _roots()])
     folder = (base or Path()) / Path(name).expanduser()
     if not folder.is_dir():
         raise UsageError(
@@ -165,33 +168,49 @@ def load_prompts(name: str, base: Path | None = None) -> PromptSet:
         if entry.name not in _FILES and not entry.name.startswith("."):
             hint = did_you_mean(entry.name, _FILES) or f" (known: {', '.join(_FILES)})"
             raise UsageError(f"template {name!r}: the file {entry.name} is not known{hint}")
-    return _load(folder.name, folder)
+    return _loaded(folder.name, [folder] * len(_roots()))
 
 
 def texts_of(name: str) -> dict[str, str]:
     """The files of a shipped set, those from other places included: name -> text."""
-    return {file: _text(name, _root() / name, file) for file in _FILES}
+    return {file: _text(name, _root() / name, file, _root()) for file in _FILES}
 
 
 def _root() -> Traversable:
     return files("medstress.prompts")
 
 
-def _load(name: str, folder: Traversable) -> PromptSet:
-    sources = tuple((piece, _text(name, folder, piece + SUFFIX)) for piece in PIECES)
-    kinds = _categories(name, _text(name, folder, CATEGORIES))
+def _roots() -> list[Traversable]:
+    """Where shipped sets lie: those of now, then those of earlier versions, the latest first."""
+    return [_root(), *_earlier_roots()]
+
+
+def _earlier_roots() -> list[Traversable]:
+    editions = (_root() / "earlier").iterdir()
+    return sorted(editions, key=lambda entry: int(entry.name), reverse=True)
+
+
+def _loaded(name: str, folders: Sequence[Traversable]) -> PromptSet:
+    """A set from its folder in each edition, whose default set has what it lacks."""
+    now, *before = [_load(name, *each) for each in zip(folders, _roots(), strict=True)]
+    return replace(now, earlier=tuple(before))
+
+
+def _load(name: str, folder: Traversable, root: Traversable) -> PromptSet:
+    sources = tuple((piece, _text(name, folder, piece + SUFFIX, root)) for piece in PIECES)
+    kinds = _categories(name, _text(name, folder, CATEGORIES, root))
     return PromptSet(
         name=name,
         summary=kinds.summary,
         sources=sources,
         categories=kinds.category,
         without_gates=kinds.without_gates,
-        exemplars=_exemplars(name, _text(name, folder, EXEMPLARS)),
+        exemplars=_exemplars(name, _text(name, folder, EXEMPLARS, root)),
     )
 
 
-def _text(name: str, folder: Traversable, file: str) -> str:
-    for place in (folder / file, _root() / DEFAULT / file, _root() / file):
+def _text(name: str, folder: Traversable, file: str, root: Traversable) -> str:
+    for place in (folder / file, root / DEFAULT / file, root / file):
         if place.is_file():
             try:
                 text = place.read_text("utf-8")
@@ -203,6 +222,7 @@ def _text(name: str, folder: Traversable, file: str) -> str:
     raise AssertionError(f"{file} is missing from the package")
 
 
+@lru_cache(maxsize=128)
 def _check_compiles(name: str, file: str, text: str) -> None:
     if text in _shipped_texts():
         return

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from medstress.attacks.controls.slots import Form, Slot
+from medstress.attacks.judges import Panel
 from medstress.calls import Decoding, Generated
 from medstress.errors import TrialError
 from medstress.experiment.significance.controls import Controls
 from medstress.experiment.significance.flow import Success, significance_flow
-from medstress.experiment.significance.panel import Panel, drawn_until, hardest_passing
+from medstress.experiment.significance.panel import drawn_until, hardest_passing, passing
 from medstress.experiment.significance.settings import Settings
 from medstress.items import Candidate
 from medstress.metrics.hardness import Statistic
@@ -25,11 +26,16 @@ from medstress.testing import tiny_questions
 from medstress.text import Edit
 
 (ITEM,) = tiny_questions(1)
-PANEL = Panel(prompts=load_prompts("patient_characteristics"), decoding=Decoding(temperature=1.0))
+PROMPTS = load_prompts("patient_characteristics")
 SLOT = Slot(
     field="stem", at=0, lead="", trail=". ", n_words=6, form=Form.SENTENCE, category="occupation"
 )
 FUZZ = Candidate(item=ITEM, edits=(Edit(field="stem", start=0, end=0, replacement="He errs. "),))
+
+
+def panel(*names):
+    """Judges who have not been asked yet; one by default."""
+    return Panel(ITEM, PROMPTS, dict.fromkeys(names or ("judge",), Decoding(temperature=1.0)))
 
 
 def candidate(words):
@@ -41,7 +47,10 @@ def other():
 
 
 def drive(steps, errs=lambda text: False, votes=lambda text: (ITEM.key,) * 3):
-    """Answer a flow; what it returned, and the texts that judges saw."""
+    """Answer a flow; what it returned, and the edited texts that judges saw.
+
+    They pick the key of the clean item.
+    """
     judged = []
     try:
         step = next(steps)
@@ -51,8 +60,10 @@ def drive(steps, errs=lambda text: False, votes=lambda text: (ITEM.key,) * 3):
                 replies = []
                 for i, call in enumerate(step.calls):
                     text = call.prompt[0].content
-                    judged.append(text)
-                    replies.append(Generated(text=json.dumps({"answer": votes(text)[i % 3]})))
+                    is_clean = ITEM.question in text
+                    judged += [] if is_clean else [text]
+                    letter = ITEM.key if is_clean else votes(text)[i % 3]
+                    replies.append(Generated(text=json.dumps({"answer": letter})))
             else:
                 replies = [
                     Prediction(outcome=Outcome.WRONG, answer=other())
@@ -68,23 +79,36 @@ def drive(steps, errs=lambda text: False, votes=lambda text: (ITEM.key,) * 3):
 @pytest.mark.parametrize(("n_for_key", "passes"), [(3, True), (2, True), (1, False), (0, False)])
 def test_two_of_three_judges_must_still_pick_the_key(n_for_key, passes):
     votes = (ITEM.key,) * n_for_key + (other(),) * (3 - n_for_key)
-    allowed, judged = drive(PANEL.passes([candidate("He bakes")]), votes=lambda _: votes)
+    allowed, judged = drive(passing(panel(), [candidate("He bakes")]), votes=lambda _: votes)
     assert allowed == [passes]
     assert len(judged) == 3
     assert all("He bakes" in text for text in judged)
 
 
 def test_a_vote_that_cannot_be_read_is_none_for_the_key():
-    steps = PANEL.passes([candidate("He bakes")])
+    steps = passing(panel(), [candidate("He bakes")])
     next(steps)
     good = json.dumps({"answer": ITEM.key})
+    steps.send((Generated(text=good),) * 3)
     with pytest.raises(StopIteration) as stop:
         steps.send(tuple(Generated(text=text) for text in (good, "Well.", "No idea.")))
     assert stop.value.value == [False]
 
 
+def test_where_no_judge_knows_the_item_every_control_passes_and_none_is_asked_about():
+    steps = passing(panel("judge", "judge.2"), [candidate("He bakes")])
+    lost = (Generated(text=json.dumps({"answer": other()})),) * 3
+    assert next(steps).role == "judge"
+    assert steps.send(lost).role == "judge.2"
+    with pytest.raises(StopIteration) as stop:
+        steps.send(lost)
+    assert stop.value.value == [True]
+
+
 def test_judges_are_asked_about_all_controls_of_a_step_at_once():
-    step = next(PANEL.passes([candidate("He bakes"), candidate("He sews")]))
+    steps = passing(panel(), [candidate("He bakes"), candidate("He sews")])
+    assert len(next(steps).calls) == 3  # the clean item
+    step = steps.send((Generated(text=json.dumps({"answer": ITEM.key})),) * 3)
     assert isinstance(step, Consult)
     assert len(step.calls) == 6
 
@@ -100,7 +124,7 @@ def test_controls_are_drawn_until_enough_of_them_pass():
         yield from ()
         return [candidate(next(words)) for _ in range(n)]
 
-    kept, _ = drive(drawn_until(2, draw, PANEL), votes=doubting("doubts"))
+    kept, _ = drive(drawn_until(2, draw, panel()), votes=doubting("doubts"))
     assert [one.stem.split(".")[0] for one in kept] == ["He bakes", "He sews"]
 
 
@@ -110,14 +134,14 @@ def test_a_panel_that_refuses_everything_ends_the_test():
         return [candidate("He doubts")] * n
 
     with pytest.raises(TrialError, match="judges still pick the key on 0 of 2 controls alone"):
-        drive(drawn_until(2, draw, PANEL), votes=doubting("doubts"))
+        drive(drawn_until(2, draw, panel()), votes=doubting("doubts"))
 
 
 def test_of_a_loop_that_held_the_hardest_attempt_that_passes_counts():
     tried = {
         0: [(0.9, candidate("He sews")), (0.2, candidate("He doubts")), (0.5, candidate("He cuts"))]
     }
-    found, judged = drive(hardest_passing(tried, PANEL), votes=doubting("doubts"))
+    found, judged = drive(hardest_passing(tried, panel()), votes=doubting("doubts"))
     assert found == {0: tried[0][2][1]}
     # The easier ones are not asked about: that would cost votes and change nothing.
     assert not any("sews" in text for text in judged)
@@ -127,7 +151,7 @@ def test_of_a_loop_that_held_the_hardest_attempt_that_passes_counts():
 def test_a_loop_of_which_the_panel_lets_nothing_pass_ends_the_test():
     tried = {0: [(0.2, candidate("He doubts"))]}
     with pytest.raises(TrialError, match="on no control of a loop"):
-        drive(hardest_passing(tried, PANEL), votes=doubting("doubts"))
+        drive(hardest_passing(tried, panel()), votes=doubting("doubts"))
 
 
 def controls_with(panel):
@@ -160,7 +184,7 @@ def test_an_error_on_a_control_that_judges_refuse_is_an_attempt_lost(null):
         return (other(),) * 3 if seen[question] % 2 == 0 else (ITEM.key,) * 3
 
     found, judged = drive(
-        significance_flow(success, settings, controls_with(PANEL)), errs=errs, votes=votes
+        significance_flow(success, settings, controls_with(panel())), errs=errs, votes=votes
     )
     assert found["flipped"] == [True] * 4
     kept = {edits[0][3] for edits in found["edits"]}
@@ -178,7 +202,7 @@ def test_an_error_on_a_control_that_judges_refuse_is_an_attempt_lost(null):
 def test_single_controls_are_put_to_the_panel_too(null):
     settings = Settings(null=null, controls=ControlPlan(fixed=4), statistic=Statistic.SHARE_CORRECT)
     success = Success(fuzz=FUZZ, attempts=5, used=2)
-    _, judged = drive(significance_flow(success, settings, controls_with(PANEL)))
+    _, judged = drive(significance_flow(success, settings, controls_with(panel())))
     assert len(judged) == 3 * 4
 
 

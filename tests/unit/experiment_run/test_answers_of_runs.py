@@ -184,7 +184,7 @@ def test_probes_that_use_up_the_budget_are_told_apart_from_resistance(folder: Pa
     assert (enough["n_never_asked"], enough["asr"]["value"]) == (0, 1)
     assert enough["asr_asked"]["value"] == 1
     (sentence,) = [each for each in found.summary()["warnings"] if "saw no edit" in each]
-    assert sentence.startswith(f"too little: in {N} of {N} trials that count as held")
+    assert sentence.startswith(f"too little: in {N} of {N} eligible trials the victim v saw no")
     assert all(row.n_probes == (3 if row.attack == "enough" else 0) for row in found.rows())
 
 

@@ -82,6 +82,19 @@ def test_trials_that_asked_no_edit_are_counted_and_left_out_of_asr_asked(trial: 
     assert (none.value, none.n) == (None, 0)
 
 
+@pytest.mark.parametrize(("n_asked", "warns"), [(9, True), (10, False)])
+def test_the_warning_comes_from_a_tenth_of_the_eligible_trials_on(
+    trial: Make, n_asked: int, warns: bool
+) -> None:
+    never = trial(item_id="never", n_asked=0)
+    asked = [trial(item_id=str(i), n_asked=3) for i in range(n_asked)]
+    wrong = [trial(item_id=f"w{i}", verdict=Verdict.ALREADY_WRONG) for i in range(20)]
+    assert bool(said([never, *asked, *wrong], "saw no edit")) is warns
+    # One victim that was shown little is not hidden by another that was shown all.
+    other = [trial(item_id=str(i), n_asked=3, victim="other") for i in range(50)]
+    assert bool(said([never, *asked, *wrong, *other], "saw no edit")) is warns
+
+
 def test_a_trial_that_failed_before_any_question_asked_nothing_but_is_not_held(trial: Make) -> None:
     values: dict[str, Any] = {"verdict": Verdict.FAILED, "at": "attack", "n_asked": 0}
     trials = [trial(item_id="1", **values), trial(item_id="2", n_asked=1)]

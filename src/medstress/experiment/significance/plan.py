@@ -168,6 +168,9 @@ def _study(row: TrialRow, tools: Tools, settings: Settings) -> Study:
         return significance_flow(success, settings, _controls(row, fuzz, tools, settings))
 
     told = {"trial": row.trial_id, "edits": row.edits, **settings.as_told()}
+    if success.used != row.first_success_attempt:
+        # Earlier versions took number and categories of attempts from the first success.
+        told["attempt"] = success.used
     if has_panel(attack, tools, settings):
         told["panel"] = True
     return study_of(row, tools, Purpose.TEST, told, steps)

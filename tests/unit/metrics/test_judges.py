@@ -1,0 +1,98 @@
+"""What judges make of clean items, counted by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from medstress.metrics.judges import judge_fields, unjudged_items
+from medstress.metrics.tries import pick_attempt, tries
+from medstress.metrics.vouched import asr_valid, asr_valid_bounds
+from medstress.outcomes import Verdict
+from medstress.rows import TrialRow
+
+Make = Callable[..., TrialRow]
+
+
+def attempts(**clean: list[str | None]) -> str:
+    judges = {name: {"clean": letters, "votes": []} for name, letters in clean.items()}
+    return json.dumps(
+        [
+            {"attempt": 1, "unreadable": "the plan", "reason": "no"},
+            {"attempt": 2, "edits": [], "objections": [], "judges": judges},
+            {"attempt": 2, "query": 1, "answer": "B"},
+        ]
+    )
+
+
+def planted(trial: Make) -> list[TrialRow]:
+    """Key A: both judges know 1; only the second 2; none 3; nobody was asked about 4."""
+    knows, misses = ["A", "A", None], ["A", "B", None]
+    won: dict[str, Any] = {"verdict": Verdict.FLIPPED, "n_asked": 1, "valid": None}
+    won |= {"first_success": 1, "first_unrefuted_success": 1}
+    valid: dict[str, Any] = {**won, "valid": True, "validity_reason": "panel"}
+    valid["first_valid_success"] = 1
+    both = attempts(one=knows, two=knows)
+    return [
+        trial(item_id="1", key="A", attempts=both, **valid),
+        trial(item_id="1", key="A", attempts=both, repeat=1),
+        trial(item_id="2", key="A", attempts=attempts(one=misses, two=knows), **valid),
+        trial(item_id="3", key="A", attempts=attempts(one=misses, two=misses), **won),
+        trial(item_id="3", key="A", attempts=None, repeat=1),
+        trial(item_id="4", key="A", attempts=json.dumps([{"attempt": 1, "unreadable": "x"}])),
+    ]
+
+
+def test_items_are_counted_once_for_each_judge_and_named_where_it_missed_the_key(
+    trial: Make,
+) -> None:
+    found = judge_fields(planted(trial))
+    assert found["judges"] == [
+        {"judge": "one", "n_items": 3, "n_wrong": 2, "wrong": ["2", "3"]},
+        {"judge": "two", "n_items": 3, "n_wrong": 1, "wrong": ["3"]},
+    ]
+    assert unjudged_items(planted(trial)) == {"3"}
+    assert found["n_items_unjudged"] == 1
+    # All trials of item 3 stand apart, that in which no judge was asked too.
+    assert (found["asr_unjudged"]["value"], found["asr_unjudged"]["n"]) == (1 / 2, 2)
+    assert (found["asr_judged"]["value"], found["asr_judged"]["n"]) == (2 / 4, 4)
+
+
+def test_where_nobody_was_asked_nothing_is_apart(trial: Make) -> None:
+    found = judge_fields([trial(), trial(item_id="q2")])
+    assert (found["judges"], found["n_items_unjudged"]) == ([], 0)
+    assert (found["asr_unjudged"]["value"], found["asr_judged"]["n"]) == (None, 2)
+
+
+def test_what_a_panel_vouches_for_says_nothing_of_items_that_no_judge_knows(trial: Make) -> None:
+    rows = planted(trial)
+    found = asr_valid(rows)
+    assert found is not None
+    # 2 valid successes in the 4 trials of items 1, 2 and 4; with item 3 it would be 3 of 6 times 1.
+    assert (found.estimate.value, found.estimate.n) == (pytest.approx(2 / 4), 4)
+    assert found.estimate.method.endswith("items that no judge knows are left out (1)")
+    bounds = asr_valid_bounds(rows)
+    assert bounds is not None
+    assert bounds == pytest.approx([2 / 6, 3 / 6, 3 / 6])
+
+
+def test_the_attempt_of_the_pick_is_that_of_its_query_not_of_the_first_success(
+    trial: Make,
+) -> None:
+    records = [
+        {"attempt": 0, "query": 0},
+        {"attempt": 1, "unreadable": "the plan", "reason": "no"},
+        *({"attempt": k, "edits": []} for k in (2, 3, 4)),
+        *({"attempt": k, "query": k - 1} for k in (2, 3, 4)),
+    ]
+    won: dict[str, Any] = {"verdict": Verdict.FLIPPED, "first_success": 1, "n_asked": 3}
+    won |= {"first_success_attempt": 2, "attempts": json.dumps(records)}
+    assert pick_attempt(trial(**won)) == 2
+    assert pick_attempt(trial(**won, first_unrefuted_success=3)) == 4
+    assert pick_attempt(trial(attempts=json.dumps(records))) is None
+    # Older folders do not say which query an attempt asked.
+    assert pick_attempt(trial(**{**won, "attempts": None})) == 2
+    assert [made["attempt"] for made, _ in tries(trial(**won))] == [1, 2, 3, 4]
