@@ -135,6 +135,8 @@ def test_votes_of_a_judge_on_items_that_it_does_not_know_are_set_aside_and_shown
     assert "items that no judge knows are left out (2)" in row["asr_valid"]["method"]
     # On 1 two attempts are judged and one refused; on 2 one, on 3 three, on 5 and 6 three.
     assert row["attempts"]["judged"] == 3 + 1 + 3 + 3 + 3
+    (said,) = [each for each in done.summary()["warnings"] if "judges miss" in each]
+    assert said.startswith("medfuzz on jsonl: the judges miss the key of 2 items before any edit")
     page = done.report()
     assert "What judges answer before any edit" in page
     assert "tiny-0, tiny-4" in page

@@ -116,7 +116,7 @@ def _middle(firsts: Sequence[int | None]) -> dict[str, float | None]:
 
 
 def attempt_counts(trials: Sequence[TrialRow]) -> dict[str, int]:
-    """Attempts made = unreadable + rejected + asked + unanswered; how many a panel judged."""
+    """Attempts made = unreadable + rejected + asked + unanswered; on how many votes count."""
     counts = dict.fromkeys(("made", "unreadable", "rejected", "asked", "unanswered", "judged"), 0)
     for row in trials:
         for made, answer in tries(row):

@@ -18,6 +18,7 @@ from medstress.metrics.counts import (
     is_flipped,
     is_never_asked,
 )
+from medstress.metrics.judges import unjudged_items
 from medstress.metrics.tries import tries
 from medstress.outcomes import Verdict
 from medstress.rows import TrialRow
@@ -57,7 +58,7 @@ def cautions(trials: Sequence[TrialRow], experiment: Mapping[str, Any]) -> list[
             f"trial_seconds, {early} of them not with the clean item; the others count as not "
             "flipped: run again with --retry-failed."
         )
-    found += [*_hardly_letters(trials), *_never_asked(trials)]
+    found += [*_hardly_letters(trials), *_never_asked(trials), *_unjudged(trials)]
     unstable = sum(is_flipped(row) and row.repeats is False for row in trials)
     if unstable:
         checked = sum(is_flipped(row) and row.repeats is not None for row in trials)
@@ -112,6 +113,21 @@ def _why_never(trials: Sequence[TrialRow]) -> str:
         f"of {len(made)} attempts the attacker refused or broke its form in {unreadable}, and "
         f"gates rejected {rejected}"
     )
+
+
+def _unjudged(trials: Sequence[TrialRow]) -> list[str]:
+    """Name every attack on items whose key all judges miss before any edit."""
+    by_attack: dict[tuple[str, str], list[TrialRow]] = defaultdict(list)
+    for trial in trials:
+        by_attack[trial.attack, trial.dataset].append(trial)
+    counts = [(place, unjudged_items(rows)) for place, rows in sorted(by_attack.items())]
+    return [
+        f"{attack} on {dataset}: the judges miss the key of {len(items)} items before any edit: "
+        "their votes there are set aside, and successes there are of unknown validity "
+        "(asr_unjudged, asr_judged)."
+        for (attack, dataset), items in counts
+        if items
+    ]
 
 
 def _not_above_chance(trials: Sequence[TrialRow]) -> list[str]:

@@ -25,7 +25,7 @@ def judge_fields(trials: Sequence[TrialRow]) -> dict[str, Any]:
     """
     asked = _knowing(trials)
     names = dict.fromkeys(name for knows in asked.values() for name in knows)
-    missed = unjudged_items(trials)
+    missed = _unknown(asked)
     return {
         "judges": [_judge(name, asked) for name in names],
         "n_items_unjudged": len(missed),
@@ -36,7 +36,11 @@ def judge_fields(trials: Sequence[TrialRow]) -> dict[str, Any]:
 
 def unjudged_items(trials: Sequence[TrialRow]) -> set[str]:
     """Items that every judge who was asked missed before any edit: no vote on them counts."""
-    return {item for item, knows in _knowing(trials).items() if not any(knows.values())}
+    return _unknown(_knowing(trials))
+
+
+def _unknown(asked: Mapping[str, Mapping[str, bool]]) -> set[str]:
+    return {item for item, knows in asked.items() if not any(knows.values())}
 
 
 def _judge(name: str, asked: Mapping[str, Mapping[str, bool]]) -> dict[str, Any]:

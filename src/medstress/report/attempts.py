@@ -164,8 +164,8 @@ def _outcomes(rows: Sequence[Row]) -> Table:
             )
             for row in rows
         ),
-        note="Made = unreadable + rejected + asked + unanswered. Judged: attempts that a panel of "
-        "judges was asked about; where that is 0, nobody but the rules checked that the key holds.",
+        note="Made = unreadable + rejected + asked + unanswered. Judged: attempts on which "
+        "votes of judges count; where that is 0, nobody but the rules checked that the key holds.",
     )
 
 
