@@ -110,6 +110,7 @@ DATASETS = {
     "iob": Entry("medstress.datasets.iob:load", "your tagged sentences in IOB or CoNLL files"),
     "pubtator": Entry("medstress.datasets.pubtator:load", "your annotated PubTator abstracts"),
     "bigbio": Entry("medstress.datasets.bigbio:load", "documents, tokens or pairs as BigBIO rows"),
+    "brat": Entry("medstress.datasets.brat:load", "your texts annotated with brat: .txt and .ann"),
     "pairs": Entry("medstress.datasets.pairs:load", "your scored pairs of texts, TSV or JSONL"),
     "hub": Entry("medstress.datasets.hub:load", "a data set of the Hugging Face hub"),
 }

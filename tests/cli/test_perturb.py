@@ -95,6 +95,18 @@ def test_the_names_that_a_substitution_draws_are_questions(folder):
     assert all(len(options) == 3 for options in by_item.values())
 
 
+def test_documents_and_labels_stand_in_the_written_file_as_they_were(folder):
+    one = "-DOCSTART-\tO\n\n" + IOB + "-DOCSTART-\tO\n\n" + IOB
+    (folder / "gold.tsv").write_text(one, encoding="utf-8")
+    assert perturb("e.toml", "--to", "out.iob", "--set", "attack.swap_noise.rate=1e-9") == 0
+    assert (folder / "out.iob").read_text("utf-8") == one
+    (folder / "gold.tsv").write_text(f"# a comment\n{one}", encoding="utf-8")
+    assert perturb("e.toml", "--to", "out.iob") == 0
+    loaded = [iob.load(DatasetOptions(path=folder / n)).items for n in ("gold.tsv", "out.iob")]
+    gold, new = ([item.metadata["document"] for item in items] for items in loaded)
+    assert gold == new == ["1"] * 6 + ["2"] * 6
+
+
 def test_a_vignette_can_be_perturbed_too(folder):
     changes = ["--set", 'attack.name="swap_noise"', "--limit", "2"]
     text = QUESTIONS.replace('sampler = "random"\nbudget = 3', 'scope = "all"')
@@ -134,4 +146,4 @@ def test_labels_that_were_repaired_are_told(folder, capsys):
     assert "gold.tsv, line 2: expected 'B-Drug'" in capsys.readouterr().err
     assert perturb("e.toml", "--to", "out.iob", "--set", 'dataset.on_bad_labels="repair"') == 0
     assert "! " in (told := capsys.readouterr().out)
-    assert "1 labels I- that continued nothing were read as B-" in told
+    assert "1 labels that continued or ended no entity" in told

@@ -1,4 +1,4 @@
-"""Data sets with one thing wrong: JSONL, IOB, PubTator, pairs, BigBIO, annotations, tables."""
+"""Data sets with one thing wrong: JSONL, IOB, PubTator, brat, pairs, BigBIO, spans, tables."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def iob(rng: Random) -> Iterator[Case]:
             if line.strip() and not inside and not line.startswith("-DOCSTART-"):
                 blocks += 1
             inside = bool(line.strip())
-        exact = None if "-DOCSTART-" in text else blocks
+        exact = None if "-DOCSTART-" in text or "\n#" in f"\n{text}" else blocks
         yield _case(rng, name, experiments.tagged(), "data.iob", data, "iob", exact)
 
 
@@ -90,6 +90,16 @@ def pubtator(rng: Random) -> Iterator[Case]:
         name, data = _lines(rng, experiments.PUBTATOR)
         tables = experiments.tagged("pubtator", "data.pubtator")
         yield _case(rng, name, tables, "data.pubtator", data)
+
+
+def brat(rng: Random) -> Iterator[Case]:
+    """A text, and its annotations by offsets."""
+    while True:
+        name, data = _lines(rng, experiments.BRAT)
+        tables = experiments.tagged("brat", ".")
+        files = {"data.txt": experiments.BRAT_TEXT.encode(), "data.ann": data}
+        write = experiments.command(tables, files, *_more(rng))
+        yield Case(name=name, write=write, codes=CODES)
 
 
 def pairs(rng: Random) -> Iterator[Case]:

@@ -27,6 +27,11 @@ PUBTATOR = (
     "1\t0\t7\tAspirin\tChemical\tD1\n1\t12\t16\tpain\tDisease\tD2\n1\tCID\tD1\tD2\n\n"
     "2|t|Heparin\n2|a|No entity.\n2\t0\t7\tHeparin\tChemical\tD3\n"
 )
+BRAT_TEXT = "Aspirin and pain.\nHeparin helps.\n"
+BRAT = (
+    "T1\tChemical 0 7\tAspirin\nT2\tDisease 12 16\tpain\nR1\tCID Arg1:T1 Arg2:T2\n"
+    "T3\tChemical 18 21;21 25\tHep arin\n#1\tAnnotatorNotes T1\tsure\n"
+)
 PAIRS = "id\ttext_a\ttext_b\tscore\n1\tAspirin helps.\tIt helps.\t3.5\n2\tNo pain.\tPain.\t1\n"
 VICTIM = """
 def answer(prompts):

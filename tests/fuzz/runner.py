@@ -52,6 +52,7 @@ def formats() -> dict[str, Callable[[int, int], Case]]:
         "jsonl": _numbered("jsonl", data_files.jsonl),
         "iob": _numbered("iob", data_files.iob),
         "pubtator": _numbered("pubtator", data_files.pubtator),
+        "brat": _numbered("brat", data_files.brat),
         "pairs": _numbered("pairs", data_files.pairs),
         "bigbio": _numbered("bigbio", data_files.bigbio),
         "annotations": _numbered("annotations", data_files.spans),

@@ -1,7 +1,7 @@
 """What functions of the user's are given and return for entities and for sentence pairs.
 
-Entities: ``list[list[str]]``, the words of each sentence, to ``list[list[str]]``, one IOB label a
-word. Pairs: ``list[tuple[str, str]]`` to ``list[float]``.
+Entities: ``list[list[str]]``, the words of each sentence, to ``list[list[str]]``, one IOB or IOBES
+label a word. Pairs: ``list[tuple[str, str]]`` to ``list[float]``.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from medstress.calls import Choose, Compare, Compared, Tag, Tagged
+from medstress.label_schemes import in_iob2, scheme_of
 
 NOUNS = {"choose": "prompt", "tag": "sentence", "compare": "pair"}
 """What one answer belongs to, by kind of call."""
 
-_LABEL = re.compile(r"O|[BI]-\S+")
+_LABEL = re.compile(r"O|[BIESLU]-\S+")
 
 Refuse = Callable[[str], NoReturn]
 """Ends the run with a sentence about the function."""
@@ -46,7 +47,7 @@ def read_labels(answer: Any, call: Tag, refuse: Refuse) -> Tagged:
                 f"returned the label {label!r}; expected IOB labels: 'O', or 'B-' or 'I-' and a "
                 "type, such as 'B-Chemical'"
             )
-    return Tagged(labels=tuple(answer))
+    return Tagged(labels=in_iob2(answer, scheme_of(answer) or "iob2"))
 
 
 def read_score(answer: Any, refuse: Refuse) -> Compared:

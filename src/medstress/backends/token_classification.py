@@ -12,6 +12,7 @@ from medstress.backends.score_calls import out_of_memory
 from medstress.backends.token_tree import plan_batches
 from medstress.calls import Call, Failure, Reply, Tag, Tagged
 from medstress.compute_thread import in_compute_thread
+from medstress.label_schemes import in_iob2, scheme_of
 
 _BATCH_SIZE = 256
 _OVERHEAD = 64.0
@@ -21,9 +22,10 @@ OUTSIDE = "O"
 
 
 class TokenClassificationBackend:
-    """Answers `tag` calls; the label of a word is that of its first piece.
+    """Answers `tag` calls in IOB2; the label of a word is that of its first piece.
 
-    A word that the tokenizer drops altogether is outside any entity.
+    A word that the tokenizer drops altogether is outside any entity. The labels of a model in IOBES
+    or IO are read leniently: what continues nothing begins an entity.
 
     Args:
         loaded: a model of `AutoModelForTokenClassification`.
@@ -38,14 +40,18 @@ class TokenClassificationBackend:
         self.ahead = 8
         self._loaded = loaded
         self._names: dict[int, str] = dict(loaded.model.config.id2label)
+        self._scheme = scheme_of(self._names.values()) or "iob2"
         self._pieces = PieceTokenizer(loaded.tokenizer, loaded.identity.name, longest_input(loaded))
         self._tokens_naive = 0
         self._tokens_forwarded = 0
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The labels it can give, as its configuration names them."""
-        return tuple(self._names.values())
+        """The labels it can give, in IOB2 where they are in a known scheme."""
+        if self._scheme == "iob2":
+            return tuple(self._names.values())
+        begun = (in_iob2([name], self._scheme)[0] for name in self._names.values())
+        return tuple(dict.fromkeys(begun))
 
     @property
     def counters(self) -> dict[str, int]:
@@ -88,7 +94,7 @@ class TokenClassificationBackend:
             for window, names in given:
                 for (word, _), name in zip(window.places, names or (), strict=True):
                     found[word] = name
-            replies.append(Tagged(labels=tuple(found), tokens_in=tokens))
+            replies.append(Tagged(labels=in_iob2(found, self._scheme), tokens_in=tokens))
         return replies
 
     def _label(self, windows: Sequence[Window]) -> list[list[str] | None]:

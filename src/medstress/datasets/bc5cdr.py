@@ -3,7 +3,7 @@
 By path: an IOB file, a PubTator file, or a folder that holds one for each split (`train.tsv` or
 `train.txt`, and so on). PubTator files are split into sentences and tokens by this package's rules:
 the tokens are those of the IOB files, the sentences nearly (4,552 for 4,560 in train). `types`
-(`Chemical`, `Disease`) says which entities of a file with both become labels; by hub id, any of the
+(`Chemical`, `Disease`) says which entities become labels, or renames them; by hub id, any of the
 layouts that `hub` reads. Splits joined by a plus (`train+devel`) are read one after the other; ids
 and documents then begin with the name of the split.
 
@@ -64,11 +64,6 @@ def _read(options: DatasetOptions) -> LoadedTexts:
     path = _file(options.path, options.split)
     if path.suffix.lower() in PUBTATOR:
         return read_pubtator(path, options)
-    if options.types is not None:
-        raise UsageError(
-            f"dataset 'bc5cdr': types is for PubTator files, and the labels of {path} say "
-            "themselves what they are; leave it out"
-        )
     return read_iob(path, options)
 
 

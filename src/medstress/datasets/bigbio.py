@@ -14,12 +14,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from medstress.datasets.documents import Annotation, Document, Tally, tagged_sentences
-from medstress.datasets.iob import REPAIR_ADVICE, repair_notes
+from medstress.datasets.iob import REPAIR_ADVICE, SCHEME_ADVICE, repair_notes
+from medstress.datasets.label_types import with_types
 from medstress.datasets.pairs import Read, Row, checked, jsonl_rows, read_pairs
 from medstress.datasets.pubtator import keep_types
 from medstress.datasets.rows import parquet_rows, shown
@@ -33,7 +33,8 @@ from medstress.datasets.source import (
 )
 from medstress.errors import DataError, UsageError
 from medstress.input_files import loading, read_bytes, read_json, reading
-from medstress.sentences import OUTSIDE, TaggedText, label_complaint
+from medstress.label_schemes import read_labels
+from medstress.sentences import TaggedText
 
 _MAX_GAP = 100_000
 """Characters between two passages; offsets farther apart are a mistake."""
@@ -183,6 +184,7 @@ def _tokens(
 ) -> LoadedTexts:
     names = label_names(path, field)
     repaired: list[int] = []
+    repair = options.on_bad_labels == "repair"
     numbered = ((place, (n, row)) for n, (place, row) in enumerate(rows, start=1))
 
     def convert(given: tuple[int, Read]) -> TaggedText:
@@ -197,20 +199,21 @@ def _tokens(
         if None in tokens:
             raise DataError("field 'tokens': expected texts, got nothing as one; mend the row")
         labels = [_label(tag, names, field) for tag in tags]
-        if options.on_bad_labels == "repair":
-            labels = _repaired(labels, number, repaired)
-        else:
-            _check_order(labels)
+        read = read_labels(labels, options.scheme or "iob2", repair=repair)
+        if read.complaint:
+            advice = REPAIR_ADVICE if read.can_repair else SCHEME_ADVICE
+            raise DataError(f"token {read.place + 1}: {read.complaint}; {advice}")
+        repaired.extend(number for _ in read.repaired)
         identifier = row.get("id")
         return TaggedText(
             id=str(number if identifier is None else identifier),
             tokens=tuple(map(str, tokens)),
-            labels=tuple(labels),
+            labels=read.labels,
         )
 
     items, skipped = collect(path, numbered, convert, options.on_bad_row)
     return LoadedTexts(
-        items=items,
+        items=with_types(items, options.types, path),
         skipped=skipped,
         source_hash=hash_files(path),
         notes=repair_notes(path, repaired, "row"),
@@ -245,24 +248,6 @@ def _label(tag: Any, names: Sequence[str], field: str) -> str:
         f"field {field!r}: expected the names of labels, or positions in a list of names that the "
         f"file carries ({len(names)} names), got {shown(tag)}"
     )
-
-
-def _repaired(labels: list[str], row: int, repaired: list[int]) -> list[str]:
-    before = OUTSIDE
-    mended = []
-    for label in labels:
-        if label[:2] == "I-" and label_complaint(label, before):
-            label = f"B-{label[2:]}"
-            repaired.append(row)
-        mended.append(label)
-        before = label
-    return mended
-
-
-def _check_order(labels: Sequence[str]) -> None:
-    for number, (before, label) in enumerate(pairwise([OUTSIDE, *labels]), start=1):
-        if label[:2] == "I-" and (complaint := label_complaint(label, before)):
-            raise DataError(f"token {number}: {complaint}; {REPAIR_ADVICE}")
 
 
 def _json_rows(path: Path) -> Iterator[tuple[str, Read]]:

@@ -2,8 +2,9 @@
 
 Columns are parted by a tab, or by spaces where a line has none; the first is the token, the last
 the label, what stands between (parts of speech, chunks) is passed over. A line `-DOCSTART-` begins
-a new document. Labels are IOB2: every entity begins with B-. Ids are the numbers of the sentences,
-from 1.
+a new document. A line that begins with `#` and has no label is a comment. Labels are IOB2 (every
+entity begins with B-) unless `scheme` says otherwise, and become IOB2. Ids are the numbers of the
+sentences, from 1.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from medstress.datasets.label_types import with_types
 from medstress.datasets.source import (
     DatasetOptions,
     LoadedTexts,
@@ -22,11 +24,14 @@ from medstress.datasets.source import (
 )
 from medstress.errors import DataError
 from medstress.input_files import read_bytes
-from medstress.sentences import OUTSIDE, TaggedText, label_complaint
+from medstress.label_schemes import SCHEMES, Scheme, read_labels
+from medstress.sentences import TaggedText
 
 DOCUMENT = "-DOCSTART-"
-REPAIR_ADVICE = 'write B-, or set on_bad_labels = "repair" to read it as one'
-"""What to do about an I- that continues nothing."""
+REPAIR_ADVICE = 'mend the label, or set on_bad_labels = "repair" to begin or end an entity there'
+"""What to do about a label that continues or ends nothing."""
+SCHEME_ADVICE = f"mend the line, or say how labels are written: scheme = {', '.join(SCHEMES)}"
+"""What to do about a label of another scheme."""
 
 
 def load(options: DatasetOptions) -> LoadedTexts:
@@ -37,16 +42,16 @@ def load(options: DatasetOptions) -> LoadedTexts:
         DataError: an empty file; a token without a label, a label that is not IOB, or an I- that
             continues nothing and is not to be repaired, where `on_bad_row` is ``error``.
     """
-    refuse_keys("iob", options, "annotations", "split", "hub", "types", "columns", "scale")
+    refuse_keys("iob", options, "annotations", "split", "hub", "columns", "scale")
     return read_iob(required_file("iob", "path", options.path), options)
 
 
 def read_iob(path: Path, options: DatasetOptions) -> LoadedTexts:
     """Read one file; see `load`."""
-    reader = _Reader(repair=options.on_bad_labels == "repair")
+    reader = _Reader(scheme=options.scheme or "iob2", repair=options.on_bad_labels == "repair")
     items, skipped = collect(path, reader.rows(path), _item_of, options.on_bad_row)
     return LoadedTexts(
-        items=items,
+        items=with_types(items, options.types, path),
         skipped=skipped,
         source_hash=hash_files(path),
         notes=repair_notes(path, reader.repaired),
@@ -58,13 +63,14 @@ def repair_notes(path: Path, repaired: list[int], place: str = "line") -> tuple[
     if not repaired:
         return ()
     return (
-        f"{path}: {len(repaired):,} labels I- that continued nothing were read as B-, the first "
-        f"in {place} {repaired[0]}",
+        f"{path}: {len(repaired):,} labels that continued or ended no entity were repaired (an I- "
+        f"becomes B-), the first in {place} {repaired[0]}",
     )
 
 
 @dataclass(slots=True)
 class _Reader:
+    scheme: Scheme
     repair: bool
     repaired: list[int] = field(default_factory=list)
     """Lines whose label was repaired."""
@@ -73,8 +79,8 @@ class _Reader:
         """Yield the place and the sentence, or the line and what is wrong with it."""
         number, document = 0, 0
         for block in _blocks(path):
-            first = block[0][1]
-            if first.split(maxsplit=1)[0] == DOCUMENT:
+            block = [(at, line) for at, line in block if not self._is_comment(line)]
+            if block and block[0][1].split(maxsplit=1)[0] == DOCUMENT:
                 document += 1
                 block = block[1:]
             if not block:
@@ -86,25 +92,33 @@ class _Reader:
     def _sentence(
         self, identifier: str, block: list[tuple[int, str]], metadata: dict[str, str]
     ) -> tuple[str, TaggedText | DataError]:
-        tokens: list[str] = []
-        labels: list[str] = []
-        before = OUTSIDE
-        for number, line in block:
-            token, label = _columns(line)
-            complaint = _token_complaint(token, label) or label_complaint(label, before)
-            if complaint and self.repair and label[:2] == "I-" and label[2:]:
-                self.repaired.append(number)
-                label = f"B-{label[2:]}"
-                complaint = label_complaint(label, before)
-            if complaint:
-                return f"line {number}", DataError(f"{complaint}; {_advice(label, complaint)}")
-            tokens.append(token)
-            labels.append(label)
-            before = label
+        columns = [_columns(line) for _, line in block]
+        for (number, _), (token, label) in zip(block, columns, strict=True):
+            if complaint := _token_complaint(token, label):
+                advice = "mend the line" if label else "write O for tokens outside entities"
+                return f"line {number}", DataError(f"{complaint}; {advice}")
+        read = read_labels([label for _, label in columns], self.scheme, repair=self.repair)
+        if read.complaint:
+            advice = REPAIR_ADVICE if read.can_repair else SCHEME_ADVICE
+            return f"line {block[read.place][0]}", DataError(f"{read.complaint}; {advice}")
+        self.repaired += [block[place][0] for place in read.repaired]
         item = TaggedText(
-            id=identifier, tokens=tuple(tokens), labels=tuple(labels), metadata=metadata
+            id=identifier,
+            tokens=tuple(token for token, _ in columns),
+            labels=read.labels,
+            metadata=metadata,
         )
         return f"line {block[0][0]}", item
+
+    def _is_comment(self, line: str) -> bool:
+        """Whether a line is no token: `#` may be one, but a token has a label."""
+        return line[0] == "#" and "\t" not in line and not self._ends_in_label(line)
+
+    def _ends_in_label(self, line: str) -> bool:
+        fields = line.split()
+        # Any word could be a label in IO; a comment then has more words than a token has columns.
+        likely = len(fields) == 2 if self.scheme == "io" else len(fields) > 1
+        return likely and read_labels(fields[-1:], self.scheme, repair=True).complaint is None
 
 
 def _columns(line: str) -> tuple[str, str]:
@@ -119,14 +133,6 @@ def _token_complaint(token: str, label: str) -> str | None:
     if token.split() != [token]:
         return f"expected a token without white space, got {token!r}"
     return None
-
-
-def _advice(label: str, complaint: str) -> str:
-    if not label:
-        return "write O for tokens outside entities"
-    if label[:2] == "I-" and "beginning of an entity" in complaint:
-        return REPAIR_ADVICE
-    return "mend the line"
 
 
 def _item_of(read: TaggedText | DataError) -> TaggedText:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from medstress.datasets.documents import Annotation, Document, Tally, tagged_sentences
+from medstress.datasets.label_types import Types, chosen_types
 from medstress.datasets.source import (
     DatasetOptions,
     LoadedTexts,
@@ -20,7 +22,7 @@ from medstress.datasets.source import (
     refuse_keys,
     required_file,
 )
-from medstress.errors import DataError, UsageError, did_you_mean
+from medstress.errors import DataError
 from medstress.input_files import read_bytes
 from medstress.sentences import TaggedText
 
@@ -28,14 +30,14 @@ _TEXT = re.compile(r"([^|\t]+)\|([ta])\|(.*)")
 
 
 def load(options: DatasetOptions) -> LoadedTexts:
-    """Read a PubTator file; `types` says which entities become labels.
+    """Read a PubTator file; `types` says which entities become labels, and under which names.
 
     Raises:
         UsageError: no path, no such file, a type that the file lacks, or a key that means nothing
             here.
         DataError: an empty file, or a malformed line: file and line.
     """
-    refuse_keys("pubtator", options, "annotations", "split", "hub", "columns", "scale")
+    refuse_keys("pubtator", options, "annotations", "split", "hub", "columns", "scale", "scheme")
     return read_pubtator(required_file("pubtator", "path", options.path), options)
 
 
@@ -55,23 +57,17 @@ def read_pubtator(path: Path, options: DatasetOptions) -> LoadedTexts:
     )
 
 
-def keep_types(documents: list[Document], types: tuple[str, ...] | None, path: Path) -> None:
-    """Keep the entities of some types only.
+def keep_types(documents: list[Document], types: Types | None, path: Path) -> None:
+    """Keep the entities of some types only, under the names that are wanted.
 
     Raises:
         UsageError: no entity of the file has one of the types.
     """
-    if types is None:
-        return
     known = {entity.type for document in documents for entity in document.annotations}
-    for type_ in types:
-        if type_ not in known:
-            raise UsageError(
-                f"{path}: no entity has the type {type_!r}{did_you_mean(type_, known)} (its types: "
-                f"{', '.join(sorted(known)) or 'none'}); change the key 'types'"
-            )
+    chosen = chosen_types(types, known, path)
     for document in documents:
-        document.annotations = [a for a in document.annotations if a.type in types]
+        named = ((entity, chosen(entity.type)) for entity in document.annotations)
+        document.annotations = [replace(e, type=name) for e, name in named if name is not None]
 
 
 def _same(item: TaggedText) -> TaggedText:

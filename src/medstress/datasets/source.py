@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeVar
 
+from medstress.datasets.label_types import Types
 from medstress.errors import DataError, UsageError, did_you_mean
 from medstress.hashing import content_hash, file_hash
 from medstress.input_files import read_bytes
 from medstress.items import Question
+from medstress.label_schemes import Scheme
 from medstress.sentences import SentencePair, TaggedText
 
 Raw = TypeVar("Raw")
@@ -33,9 +35,11 @@ class DatasetOptions:
     hub: str | None = None
     """bc5cdr, biosses, hub: a data set of the Hugging Face hub, `owner/name`, instead of a path."""
     on_bad_labels: Literal["error", "repair"] = "error"
-    """Tagged texts: stop at an I- that continues nothing, or make it a B- and say so."""
-    types: tuple[str, ...] | None = None
-    """pubtator, bigbio, bc5cdr: the entity types that become labels; None: all."""
+    """Tagged texts: stop at a label that continues nothing, or begin an entity and say so."""
+    types: Types | None = None
+    """Tagged texts: the entity types that become labels, or their new names; None: all."""
+    scheme: Scheme | None = None
+    """iob, bc5cdr, bigbio, hub: how the labels of a file are written; None: IOB2."""
     columns: Mapping[str, str] = field(default_factory=dict)
     """pairs: the file's names for `id`, `text_a`, `text_b`, `score`."""
     scale: tuple[float, float] | None = None

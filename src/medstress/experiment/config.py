@@ -17,6 +17,7 @@ from medstress.experiment.phase_tables import (
 )
 from medstress.experiment.table import Count, NonEmpty, Seconds, Seed, Table
 from medstress.experiment.training_table import TrainTable
+from medstress.label_schemes import Scheme
 from medstress.writing import Access
 
 __all__ = [
@@ -91,6 +92,7 @@ _FILES_ONLY = (
     "iob",
     "pubtator",
     "bigbio",
+    "brat",
     "pairs",
 )
 """Sources that do not read the hub themselves; plug-ins may."""
@@ -101,23 +103,31 @@ class DatasetTable(Table):
 
     name: NonEmpty
     """`sample`, `jsonl`, `parquet`, `medqa`, `medmcqa`, `bc5cdr`, `biosses`, `iob`, `pubtator`,
-    `bigbio`, `pairs`, `hub`, or a plug-in's."""
+    `bigbio`, `brat`, `pairs`, `hub`, or a plug-in's."""
     path: str | None = None
-    """The file, where the source needs one; bc5cdr: or a folder with one for each split."""
+    """The file, where the source needs one; bc5cdr: or a folder with one for each split; brat: the
+    folder."""
     hub: NonEmpty | None = None
     """bc5cdr, biosses, hub: `owner/name` on the Hugging Face hub, or `owner/name:file`."""
     annotations: str | None = None
     """medqa, medmcqa: spans of the options."""
     split: str | None = None
     """The published split the file holds; bc5cdr: of a folder also several, as `train+devel`."""
-    types: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
-    """pubtator, bigbio, bc5cdr: the entity types that become labels; default: all."""
+    types: (
+        Annotated[tuple[str, ...], Field(min_length=1)]
+        | Annotated[dict[str, str], Field(min_length=1)]
+        | None
+    ) = None
+    """Tagged texts: a list of the entity types that become labels, or a table of new names such as
+    `{Chemical = "Drug"}` (two of one name are merged, `"O"` leaves one out); default: all."""
+    scheme: Scheme | None = None
+    """iob, bc5cdr, bigbio, hub: labels are written in `iob2` (default), `iobes` or `io`."""
     columns: dict[str, str] | None = None
     """pairs: the file's names of `id`, `text_a`, `text_b`, `score`."""
     scale: tuple[float, float] | None = None
     """pairs: lowest and highest score; default: 0 to 4."""
     on_bad_labels: Literal["error", "repair"] = "error"
-    """Tagged texts: stop at an I- that continues nothing, or read it as B- and say so."""
+    """Tagged texts: stop at a label that continues nothing, or begin an entity and say so."""
     label: NonEmpty | None = None
     """Name in results; default: the name, and the keys in which entries of one name differ."""
     limit: Count | None = None

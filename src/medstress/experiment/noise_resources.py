@@ -20,7 +20,10 @@ Tagged: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]
 
 
 def noise_resources(
-    items: Sequence[AnyItem], perturbations: Iterable[Perturbation], base: Path
+    items: Sequence[AnyItem],
+    perturbations: Iterable[Perturbation],
+    base: Path,
+    n_sentences: int | None = None,
 ) -> NoiseResources:
     """Build lexicon and tables of names for a data set.
 
@@ -28,6 +31,7 @@ def noise_resources(
         items: the whole data set, before any limit: the lexicon counts its words.
         perturbations: what will be done to it; only what they read is built.
         base: folder that relative paths start from.
+        n_sentences: see `noise_lexicon`.
 
     Raises:
         UsageError: a table of names is missing or malformed.
@@ -40,7 +44,7 @@ def noise_resources(
     if any(getattr(kind, "scope", None) == "lexicon" for kind in kinds):
         from medstress.entities.lexicon import noise_lexicon
 
-        lexicon = noise_lexicon(tagged)
+        lexicon = noise_lexicon(tagged, n_sentences)
     return NoiseResources(
         lexicon=lexicon,
         replacements={

@@ -1,4 +1,4 @@
-"""Rules by which a folder's victims were asked and read when it began, and are to its end."""
+"""Rules by which a folder began, and which hold to its end: prompts, readers, words of noise."""
 
 from __future__ import annotations
 
@@ -7,22 +7,44 @@ from dataclasses import replace
 from typing import Any, cast
 
 from medstress.attacks.medfuzz import MedFuzz
+from medstress.entities.lexicon import FIXED
 from medstress.experiment.prepared import Prepared
+from medstress.experiment.sentence_groups import SentenceGroupPart, sentence_resources
 from medstress.hashing import content_hash
 from medstress.tasks.task import Task
 from medstress.tasks.ties import rule_of, with_rule
 from medstress.tasks.wrapping import parser_of, reading_with
 
 
-def keep_rules(prepared: Prepared, known: Mapping[str, Any]) -> None:
-    """Let victims that a folder holds read texts and break ties as they did in its first trials.
+def keep_rules(prepared: Prepared, manifest: Mapping[str, Any]) -> None:
+    """Keep the rules of a folder's first trials that have changed since.
 
-    Both rules have changed; otherwise the folder could not be resumed, for its victims would be
-    others now. A parser that the experiment names stays, and is told apart like any other change.
+    Otherwise the folder could not be resumed, for it would be of another experiment now.
 
     Args:
         prepared: with its victims opened.
-        known: `victims` of the folder's manifest.
+        manifest: the folder's.
+    """
+    _keep_readers(prepared, manifest["victims"])
+    _keep_lexicon(prepared, manifest.get("groups", {}))
+
+
+def _keep_lexicon(prepared: Prepared, known: Mapping[str, Any]) -> None:
+    """Noise that chose words of the corpus by their number, not by their frequency."""
+    for i, group in enumerate(prepared.groups):
+        stored = known.get(group.label)
+        if stored is None or not isinstance(group, SentenceGroupPart):
+            continue
+        if stored.get("n_lexicon") and "lexicon" not in stored:
+            made = sentence_resources(prepared.attacks, prepared.datasets, prepared.base, FIXED)
+            old = replace(group, resources=made, lexicon=None)
+            prepared.groups = [*prepared.groups[:i], old, *prepared.groups[i + 1 :]]
+
+
+def _keep_readers(prepared: Prepared, known: Mapping[str, Any]) -> None:
+    """How victims read texts and break ties.
+
+    A parser that the experiment names stays, and is told apart like any other change.
     """
     for i, (table, victim) in enumerate(
         zip(prepared.experiment.victim, prepared.victims, strict=True)

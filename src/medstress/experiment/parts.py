@@ -159,6 +159,7 @@ def dataset_options(table: DatasetTable, base: Path) -> DatasetOptions:
         hub=table.hub,
         on_bad_labels=table.on_bad_labels,
         types=table.types,
+        scheme=table.scheme,
         columns=table.columns or {},
         scale=table.scale,
     )

@@ -10,9 +10,10 @@ from typing import Any
 
 from medstress.attacks.noise import Perturbed
 from medstress.attacks.protocol import PAIRS, QUESTIONS, TAGGED
+from medstress.datasets.iob import DOCUMENT
 from medstress.errors import UsageError
 from medstress.items import Candidate
-from medstress.sentences import SentencePair, TaggedText
+from medstress.sentences import OUTSIDE, SentencePair, TaggedText
 from medstress.text import Edit
 from medstress.writing import write_text
 
@@ -126,8 +127,12 @@ def _jsonl(rows: Sequence[Row], _: Path) -> Iterator[str]:
 
 def _iob(rows: Sequence[Row], to: Path) -> Iterator[str]:
     _check_alone(rows, to)
+    document = None
     for row in rows:
         values = row.values
+        if row.metadata.get("document") != document:
+            document = row.metadata.get("document")
+            yield from (f"{DOCUMENT}\t{OUTSIDE}", "")
         yield from (f"{t}\t{label}" for t, label in zip(*values.values(), strict=True))
         yield ""
 

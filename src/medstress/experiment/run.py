@@ -291,7 +291,7 @@ def _start(store: RunStore, prepared: Prepared) -> None:
     if known:
         keep_prompts(prepared, known["parts"]["attacks"])
         keep_labels(prepared, known["parts"]["attacks"])
-        keep_rules(prepared, known["victims"])
+        keep_rules(prepared, known)
     parts = manifests.fingerprint_parts(prepared)
     former = manifests.former_victims(known, parts, prepared.portion.may_lack)
     if known:

@@ -24,6 +24,8 @@ GROUP = "all"
 TASKS = {QUESTIONS: "multiple_choice", TAGGED: "ner", PAIRS: "similarity"}
 """What each kind of items asks of a back end."""
 CALLS = {"ner": "tag", "similarity": "compare"}
+BY_FREQUENCY = "frequency"
+"""What folders say whose lexicon holds the words of the corpus by their relative frequency."""
 _PROMPT_KEYS = ("answer_by", "shots_from")
 _TABLES = ("entities", "tune")
 
@@ -36,6 +38,8 @@ class SentenceGroupPart:
     """Lexicon, and other names of mentions."""
     label: str = GROUP
     """Name in results."""
+    lexicon: str | None = BY_FREQUENCY
+    """By what its lexicon holds words of the corpus; None: by their number (first edition)."""
 
     @property
     def fingerprint(self) -> str:
@@ -52,6 +56,7 @@ class SentenceGroupPart:
         names = {label: len(table) for label, table in self.resources.replacements.items()}
         return {
             "n_lexicon": len(self.resources.lexicon),
+            **({"lexicon": self.lexicon} if self.resources.lexicon and self.lexicon else {}),
             "n_replacements": names,
             "hash": self.resources.hash,
         }
@@ -117,16 +122,21 @@ def asked_of(datasets: Sequence[DatasetPart]) -> Asked:
 
 
 def sentence_resources(
-    attacks: Sequence[AttackPart], datasets: Sequence[DatasetPart], base: Path
+    attacks: Sequence[AttackPart],
+    datasets: Sequence[DatasetPart],
+    base: Path,
+    n_sentences: int | None = None,
 ) -> NoiseResources:
     """Build what noise reads, from all items of all data sets, before any limit.
+
+    `n_sentences` is that of `noise_lexicon`.
 
     Raises:
         UsageError: a table of names is missing or malformed.
     """
     items = [item for part in datasets for item in part.all_items]
     perturbations = [part.attack for part in attacks if isinstance(part.attack, SentenceAttack)]
-    return noise_resources(items, perturbations, base)
+    return noise_resources(items, perturbations, base, n_sentences)
 
 
 def check_kind(experiment: Experiment, attacks: Sequence[AttackPart], asked: Asked) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from medstress.attacks.noise import NoiseResources
 from medstress.attacks.protocol import QUESTIONS
 from medstress.attacks.sentence_attack import SentenceAttack
+from medstress.entities.lexicon import FIXED
 from medstress.errors import UsageError
 from medstress.experiment.noise_resources import noise_resources
 from medstress.experiment.parts import GroupPart, load_datasets, load_groups
@@ -150,11 +152,27 @@ def _perturber(
     stream = prepared.datasets[0].label
     if prepared.asked.kind != QUESTIONS:
         noises = [part.attack for part in parts if isinstance(part.attack, SentenceAttack)]
-        noise = noise_resources(items, noises, prepared.base) if noises else NoiseResources()
-        return Perturber(stream=stream, noise=noise)
+        return Perturber(stream=stream, noise=_noise(noises, items, prepared.base))
     groups: list[GroupPart] = []
     if parts:
         whole = replace(prepared.datasets[0], questions=tuple(items))
         tables, note = prepared.experiment.entities, watcher.note
         groups = load_groups(tables, prepared.base, [whole], note, watcher.vectors)
     return Perturber(stream=stream, noise=NoiseResources(), groups=tuple(groups))
+
+
+def chosen_by_number(
+    data: TrainingData, noises: Sequence[SentenceAttack], base: Path
+) -> TrainingData:
+    """The same with the words of noise chosen by their number, as in the first edition."""
+    noise = _noise(noises, (*data.train, *data.dev), base, FIXED)
+    return replace(data, perturber=replace(data.perturber, noise=noise))
+
+
+def _noise(
+    noises: Sequence[SentenceAttack],
+    items: Sequence[Any],
+    base: Path,
+    n_sentences: int | None = None,
+) -> NoiseResources:
+    return noise_resources(items, noises, base, n_sentences) if noises else NoiseResources()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from medstress.attacks.protocol import PAIRS, QUESTIONS, TAGGED
+from medstress.attacks.sentence_attack import SentenceAttack
 from medstress.errors import UsageError, did_you_mean
 from medstress.experiment.config import Experiment, VictimTable
 from medstress.experiment.parts import used_tables
@@ -20,7 +21,7 @@ from medstress.experiment.training_table import ORIGINAL, UNTRAINED, TrainTable
 from medstress.hashing import content_hash
 from medstress.training.choice import ChoiceLearner, head_template
 from medstress.training.copies import Kind, items_by_epoch
-from medstress.training.data import TrainingData, folded_data, other_data
+from medstress.training.data import TrainingData, chosen_by_number, folded_data, other_data
 from medstress.training.learner import Learner, Start
 from medstress.training.loop import Schedule
 from medstress.training.pairs import BiEncoderLearner, CrossEncoderLearner
@@ -181,6 +182,16 @@ class TrainingPlan:
             names={model.label: model.name for model in models if model.fold},
             settings={"folds": self.table.folds},
         )
+
+    def chosen_by_number(self) -> TrainingPlan:
+        """The same for a folder of the first edition, whose noise chose words by their number."""
+        parts = [part for model in self.models for part in model.kind.attacks]
+        noises = [part.attack for part in parts if isinstance(part.attack, SentenceAttack)]
+        data = {
+            key: chosen_by_number(found, noises, self.prepared.base)
+            for key, found in self.data.items()
+        }
+        return replace(self, data=data)
 
     def hash_of(self, model: ModelPlan, start: Start) -> str:
         """What decides a model's weights, but for versions of libraries and the machine."""

@@ -71,6 +71,8 @@ def train(
     access = plan.prepared.experiment.experiment.access
     lock = lock_folder(folder, access, others=(MODELS, RESULT_FILE))
     try:
+        if _is_by_number(folder):
+            plan = plan.chosen_by_number()
         start = find_start(plan.table.model, plan.table.device, plan.prepared.base)
         _check_folder(plan, folder, start)
         results: dict[str, Any] = {}
@@ -168,6 +170,13 @@ def _fit(
         checkpoints,
         lambda said: note(f"{model.label}: {said}"),
     )
+
+
+def _is_by_number(folder: Path) -> bool:
+    """Whether a folder's noise chose words by their number, as in the first edition."""
+    manifest = Run(folder).manifest() if (folder / FILE).is_file() else {}
+    groups = manifest.get("groups", {}).values()
+    return any(group.get("n_lexicon") and "lexicon" not in group for group in groups)
 
 
 def _check_folder(plan: TrainingPlan, folder: Path, start: Start) -> None:

@@ -40,6 +40,15 @@ def test_an_array_of_scores_is_taken_as_it_is() -> None:
     assert backend.answer([Compare("a", "b")]) == [Compared(score=0.5)]
 
 
+def test_labels_of_iobes_are_read_as_iob2() -> None:
+    def tag(sentences: list[list[str]]) -> list[list[str]]:
+        return [["B-Drug", "E-Drug", "S-Drug"] for _ in sentences]
+
+    backend = wrap_function(tag, task="ner")
+    (reply,) = backend.answer([Tag(("folic", "acid", "aspirin"))])
+    assert reply == Tagged(labels=("B-Drug", "I-Drug", "B-Drug"))
+
+
 @pytest.mark.parametrize(
     ("returned", "sentence"),
     [

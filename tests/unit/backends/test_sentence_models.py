@@ -18,6 +18,7 @@ from medstress.backends.piece_windows import PieceTokenizer
 from medstress.calls import Compare, Compared, Failure, Generate, Tag, Tagged
 from medstress.errors import UsageError
 from medstress.experiment import sentence_encoders
+from medstress.label_schemes import in_iob2
 from medstress.testing import check_backend
 
 torch = pytest.importorskip("torch", reason="needs the extra transformers")
@@ -189,6 +190,30 @@ def test_labels_are_those_of_the_models_own_logits_at_first_pieces(tmp_path: Pat
         assert reply == Tagged(
             labels=tuple(LABELS[best[piece]] for piece in firsts), tokens_in=len(owners)
         )
+
+
+@pytest.mark.parametrize(
+    ("labels", "scheme", "declared"),
+    [
+        (["O", "S-Chemical", "E-Chemical"], "iobes", ("O", "B-Chemical")),
+        (["Disease", "O", "Chemical"], "io", ("B-Disease", "O", "B-Chemical")),
+    ],
+)
+def test_labels_of_other_schemes_are_given_in_iob2(
+    labels: list[str], scheme: str, declared: tuple[str, ...], tmp_path: Path
+) -> None:
+    tokenizer = word_pieces()
+    folder = saved(tmp_path, tokenizer, bert(tokenizer, "TokenClassification", LABELS))
+    plain = opened(folder, "ner").answer([Tag(words) for words in SENTENCES])
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    (folder / "config.json").write_text(json.dumps({**config, **numbered(labels)}), "utf-8")
+    backend = opened(folder, "ner")
+    assert backend.labels == declared
+    renamed = dict(zip(LABELS, labels, strict=True))
+    for before, after in zip(plain, backend.answer([Tag(w) for w in SENTENCES]), strict=True):
+        own = [renamed[label] for label in before.labels]
+        assert after.labels == in_iob2(own, scheme)
+        assert {label[0] for label in after.labels} <= set("OBI")
 
 
 def test_a_long_sentence_is_read_in_windows_and_every_word_is_labelled(tmp_path: Path) -> None:

@@ -65,12 +65,13 @@ def test_conll_columns_documents_line_ends_and_a_byte_order_mark_are_read(write)
         (
             "a\tO\nb\tS-Drug\n",
             "{path}, line 2: expected an IOB label (O, B-TYPE or I-TYPE), got 'S-Drug'; mend the "
-            "line",
+            "line, or say how labels are written: scheme = iob2, iobes, io",
         ),
         (
             "a\tO\n\nb\tI-Drug\n",
             "{path}, line 3: expected 'B-Drug' at the beginning of an entity, got 'I-Drug' after "
-            "'O'; write B-, or set on_bad_labels = \"repair\" to read it as one",
+            "'O'; mend the label, or set on_bad_labels = \"repair\" to begin or end an "
+            "entity there",
         ),
         (
             "a b\tO\n",
@@ -92,7 +93,8 @@ def test_labels_are_repaired_where_asked_and_it_is_said(write):
     loaded = read(path, on_bad_labels="repair")
     assert loaded.items[0].labels == ("O", "B-Drug", "I-Drug", "B-Disease")
     assert loaded.notes == (
-        f"{path}: 2 labels I- that continued nothing were read as B-, the first in line 2",
+        f"{path}: 2 labels that continued or ended no entity were repaired (an I- becomes B-), the "
+        "first in line 2",
     )
 
 
@@ -199,8 +201,8 @@ def test_bc5cdr_is_a_folder_with_a_file_for_each_split(write, tmp_path):
     assert "say which split of it with split = 'train'" in refused(tmp_path, bc5cdr)
     assert "has no file test.tsv or test.txt" in refused(tmp_path, bc5cdr, split="test")
     assert "did you mean 'test'" in refused(tmp_path, bc5cdr, split="tset")
-    assert "types is for PubTator files" in refused(
-        tmp_path, bc5cdr, split="dev", types=("Chemical",)
+    assert "no entity has the type 'Chemcal'" in refused(
+        tmp_path, bc5cdr, split="dev", types=("Chemcal",)
     )
 
 
@@ -224,7 +226,7 @@ def test_what_is_said_of_one_split_is_said_of_several(write, tmp_path):
     assert [item.id for item in loaded.items] == ["train-1", "devel-1", "devel-2", "devel-3"]
     (skipped,), (note,) = loaded.skipped, loaded.notes
     assert "train.tsv, line 4: expected a token" in skipped
-    assert "devel.tsv: 1 labels I- that continued nothing" in note
+    assert "devel.tsv: 1 labels that continued or ended no entity" in note
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from medstress.entities.lexicon import noise_lexicon, stop_words
+from medstress.entities.lexicon import FIXED, ONE_IN, noise_lexicon, stop_words
 
 
 def sentence(text: str, *gold: str) -> tuple[list[str], list[str]]:
@@ -15,10 +15,29 @@ def test_gold_words_and_names_count_once_and_other_words_from_two_sentences_on()
         [
             sentence("Zorblax with Patients quaffed aspirin 2024", "Zorblax"),
             sentence("patients with lorem ipsum lorem"),
-        ]
+        ],
+        FIXED,
     )
     assert {"zorblax", "patients", "aspirin"} <= lexicon
     assert not {"with", "quaffed", "lorem", "ipsum", "2024", "Patients"} & lexicon
+
+
+def test_the_same_sentences_have_the_same_words_in_a_corpus_of_any_size():
+    sentences = [sentence(f"word{chr(97 + n)} quaffed aspirin", "aspirin") for n in range(26)]
+    small = noise_lexicon(sentences)
+    assert "wordz" in small
+    assert noise_lexicon(sentences * 400) == small
+    # By number the small one lacks what the large one has.
+    assert "wordz" not in noise_lexicon(sentences, FIXED)
+    assert "wordz" in noise_lexicon(sentences * 400, FIXED)
+
+
+def test_a_word_counts_from_its_share_of_the_sentences_on():
+    rest = [sentence("aspirin helps")] * (2 * ONE_IN - 2)
+    twice = noise_lexicon([*rest, sentence("quaffed"), sentence("quaffed")])
+    once = noise_lexicon([*rest, sentence("quaffed"), sentence("helps")])
+    assert "quaffed" in twice
+    assert "quaffed" not in once
 
 
 def test_general_words_stay_out_even_of_gold_entities():

@@ -66,7 +66,7 @@ def run_tests(
     lock = lock_folder(folder)
     try:
         with opened_victims(prepared, watcher.note):
-            keep_rules(prepared, manifest["victims"])
+            keep_rules(prepared, manifest)
             _check_agrees(manifest, prepared, folder)
             manifests.expect_same_models([*prepared.victims, *prepared.roles], manifest)
             cache = prepared.experiment.experiment.cache

@@ -1,0 +1,158 @@
+"""Annotated texts in brat's standoff format: `NAME.txt` with `NAME.ann` beside it, in a folder.
+
+Of an `.ann` file the entities are read, `T1 TAB Type start end TAB mention`, offsets in characters
+of the text. A discontinuous entity (`start end;start end`) takes what stands between its parts, as
+labels of tokens must. Relations, events, attributes, normalisations and notes are passed over. A
+line end also ends a sentence, as in brat, but within an entity. Subfolders are read too; ids begin
+with the file's path within the folder.
+
+Reference: Stenetorp, Pyysalo, Topic, Ohta, Ananiadou, Tsujii. brat: a web-based tool for
+NLP-assisted text annotation. EACL demonstrations, 2012.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from medstress.datasets.documents import Annotation, Document, Tally, tagged_sentences
+from medstress.datasets.pubtator import keep_types
+from medstress.datasets.source import (
+    DatasetOptions,
+    LoadedTexts,
+    collect,
+    hash_files,
+    refuse_keys,
+)
+from medstress.errors import DataError, UsageError
+from medstress.input_files import read_bytes
+
+_ENTITY = re.compile(r"(\S+) (\d{1,9} \d{1,9}(?:;\d{1,9} \d{1,9})*)")
+_PASSED_OVER = frozenset("REAMN#*")
+"""How lines of relations, events, attributes, modifications, normalisations, notes and
+equivalences begin."""
+
+
+def load(options: DatasetOptions) -> LoadedTexts:
+    """Read a folder; `types` says which entities become labels, and under which names.
+
+    Raises:
+        UsageError: no folder, one without texts, a type that no entity has, or a key that means
+            nothing here.
+        DataError: a malformed line: file and line; a text without annotations.
+    """
+    refuse_keys("brat", options, "annotations", "split", "hub", "columns", "scale", "scheme")
+    folder = _folder(options.path)
+    texts = sorted(folder.rglob("*.txt"))
+    if not texts:
+        raise UsageError(
+            f"dataset 'brat': expected texts with annotations (NAME.txt and NAME.ann) in {folder}, "
+            "got no .txt file; name the folder that holds them"
+        )
+    tally = Tally()
+    documents, left_out, files = list[Document](), list[str](), list[Path]()
+    for text in texts:
+        annotations = text.with_suffix(".ann")
+        try:
+            documents.append(_document(text, annotations, folder, tally))
+        except DataError as error:
+            if options.on_bad_row == "error" or len(left_out) == len(texts) - 1:
+                raise
+            left_out.append(str(error))
+        files += [path for path in (text, annotations) if path.is_file()]
+    keep_types(documents, options.types, folder)
+    rows = (
+        (f"document {document.id}", item)
+        for document in documents
+        for item in tagged_sentences(document, tally)
+    )
+    items, skipped = collect(texts[0], rows, lambda item: item, options.on_bad_row)
+    return LoadedTexts(
+        items=items,
+        skipped=(*left_out, *skipped),
+        source_hash=hash_files(*files),
+        notes=tally.notes(folder),
+    )
+
+
+def _folder(path: Path | None) -> Path:
+    if path is None:
+        raise UsageError("dataset 'brat' needs the key 'path', the folder to read")
+    if not path.is_dir():
+        what = "a file" if path.exists() else "nothing there"
+        raise UsageError(
+            f"dataset 'brat': expected path = a folder with NAME.txt and NAME.ann, got {path} "
+            f"({what}); name the folder"
+        )
+    return path
+
+
+def _document(path: Path, annotations: Path, folder: Path, tally: Tally) -> Document:
+    text = _decoded(path)
+    if not annotations.is_file():
+        raise DataError(
+            f"{path}: expected {annotations.name} beside it (an empty file where nothing is "
+            "annotated), got none; add it or take the text away"
+        )
+    identifier = path.relative_to(folder).with_suffix("").as_posix()
+    document = Document(id="_".join(identifier.split()), text=text)
+    for number, line in enumerate(_decoded(annotations).split("\n"), start=1):
+        where = f"{annotations}, line {number}"
+        if line.startswith("T"):
+            document.annotations.append(_entity(line.rstrip("\r"), text, where, tally))
+        elif line.strip() and line[0] not in _PASSED_OVER:
+            raise DataError(
+                f"{where}: expected a line of brat's standoff format such as 'T1<TAB>Type 0 "
+                f"5<TAB>words', got {line[:60]!r}; mend the line"
+            )
+    document.passages = _passages(document)
+    return document
+
+
+def _entity(line: str, text: str, where: str, tally: Tally) -> Annotation:
+    fields = line.split("\t")
+    found = _ENTITY.fullmatch(fields[1]) if len(fields) >= 3 else None
+    if found is None:
+        raise DataError(
+            f"{where}: expected T1, a tab, type, start and end, a tab and the mention, got "
+            f"{line[:60]!r}; mend the line"
+        )
+    parts = sorted(
+        (int(start), int(end)) for start, end in (p.split() for p in found[2].split(";"))
+    )
+    said = " ".join(text[start:end] for start, end in parts)
+    mention = "\t".join(fields[2:])
+    # brat writes a line end within a mention as a space.
+    if said.split() != mention.split() or not said.strip():
+        raise DataError(
+            f"{where}: expected {mention[:60]!r} at {found[2]}, got {said[:60]!r}; offsets count "
+            "the characters of the text, line ends included"
+        )
+    tally.parted += len(parts) > 1
+    return Annotation(start=parts[0][0], end=max(end for _, end in parts), type=found[1])
+
+
+def _passages(document: Document) -> tuple[int, ...]:
+    """Where lines begin, but for those that an entity reaches into."""
+    inside = sorted((a.start, a.end) for a in document.annotations)
+    begins, reach, at = [0], 0, 0
+    for found in re.finditer("\n+", document.text):
+        while at < len(inside) and inside[at][0] < found.end():
+            reach = max(reach, inside[at][1])
+            at += 1
+        if reach <= found.end() < len(document.text):
+            begins.append(found.end())
+    return tuple(begins)
+
+
+def _decoded(path: Path) -> str:
+    """The text of a file, its line ends as they are: offsets count them."""
+    raw = read_bytes(path)
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise DataError(
+            f"{path}, line {line}: expected UTF-8 text, got the byte 0x{raw[error.start]:02x}; "
+            "save the file as UTF-8"
+        ) from error

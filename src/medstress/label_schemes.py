@@ -1,0 +1,129 @@
+"""Schemes of labels for entities, read as IOB2: the one that everything else here uses.
+
+IOB2: B- begins an entity, I- goes on. IOBES (BIOES, and BILOU with L for E and U for S): E- ends an
+entity of several tokens, S- is one of a single token. IO: a token has the type of its entity or O,
+so that two neighbouring entities of one type cannot be told apart and are read as one.
+
+References:
+    Ratinov and Roth, "Design challenges and misconceptions in named entity recognition", CoNLL
+    2009 (the schemes); Tjong Kim Sang and De Meulder, CoNLL 2003 (an I- that continues nothing).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from medstress.sentences import OUTSIDE
+
+Scheme: TypeAlias = Literal["iob2", "iobes", "io"]
+SCHEMES: tuple[Scheme, ...] = ("iob2", "iobes", "io")
+_PREFIXES: dict[str, str] = {"iob2": "BI", "iobes": "BIESLU", "io": ""}
+_GO_ON = frozenset("IEL")
+_ALONE_OR_LAST = frozenset("ELSU")
+_EXPECTED = {
+    "iob2": "an IOB label (O, B-TYPE or I-TYPE)",
+    "iobes": "an IOBES label (O, B-TYPE, I-TYPE, E-TYPE or S-TYPE)",
+    "io": "an IO label (O, TYPE or I-TYPE)",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """Labels of one sentence in IOB2, up to the first that its scheme does not allow."""
+
+    labels: tuple[str, ...]
+    """In IOB2; all of them where there is no complaint."""
+    complaint: str | None = None
+    """What was expected and what came."""
+    place: int = 0
+    """The token that the complaint is about, from 0."""
+    can_repair: bool = False
+    """Whether the complaint is about an order of labels that `repair` reads leniently."""
+    repaired: tuple[int, ...] = ()
+    """Tokens whose label was repaired, from 0."""
+
+
+def read_labels(labels: Sequence[str], scheme: Scheme, *, repair: bool = False) -> Reading:
+    """Read the labels of a sentence.
+
+    Args:
+        labels: one a token.
+        scheme: how they are written.
+        repair: begin an entity where a label continues none, and end it where none ends it.
+
+    >>> read_labels(["B-Drug", "E-Drug", "S-Drug", "O"], "iobes").labels
+    ('B-Drug', 'I-Drug', 'B-Drug', 'O')
+    >>> read_labels(["Drug", "Drug", "O", "Gene"], "io").labels
+    ('B-Drug', 'I-Drug', 'O', 'B-Gene')
+    >>> read_labels(["O", "I-Drug"], "iob2").complaint
+    "expected 'B-Drug' at the beginning of an entity, got 'I-Drug' after 'O'"
+    """
+    read: list[str] = []
+    repaired: list[int] = []
+    before, going = OUTSIDE, ""
+    for place, label in enumerate([*labels, OUTSIDE]):  # the last O ends what is still open
+        prefix, type_ = _parts(label, scheme)
+        at = min(place, len(labels) - 1)
+        if type_ is None:
+            said = f"expected {_EXPECTED[scheme]}, got {label!r}"
+            return Reading(labels=tuple(read), complaint=said, place=at)
+        goes_on = type_ == going != "" and (scheme == "io" or prefix in _GO_ON)
+        if scheme == "iobes" and going and not goes_on:
+            got = repr(label) if place < len(labels) else "the end of the sentence"
+            said = f"expected 'I-{going}' or 'E-{going}' after {before!r}, got {got}"
+        elif prefix in _GO_ON and not goes_on:
+            begin = f"{'B' if prefix == 'I' else 'S'}-{type_}"
+            said = f"expected {begin!r} at the beginning of an entity, got {label!r}"
+            said += f" after {before!r}"
+        else:
+            said = ""
+        if said and not repair:
+            return Reading(labels=tuple(read), complaint=said, place=at, can_repair=True)
+        if said:
+            repaired.append(at)
+        read.append(f"{'I' if goes_on else 'B'}-{type_}" if type_ else OUTSIDE)
+        before, going = label, "" if prefix in _ALONE_OR_LAST else type_
+    return Reading(labels=tuple(read[:-1]), repaired=tuple(repaired))
+
+
+def scheme_of(labels: Iterable[str]) -> Scheme | None:
+    """The scheme that a model's labels are written in; None where they mix several or are none.
+
+    >>> scheme_of(["O", "B-Drug", "I-Drug"]), scheme_of(["O", "Drug"])
+    ('iob2', 'io')
+    """
+    known = set(labels)
+    has_outside = OUTSIDE in known
+    known -= {OUTSIDE}
+    if not known or any(label.split() != [label] for label in known):
+        return None
+    if any(label[1:2] == "-" and label[0] in "ESLU" for label in known):
+        return "iobes" if all(_parts(label, "iobes")[1] for label in known) else None
+    marked = [label[:2] in ("B-", "I-") and label[2:] != "" for label in known]
+    if all(marked):
+        return "iob2"
+    return "io" if has_outside and not any(marked) else None
+
+
+def in_iob2(labels: Sequence[str], scheme: Scheme) -> tuple[str, ...]:
+    """A model's labels, which need not be well formed, in IOB2's letters.
+
+    Labels in IOB2 stay as they are: an I- that continues nothing is judged where it is read.
+    """
+    if scheme == "iob2":
+        return tuple(labels)
+    return read_labels(labels, scheme, repair=True).labels
+
+
+def _parts(label: str, scheme: Scheme) -> tuple[str, str | None]:
+    """Prefix and type of a label; the type is empty for O, and None where it is no label."""
+    if label == OUTSIDE:
+        return "", ""
+    if label.split() != [label]:
+        return "", None
+    if scheme == "io":
+        return "", (label[2:] if label[:2] == "I-" else label) or None
+    has_prefix = label[1:2] == "-" and label[0] in _PREFIXES[scheme]
+    return label[0], (label[2:] or None) if has_prefix else None
