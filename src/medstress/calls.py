@@ -23,6 +23,9 @@ class Message:
     content: str
 
 
+LENGTH = "length"
+"""The `finish_reason` of a text that was cut off."""
+
 Prompt: TypeAlias = str | tuple[Message, ...]
 """Plain text, or a conversation that the back end renders with the model's chat template."""
 
@@ -146,8 +149,19 @@ class Generated:
     """The answer to `Generate`."""
 
     text: str
+    """What was said, with thoughts in tags where the model writes them so."""
+    finish_reason: str | None = None
+    """`LENGTH` where the text was cut off at `max_new_tokens`; None: it came to its end, or its
+    reader needed no more, or nobody knows."""
+    reasoning: str | None = None
+    """Thoughts that a server gives beside the text."""
     tokens_in: int = 0
     tokens_out: int = 0
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the text was cut off before its end."""
+        return self.finish_reason == LENGTH
 
 
 @quickly_made
