@@ -63,7 +63,9 @@ def _cells(row: Mapping[str, Any], seed: str) -> tuple[str, ...]:
     n_eligible, queries = row["n_eligible"], row["queries"]
     standing = n_eligible - row["n_flipped"]
     median = row["queries_to_success"]["median"]
-    unread, cut = row["n_unreadable_answers"], row["n_length_at_baseline"] + row["n_length_answers"]
+    unread = row["n_unreadable_answers"]
+    # Summaries of earlier versions, read from JSON, do not count them.
+    cut = row.get("n_length_at_baseline", 0) + row.get("n_length_answers", 0)
     more = [f"+{unread} answers"] * bool(unread) + [f"{cut} cut off"] * bool(cut)
     return (
         row["dataset"],
