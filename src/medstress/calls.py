@@ -58,6 +58,9 @@ class Generate:
     is_read_whole: bool = field(default=False, compare=False)
     """Whether an answer that ended where the first edition's parsers needed no more would be too
     short: part of the key, so that none is taken out of an older cache."""
+    wants_end: bool = field(default=False, compare=False)
+    """Whether it has to be known if the text came to its end: part of the key, so that none is
+    taken out of a cache that was filled before `Generated.finish_reason` was."""
     kind = "generate"
 
     def canonical(self) -> list[Any]:
@@ -309,7 +312,8 @@ class Request:
     def key(self, model: ModelIdentity) -> bytes:
         """The cache key, 16 bytes: who is asked, what, and which repetition."""
         whole = ["whole"] if getattr(self.call, "is_read_whole", False) else []
-        return digest([model.hash, self.call.canonical(), self.sample, *whole])
+        ends = ["ends"] if getattr(self.call, "wants_end", False) else []
+        return digest([model.hash, self.call.canonical(), self.sample, *whole, *ends])
 
 
 def _canonical_prompt(prompt: Prompt) -> str | list[list[str]]:

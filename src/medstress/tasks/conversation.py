@@ -159,7 +159,9 @@ class Conversation:
 
     def _said(self, turns: list[Message], decoding: Decoding, schema: str | None = None) -> Turn:
         """One generated turn, put at the end of the conversation without its thoughts."""
-        (reply,) = yield (Request(Generate(self._prompt(turns), decoding, schema=schema)),)
+        ends = self.reading is Reading.FINISHED
+        call = Generate(self._prompt(turns), decoding, schema=schema, wants_end=ends)
+        (reply,) = yield (Request(call),)
         assert isinstance(reply, Generated)
         text = said(reply, self.reading)
         if not self.in_turns and _NEXT_TURN in text:

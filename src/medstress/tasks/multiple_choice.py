@@ -168,6 +168,8 @@ class MultipleChoice:
                     self.decoding,
                     options=candidate.options,
                     is_read_whole=self.parser == DEFAULT,
+                    # The other parsers share their answers with the runs of the first edition.
+                    wants_end=self.parser == DEFAULT and self.reading is Reading.FINISHED,
                 )
                 (reply,) = yield (Request(call),)
                 assert isinstance(reply, Generated)
@@ -237,7 +239,7 @@ class MultipleChoice:
             return Prediction(outcome=mark(candidate, reply.answer), answer=reply.answer)
         # Functions that return prompt and answer in one are understood.
         text = (reply.text or "").removeprefix(listing(self.template, candidate))
-        return self._from_text(candidate, text)
+        return self._from_reply(candidate, Generated(text=text))
 
 
 def listing(template: Template, candidate: Candidate) -> str:

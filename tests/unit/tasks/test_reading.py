@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from medstress.calls import Decoding, Generated
+from medstress.calls import Chosen, Decoding, Generated, ModelIdentity
 from medstress.items import Candidate
 from medstress.option_letters.cleaning import without_thoughts
 from medstress.outcomes import Outcome, Prediction, Replaced, Targeted, Untargeted
@@ -107,3 +108,18 @@ def test_an_older_folder_s_task_reads_as_it_did() -> None:
 def test_a_new_task_comes_back_from_its_spec() -> None:
     new = task(reasoning_tokens=900)
     assert task_from_spec(new.spec(), new.template) == new
+
+
+def test_an_answer_of_which_nobody_knows_if_it_ended_is_taken_from_no_older_cache() -> None:
+    model = ModelIdentity(name="m", hash="h")
+    new, old = task(), task(reading=Reading.WHOLE)
+    (now,), (then,) = (next(own.flow(Candidate(item=ITEM))) for own in (new, old))
+    assert now.call.canonical() == then.call.canonical()
+    assert now.key(model) != then.key(model)
+
+
+@pytest.mark.parametrize("parser", PARSERS)
+def test_thoughts_in_the_text_of_a_function_are_no_answer(parser: str) -> None:
+    own = replace(task(parser=parser), answer_by=AnswerBy.CHOICE)
+    assert read(own, Chosen(text="<think>The answer is B.</think>A")).answer == "A"
+    assert read(own, Chosen(text="<think>B")).outcome is Outcome.UNREADABLE
