@@ -99,6 +99,18 @@ SINCE_FORMAT_1 = (
         "",
         "the first success that no rule, gate or panel refuted, which `first_valid_success` was",
     ),
+    (
+        "`n_length_at_baseline`, `n_length_answers` of a row",
+        "",
+        "of the unreadable clean answers, and of those under attack, the ones that were cut off at "
+        "`max_new_tokens`",
+    ),
+    (
+        "trials: `finish_reason`, `n_length`; exchanges: `finish_reason`, `reasoning`",
+        "",
+        "`length` where a reply was cut off, how many of a trial's answers were, and thoughts that "
+        "a server gave beside a text",
+    ),
 )
 """(field, what it was, what it is): one entry a change, in the page's order."""
 

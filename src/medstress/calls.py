@@ -23,6 +23,9 @@ class Message:
     content: str
 
 
+LENGTH = "length"
+"""The `finish_reason` of a text that was cut off."""
+
 Prompt: TypeAlias = str | tuple[Message, ...]
 """Plain text, or a conversation that the back end renders with the model's chat template."""
 
@@ -55,6 +58,9 @@ class Generate:
     is_read_whole: bool = field(default=False, compare=False)
     """Whether an answer that ended where the first edition's parsers needed no more would be too
     short: part of the key, so that none is taken out of an older cache."""
+    wants_end: bool = field(default=False, compare=False)
+    """Whether it has to be known if the text came to its end: part of the key, so that none is
+    taken out of a cache that was filled before `Generated.finish_reason` was."""
     kind = "generate"
 
     def canonical(self) -> list[Any]:
@@ -146,8 +152,19 @@ class Generated:
     """The answer to `Generate`."""
 
     text: str
+    """What was said, with thoughts in tags where the model writes them so."""
+    finish_reason: str | None = None
+    """`LENGTH` where the text was cut off at `max_new_tokens`; None: it came to its end, or its
+    reader needed no more, or nobody knows."""
+    reasoning: str | None = None
+    """Thoughts that a server gives beside the text."""
     tokens_in: int = 0
     tokens_out: int = 0
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the text was cut off before its end."""
+        return self.finish_reason == LENGTH
 
 
 @quickly_made
@@ -295,7 +312,8 @@ class Request:
     def key(self, model: ModelIdentity) -> bytes:
         """The cache key, 16 bytes: who is asked, what, and which repetition."""
         whole = ["whole"] if getattr(self.call, "is_read_whole", False) else []
-        return digest([model.hash, self.call.canonical(), self.sample, *whole])
+        ends = ["ends"] if getattr(self.call, "wants_end", False) else []
+        return digest([model.hash, self.call.canonical(), self.sample, *whole, *ends])
 
 
 def _canonical_prompt(prompt: Prompt) -> str | list[list[str]]:

@@ -58,12 +58,20 @@ class Prediction:
     """The reasoning before the answer, where the victim was asked for it in a turn of its own."""
     confidences: tuple[float, ...] | None = None
     """One an option, 1 (surely wrong) to 5 (surely right), where the victim was asked for them."""
+    finish_reason: str | None = None
+    """`length` where nothing could be read because a reply was cut off at `max_new_tokens`."""
     reached_goal: bool = False
     """Whether the attack's goal is reached, so that the search may end; set by the referee, for
     attacks to read. False for a success after which the search goes on, and for probes."""
     is_success: bool = False
     """Whether the answer is a success, valid or not; set by the referee. With `reached_goal`
     false it is one after which the search goes on."""
+
+    @property
+    def is_nonsense(self) -> bool:
+        """Whether a reply that came to its end names no option; of one that was cut off nobody
+        knows what it would have named."""
+        return self.outcome is Outcome.UNREADABLE and self.finish_reason is None
 
 
 class Goal(Protocol):
@@ -78,13 +86,12 @@ class Untargeted:
     """Any readable wrong answer is a success."""
 
     unreadable: bool = False
-    """Whether an unreadable answer is one too, as in the code released with Xian et al."""
+    """Whether an unreadable answer is one too, as in the code released with Xian et al.; one that
+    was cut off never is."""
 
     def reached(self, prediction: Prediction, edits: Sequence[Edit]) -> bool:
         """Whether the answer is wrong; an unreadable answer is a success only where asked for."""
-        return prediction.outcome is Outcome.WRONG or (
-            self.unreadable and prediction.outcome is Outcome.UNREADABLE
-        )
+        return prediction.outcome is Outcome.WRONG or (self.unreadable and prediction.is_nonsense)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +109,7 @@ class Targeted:
 
     def reached(self, prediction: Prediction, edits: Sequence[Edit]) -> bool:
         """Whether the victim answers the letter."""
-        return prediction.answer == self.letter or (
-            self.unreadable and prediction.outcome is Outcome.UNREADABLE
-        )
+        return prediction.answer == self.letter or (self.unreadable and prediction.is_nonsense)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +126,7 @@ class Replaced:
     def reached(self, prediction: Prediction, edits: Sequence[Edit]) -> bool:
         """Whether the victim wrongly answers an option that one of the edits changed."""
         if prediction.outcome is Outcome.UNREADABLE:
-            return self.unreadable
+            return self.unreadable and prediction.is_nonsense
         edited = {edit.field for edit in edits}
         return prediction.outcome is Outcome.WRONG and prediction.answer in edited
 

@@ -150,6 +150,11 @@ class TrialRow:
     letter_mass: float | None = None
     """Probability of all option letters together after the clean prompt; None where the victim does
     not answer by letter."""
+    finish_reason: str | None = None
+    """Of the reply about the clean item: `length` where it was cut off at `max_new_tokens`, so that
+    it is unreadable; None where it was not, or where nothing says so."""
+    n_length: int = 0
+    """Of the unreadable answers under attack, those that were cut off so."""
     n_probes: int = 0
     """Of the queries asked, probes: they rank spans, change no name and are never a success."""
     n_unchanged: int | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from medstress.backends.loaded_model import LoadedModel
 from medstress.backends.out_of_memory import in_halves
@@ -16,6 +16,16 @@ from medstress.option_letters import is_decided
 _OVERHEAD = 64.0
 _MAX_TOKENS = {"cpu": 4096, "cuda": 65536}
 """The most tokens of one batch, new ones included; bounds the key-value cache."""
+
+
+class Written(NamedTuple):
+    """What one call brought."""
+
+    tokens: tuple[int, ...]
+    """The new tokens, an end token included where one came, and none after the answer that the
+    call looks for."""
+    is_cut: bool
+    """Whether they ended because there were as many as there may be."""
 
 
 class Generator:
@@ -35,7 +45,7 @@ class Generator:
 
     def continue_all(
         self, calls: Sequence[Generate], prompts: Sequence[tuple[int, ...]]
-    ) -> list[tuple[int, ...] | None]:
+    ) -> list[Written | None]:
         """Generate.
 
         Args:
@@ -43,10 +53,9 @@ class Generator:
             prompts: the tokens of each call's prompt.
 
         Returns:
-            The new tokens of each call, an end token included where one came, and none after
-            the answer that a call looks for; None for a call that does not fit into memory.
+            What each call brought; None for a call that does not fit into memory.
         """
-        results: list[tuple[int, ...] | None] = [None] * len(calls)
+        results: list[Written | None] = [None] * len(calls)
         seeds = [self._seed(call) for call in calls]
         groups: dict[Decoding, list[int]] = {}
         for index, call in enumerate(calls):
@@ -57,8 +66,8 @@ class Generator:
                 indexes = [members[place] for place in batch]
                 work = [(prompts[i], seeds[i], calls[i].options) for i in indexes]
                 found = in_halves(work, partial(self._generate, decoding=decoding))
-                for index, tokens in zip(indexes, found, strict=True):
-                    results[index] = tokens
+                for index, written in zip(indexes, found, strict=True):
+                    results[index] = written
         return results
 
     @staticmethod
@@ -69,7 +78,7 @@ class Generator:
 
     def _generate(
         self, work: Sequence[tuple[tuple[int, ...], int, tuple[str, ...]]], decoding: Decoding
-    ) -> list[tuple[int, ...]]:
+    ) -> list[Written]:
         import torch
         from transformers import LogitsProcessorList, StoppingCriteriaList
 
@@ -91,7 +100,7 @@ class Generator:
                 stopping_criteria=StoppingCriteriaList([watch]),
             ).tolist()
         return [
-            self._until_end(row[skip:][:length])
+            self._until_end(row[skip:], length)
             for row, length in zip(rows, watch.lengths, strict=True)
         ]
 
@@ -113,9 +122,10 @@ class Generator:
             mask = [fill + [1] * len(prompt) for prompt, fill in zip(prompts, fills, strict=True)]
         return ids, mask
 
-    def _until_end(self, tokens: list[int]) -> tuple[int, ...]:
-        stops = [place for place, token in enumerate(tokens) if token in self._ends]
-        return tuple(tokens[: stops[0] + 1] if stops else tokens)
+    def _until_end(self, tokens: list[int], decided: int | None) -> Written:
+        stops = [place for place, token in enumerate(tokens[:decided]) if token in self._ends]
+        kept = tokens[: stops[0] + 1] if stops else tokens[:decided]
+        return Written(tokens=tuple(kept), is_cut=not stops and decided is None)
 
 
 class _UntilDecided:

@@ -17,6 +17,7 @@ from medstress.backends.options import BackendOptions
 from medstress.backends.prompt_tokens import targets_of
 from medstress.backends.token_tree import Target
 from medstress.calls import (
+    LENGTH,
     Call,
     Failure,
     Generate,
@@ -157,8 +158,9 @@ class LlamaCppBackend:
     def _generated(self, call: Generate, prompt: tuple[int, ...]) -> Generated:
         seed = int.from_bytes(digest([call.canonical(), call.sample])[:4], "big") >> 1
         self._n_naive += len(prompt)
-        text, n_tokens = self._engine.continuation(prompt, call.decoding, seed, call.options)
-        return Generated(text=text, tokens_in=len(prompt), tokens_out=n_tokens)
+        text, n_tokens, cut = self._engine.continuation(prompt, call.decoding, seed, call.options)
+        ended = LENGTH if cut else None
+        return Generated(text=text, finish_reason=ended, tokens_in=len(prompt), tokens_out=n_tokens)
 
     def _scored(self, prompt: tuple[int, ...], targets: list[Target]) -> Scored:
         wanted: dict[tuple[int, ...], set[int]] = {}

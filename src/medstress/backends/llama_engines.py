@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from medstress.backends.options import BackendOptions
-from medstress.calls import Decoding, Message
+from medstress.calls import LENGTH, Decoding, Message
 from medstress.errors import PermanentBackendError, UsageError
 from medstress.input_files import loading
 from medstress.option_letters import is_decided
@@ -49,8 +49,8 @@ class Engine(Protocol):
         decoding: Decoding,
         seed: int,
         options: tuple[str, ...] = (),
-    ) -> tuple[str, int]:
-        """A text that goes on from a context, and how many tokens it has.
+    ) -> tuple[str, int, bool]:
+        """A text that goes on from a context, how many tokens it has, and whether it was cut off.
 
         It may end where one of the `options` is decided upon.
         """
@@ -145,7 +145,7 @@ class Xllamacpp:
         decoding: Decoding,
         seed: int,
         options: tuple[str, ...] = (),
-    ) -> tuple[str, int]:
+    ) -> tuple[str, int, bool]:
         """Generate with nothing but the temperature: no top-k, no penalties."""
         found = self._complete(
             context,
@@ -155,7 +155,7 @@ class Xllamacpp:
             samplers=["temperature"],
             seed=seed,
         )
-        return str(found["choices"][0]["text"]), int(found["usage"]["completion_tokens"])
+        return _written(found, options)
 
     def rendered(self, messages: tuple[Message, ...]) -> str | None:
         """The conversation as llama.cpp's own template engine renders it."""
@@ -194,6 +194,7 @@ class Xllamacpp:
         """A completion that ends where one of the options is decided upon."""
         texts: list[str] = []
         last: dict[str, Any] = {}
+        ended: list[str | None] = [None]
 
         def take(chunk: Any) -> bool:
             for one in chunk if isinstance(chunk, list) else [chunk]:
@@ -201,6 +202,7 @@ class Xllamacpp:
                     last["error"] = one["error"]
                     return True
                 texts.extend(choice["text"] for choice in one["choices"])
+                ended.extend(choice.get("finish_reason") for choice in one["choices"])
                 last.update({key: one[key] for key in ("timings",) if key in one})
             return is_decided("".join(texts), options)
 
@@ -209,7 +211,8 @@ class Xllamacpp:
             return last
         n = last["timings"]["predicted_n"]
         text = "".join(texts)
-        return {**last, "choices": [{"text": text}], "usage": {"completion_tokens": n}}
+        choice = {"text": text, "finish_reason": ended[-1]}
+        return {**last, "choices": [choice], "usage": {"completion_tokens": n}}
 
     def _ask(self, path: str, body: dict[str, Any]) -> Any:
         connection = HTTPConnection(self._host, self._port, timeout=60)
@@ -281,7 +284,7 @@ class LlamaCppPython:
         decoding: Decoding,
         seed: int,
         options: tuple[str, ...] = (),
-    ) -> tuple[str, int]:
+    ) -> tuple[str, int, bool]:
         """Generate with nothing but the temperature: no top-k, no penalties; to its end."""
         self._read = ()
         self._model.reset()  # it would go on in the middle of a block
@@ -296,7 +299,7 @@ class LlamaCppPython:
             seed=seed,
         )
         self.n_evaluated += len(context)
-        return str(found["choices"][0]["text"]), int(found["usage"]["completion_tokens"])
+        return _written(found, options)
 
     def rendered(self, messages: tuple[Message, ...]) -> str | None:
         """None: it renders only on its way to an answer."""
@@ -305,6 +308,16 @@ class LlamaCppPython:
     def close(self) -> None:
         """Drop the model."""
         self._model.close()
+
+
+def _written(found: Any, options: tuple[str, ...]) -> tuple[str, int, bool]:
+    """Text, number of tokens and whether it was cut off, of a completion."""
+    (choice,) = found["choices"]
+    text = str(choice["text"])
+    # Where the option is decided, nothing that was cut off would have changed it.
+    decided = bool(options) and is_decided(text, options)
+    is_cut = choice.get("finish_reason") == LENGTH and not decided
+    return text, int(found["usage"]["completion_tokens"]), is_cut
 
 
 def shared_blocks(blocks: Sequence[int], context: Sequence[int]) -> int:

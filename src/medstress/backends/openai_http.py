@@ -15,10 +15,20 @@ from medstress.backends.rate_limits import RateLimits
 from medstress.backends.server_address import address_of, key_of
 from medstress.backends.server_connection import Connection
 from medstress.backends.server_errors import Server, ServerTrouble, Then
-from medstress.backends.server_replies import is_named, most_tokens, plain, text_of, usage_of
+from medstress.backends.server_replies import (
+    is_cut,
+    is_named,
+    most_tokens,
+    plain,
+    reasoning_of,
+    text_of,
+    usage_of,
+)
 from medstress.backends.server_schemas import SchemaWatch, response_format
 from medstress.backends.server_scores import first_token_scores, text_scores
+from medstress.backends.server_temperature import Temperature
 from medstress.calls import (
+    LENGTH,
     Answer,
     Call,
     Failure,
@@ -79,6 +89,7 @@ class OpenAiBackend:
         self._schemas = SchemaWatch(connection.server)
         self._n_top = _TOP
         self._length_key = "max_tokens"
+        self._temperature = Temperature()
 
     @property
     def counters(self) -> dict[str, int]:
@@ -92,17 +103,24 @@ class OpenAiBackend:
         }
 
     @property
-    def endpoint(self) -> dict[str, str | None]:
-        """What is asked over the network, and the model's name as the server gives it."""
+    def endpoint(self) -> dict[str, Any]:
+        """What is asked over the network, the model's name as the server gives it, and what it
+        said of the temperature, where it objected."""
+        told = self._temperature.told
         return {
             "url": self._server.url,
             "model": self._server.model,
             "answered_as": self._answered_as,
+            **({"temperature": told} if told else {}),
         }
 
     def expect(self, answered_as: str) -> None:
         """Refuse answers of any other model than this: it is the one a run began with."""
         self._answered_as = answered_as
+
+    def expect_temperature(self, told: dict[str, Any]) -> None:
+        """Ask at once at the temperature that the server took when the run began."""
+        self._temperature.told = told
 
     def answer(self, calls: Sequence[Call]) -> list[Reply]:
         """Answer every call, in order; waits for the limits and for repetitions.
@@ -139,7 +157,7 @@ class OpenAiBackend:
         def body() -> dict[str, Any]:
             return {
                 **self._body(call.prompt, length),
-                "temperature": call.decoding.temperature,
+                **self._temperature.field(call.decoding.temperature),
                 "seed": seed,
                 **response_format(call.schema),
             }
@@ -152,7 +170,13 @@ class OpenAiBackend:
             if call.schema:
                 self._schemas.check(call.schema, choice, text)
             tokens_in, tokens_out = usage_of(found, [plain(call.prompt)], text)
-            return Generated(text=text, tokens_in=tokens_in, tokens_out=tokens_out)
+            return Generated(
+                text=text,
+                finish_reason=LENGTH if is_cut(choice) else None,
+                reasoning=reasoning_of(choice),
+                tokens_in=tokens_in,
+                tokens_out=tokens_out,
+            )
 
         return self._ask(call.prompt, body, read, most_tokens([plain(call.prompt)]) + length)
 
@@ -162,7 +186,7 @@ class OpenAiBackend:
             asked = {"logprobs": True, "top_logprobs": self._n_top} if chat else {}
             return {
                 **self._body(call.prompt, 1),
-                "temperature": 0.0,
+                **self._temperature.field(0.0),
                 **(asked or {"logprobs": self._n_top}),
             }
 
@@ -206,7 +230,7 @@ class OpenAiBackend:
                 "max_tokens": 0,
                 "echo": True,
                 "logprobs": 1,
-                "temperature": 0.0,
+                **self._temperature.field(0.0),
             }
 
         def read(found: dict[str, Any]) -> Scored:
@@ -257,12 +281,14 @@ class OpenAiBackend:
             except ServerTrouble as trouble:
                 if not trouble.rejected:
                     raise
-                self._adapt(trouble.said)
+                self._adapt(trouble.said, sent)
                 if body() == sent:
                     raise self._refused(trouble, sent) from None
 
-    def _adapt(self, said: str) -> None:
-        """Servers differ in what they call a length, and in how many alternatives they give."""
+    def _adapt(self, said: str, sent: dict[str, Any]) -> None:
+        """Servers differ in what they call a length, in how many alternatives they give, and in
+        which temperatures they take."""
+        self._temperature.refused(said, sent)
         if "max_completion_tokens" in said:
             self._length_key = "max_completion_tokens"
         elif "logprobs" in said:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from medstress.calls import Prompt
+from medstress.calls import LENGTH, Prompt
 
 _ADDED_TOKENS = 64
 """More than a chat template, or a mark of the beginning, adds to the tokens of a prompt."""
@@ -29,13 +29,33 @@ def is_named(name: str, asked: str) -> bool:
 
 
 def text_of(choice: dict[str, Any]) -> str | None:
-    """The text of a choice; a refusal is an answer too, from which no option can be read."""
+    """The text of a choice; a refusal is an answer too, from which no option can be read.
+
+    A model that came to `max_new_tokens` while it reasoned has said nothing: no text is one then.
+    """
     message = choice.get("message")
     if isinstance(message, dict):
         texts = (message.get("content"), message.get("refusal"))
-        return next((text for text in texts if isinstance(text, str)), None)
+        only_thought = reasoning_of(choice) is not None or is_cut(choice)
+        return next((text for text in texts if isinstance(text, str)), "" if only_thought else None)
     text = choice.get("text")
     return text if isinstance(text, str) else None
+
+
+def is_cut(choice: Mapping[str, Any]) -> bool:
+    """Whether a server says that it cut the text off at the most tokens it was asked for."""
+    return choice.get("finish_reason") == LENGTH
+
+
+def reasoning_of(choice: dict[str, Any]) -> str | None:
+    """Thoughts that a server gives beside the text; None where there are none.
+
+    vLLM, llama.cpp and DeepSeek call them `reasoning_content`, Ollama and OpenRouter `reasoning`.
+    """
+    message = choice.get("message")
+    named = message if isinstance(message, dict) else {}
+    texts = (named.get("reasoning_content"), named.get("reasoning"))
+    return next((text for text in texts if isinstance(text, str) and text), None)
 
 
 def plain(prompt: Prompt) -> str:

@@ -8,6 +8,8 @@ from typing import Any
 import orjson
 
 from medstress.backends.server_errors import Server, ServerTrouble, Then
+from medstress.backends.server_replies import is_cut
+from medstress.option_letters.cleaning import without_thoughts
 
 _ABOUT = ("response_format", "json_schema", "schema", "structured", "grammar")
 """Words of servers that refuse a schema."""
@@ -45,14 +47,14 @@ class SchemaWatch:
         Raises:
             ServerTrouble: it follows no schema, and none before it did.
         """
-        wanted = orjson.loads(schema)
+        wanted, text = orjson.loads(schema), without_thoughts(text)
         if follows(wanted, _parsed(text)):
             self._n_kept += 1
             return
         message = choice.get("message")
         refusal = isinstance(message, dict) and message.get("refusal")
         # What was refused, or cut off after a good beginning, says nothing about the server.
-        begun = choice.get("finish_reason") == "length" and _begins(wanted, text)
+        begun = is_cut(choice) and _begins(wanted, text)
         if not self._n_kept and not refusal and not begun:
             raise self._not_kept()
 

@@ -24,7 +24,7 @@ from medstress.backends.score_calls import (
     too_long,
 )
 from medstress.backends.token_classification import TokenClassificationBackend
-from medstress.calls import Call, Failure, Generate, Generated, Reply, Score
+from medstress.calls import LENGTH, Call, Failure, Generate, Generated, Reply, Score
 from medstress.compute_thread import in_compute_thread
 from medstress.errors import PermanentBackendError
 
@@ -122,14 +122,15 @@ class TransformersBackend:
         replies: dict[int, Reply] = {
             index: one for index, one in enumerate(prepared) if isinstance(one, Failure)
         }
-        for index, prompt, tokens in zip(ready, prompts, found, strict=True):
+        for index, prompt, written in zip(ready, prompts, found, strict=True):
             replies[index] = (
                 out_of_memory(len(prompt))
-                if tokens is None
+                if written is None
                 else Generated(
-                    text=self._tokenizer.decoded(tokens),
+                    text=self._tokenizer.decoded(written.tokens),
+                    finish_reason=LENGTH if written.is_cut else None,
                     tokens_in=len(prompt),
-                    tokens_out=len(tokens),
+                    tokens_out=len(written.tokens),
                 )
             )
         return [replies[index] for index in range(len(calls))]

@@ -16,6 +16,7 @@ from medstress.backends.options import BackendOptions
 from medstress.backends.prompt_tokens import PromptTokenizer, targets_of
 from medstress.backends.token_tree import Target
 from medstress.calls import (
+    LENGTH,
     Call,
     Failure,
     Generate,
@@ -28,6 +29,7 @@ from medstress.calls import (
 from medstress.errors import PermanentBackendError, UsageError
 from medstress.hashing import content_hash, digest
 from medstress.input_files import loading
+from medstress.option_letters import is_decided
 
 _BATCH_SIZE = 256
 _TOP = 20
@@ -162,9 +164,14 @@ class VllmBackend:
         outputs = self._ask([prompts[index] for index in calls], settings)
         for index, output in zip(calls, outputs, strict=True):
             (written,) = output.outputs
+            # Other engines stop where the option is decided; this one writes on.
+            options = calls[index].options
+            decided = bool(options) and is_decided(written.text, options)
+            cut = written.finish_reason == LENGTH and not decided
             self.counters["tokens_naive"] += len(prompts[index])
             replies[index] = Generated(
                 text=written.text,
+                finish_reason=LENGTH if cut else None,
                 tokens_in=len(prompts[index]),
                 tokens_out=len(written.token_ids),
             )

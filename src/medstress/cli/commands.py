@@ -336,11 +336,13 @@ def _dry_run(args: argparse.Namespace) -> int:
 
 
 def _show(finished: Run) -> int:
-    """Print warnings and the table; 1 where more trials failed than the experiment allows."""
+    """Print warnings and the table; 1 where more trials failed than the experiment allows, or
+    nothing that a victim said could be read."""
     from medstress.metrics.sentence_table import score_table
     from medstress.metrics.table import summary_table
     from medstress.metrics.training_table import training_table
     from medstress.metrics.tuning_table import tuning_lines
+    from medstress.metrics.unreadable import victims_unread
 
     summary = finished.summary()
     for warning in summary["warnings"]:
@@ -367,7 +369,8 @@ def _show(finished: Run) -> int:
         ]
         raised = f", with a higher {' or '.join(limits)}" if limits else ""
         print(f"not complete; run the same command again{raised} to resume")
-    return _failures(finished, summary, settings["max_failed"])
+    unread = bool(victims_unread(summary))  # the warnings say of whom
+    return max(_failures(finished, summary, settings["max_failed"]), int(unread))
 
 
 def _failures(finished: Run, summary: dict[str, Any], allowed: int) -> int:

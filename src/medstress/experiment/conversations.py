@@ -13,11 +13,15 @@ from medstress.items import Question
 from medstress.seeding import rng_for
 from medstress.tasks.conversation import Conversation
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
+from medstress.tasks.reading import Reading
 from medstress.victim import Victim
 
 STREAM = "exemplars"
 _OF_TURNS = {"standalone": "exact"}
 """In conversations the first edition, whose folders have `standalone`, took a bare letter alone."""
+
+SHORT = 96
+"""Most tokens of confidences and answer in folders that began before victims said how many."""
 
 
 def check_conversations(victims: Sequence[Victim], attacks: Sequence[AttackPart]) -> None:
@@ -53,8 +57,10 @@ def victim_of(
     assert isinstance(task, MultipleChoice)  # checked when it was opened
     rng = rng_for(seed or 0, STREAM, dataset, item.id, repeat)
     decoding = Decoding(
-        max_new_tokens=attack.reasoning_tokens, temperature=task.decoding.temperature
+        max_new_tokens=task.reasoning_tokens or attack.reasoning_tokens,
+        temperature=task.decoding.temperature,
     )
+    short = task.decoding.max_new_tokens if task.reading is Reading.FINISHED else SHORT
     conversation = Conversation(
         own=task,
         prompts=attack.prompts,
@@ -63,5 +69,7 @@ def victim_of(
         by_letter=task.answer_by is AnswerBy.LETTER,
         in_turns=getattr(backend, "in_turns", True),
         decoding=decoding,
+        answer_tokens=short,
+        reading=task.reading,
     )
     return replace(victim, task=conversation)

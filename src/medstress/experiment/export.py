@@ -9,7 +9,7 @@ from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from medstress.calls import Compared, Tagged
+from medstress.calls import Compared, Generated, Tagged
 from medstress.candidates import candidate_of
 from medstress.errors import UsageError, did_you_mean
 from medstress.experiment.reviews import review_rows
@@ -119,7 +119,7 @@ def exchange_rows(reader: RunReader) -> Iterator[Row]:
         # Only the first call of a query carries its edits.
         edits = {place: edits.get(place, row.edits)}
         call = _call(row, *items[row.item], edits[place], prompts)
-        answer, scores = _answer(row)
+        answer, scores, ended, thought = _answer(row)
         yield {
             "trial_id": row.trial_id,
             "about_trial": subjects.get(row.trial_id),
@@ -133,6 +133,8 @@ def exchange_rows(reader: RunReader) -> Iterator[Row]:
             "continuations": json.dumps(call[2]) if call and call[0] == "score" else None,
             "answer": answer,
             "scores": scores,
+            "finish_reason": ended,
+            "reasoning": thought,
             "cached": row.cached,
             "seconds": row.seconds,
             "tokens_in": row.tokens_in,
@@ -175,17 +177,20 @@ def _text(prompt: str | list[Any]) -> str:
     return prompt if isinstance(prompt, str) else json.dumps(prompt, ensure_ascii=False)
 
 
-def _answer(row: StoredExchange) -> tuple[str | None, str | None]:
+def _answer(row: StoredExchange) -> tuple[str | None, str | None, str | None, str | None]:
+    """Text, scores, why a text was cut off, and what was thought beside it."""
     if row.answer is None:
-        return None, None
+        return None, None, None, None
     answer = decode_answer(row.answer, row.tokens_in or 0, row.tokens_out or 0)
     if isinstance(answer, Tagged):
-        return " ".join(answer.labels), None
+        return " ".join(answer.labels), None, None, None
     if isinstance(answer, Compared):
-        return None, json.dumps([answer.score])
+        return None, json.dumps([answer.score]), None, None
+    if isinstance(answer, Generated):
+        return answer.text, None, answer.finish_reason, answer.reasoning
     scores = getattr(answer, "log_probs", None) or getattr(answer, "scores", None)
     text = getattr(answer, "answer", None) or getattr(answer, "text", None)
-    return text, None if scores is None else json.dumps(list(scores))
+    return text, None if scores is None else json.dumps(list(scores)), None, None
 
 
 def _write_jsonl(rows: Iterator[Row], stream: IO[str]) -> int:

@@ -189,11 +189,15 @@ def endpoints(victims: Sequence[Victim | RolePart]) -> list[dict[str, Any]]:
 
 
 def expect_same_models(victims: Sequence[Victim | RolePart], known: Mapping[str, Any]) -> None:
-    """Tell each server's back end as which model it answered when the run began."""
-    answered = {each["victim"]: each["answered_as"] for each in known.get("endpoints") or ()}
+    """Tell each server's back end as which model it answered when the run began, and which
+    temperature it took."""
+    endpoints_known = {each["victim"]: each for each in known.get("endpoints") or ()}
     for victim in victims:
-        if answered.get(victim.label) and hasattr(victim.backend, "expect"):
-            victim.backend.expect(answered[victim.label])
+        before = endpoints_known.get(victim.label, {})
+        if before.get("answered_as") and hasattr(victim.backend, "expect"):
+            victim.backend.expect(before["answered_as"])
+        if before.get("temperature") and hasattr(victim.backend, "expect_temperature"):
+            victim.backend.expect_temperature(before["temperature"])
 
 
 def _role(part: RolePart) -> dict[str, Any]:

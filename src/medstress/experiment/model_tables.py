@@ -48,7 +48,12 @@ class VictimTable(Table):
     ) = None
     """How a text is read; default: `options_aware`, or what the run folder began with."""
     max_new_tokens: Count = 128
-    """generate answering."""
+    """Most tokens of an answer that is written: by generate answering, and of confidences and
+    answer where an attack asks in turns. What is cut off there is unreadable, so a model that
+    reasons before it answers needs more."""
+    reasoning_tokens: Count | None = None
+    """Most tokens of the turn that reasons, where an attack asks in turns; default: the
+    `reasoning_tokens` of the attack."""
     temperature: Annotated[float, Field(ge=0)] = 0.0
     """generate answering; 0 is greedy."""
     parameters: Annotated[float, Field(gt=0)] | None = None
@@ -166,6 +171,7 @@ _NO_ROLE_KEYS = (
     "text_score",
     "prompt",
     "parser",
+    "reasoning_tokens",
     "parameters",
     "family",
     "group",

@@ -11,6 +11,7 @@ from medstress.entities.lexicon import FIXED
 from medstress.experiment.prepared import Prepared
 from medstress.experiment.sentence_groups import SentenceGroupPart, sentence_resources
 from medstress.hashing import content_hash
+from medstress.tasks.reading import reading_of
 from medstress.tasks.task import Task
 from medstress.tasks.ties import rule_of, with_rule
 from medstress.tasks.wrapping import parser_of, reading_with
@@ -44,7 +45,9 @@ def _keep_lexicon(prepared: Prepared, known: Mapping[str, Any]) -> None:
 def _keep_readers(prepared: Prepared, known: Mapping[str, Any]) -> None:
     """How victims read texts and break ties.
 
-    A parser that the experiment names stays, and is told apart like any other change.
+    A folder that began before cut replies were known goes on as it began: replies are read whole,
+    and the last turns of conversations are as short as they were. A parser that the experiment
+    names stays, and is told apart like any other change.
     """
     for i, (table, victim) in enumerate(
         zip(prepared.experiment.victim, prepared.victims, strict=True)
@@ -55,8 +58,9 @@ def _keep_readers(prepared: Prepared, known: Mapping[str, Any]) -> None:
         if hasattr(task, "ties"):
             task = with_rule(task, rule_of(stored))
         began = parser_of(stored)
-        if table.parser is None and began is not None:
-            task = reading_with(cast(Task, task), began)  # one of sentences has no parser
+        if began is not None:  # a task of sentences has no parser
+            kept = {"parser": began} if table.parser is None else {}
+            task = reading_with(cast(Task, task), **kept, reading=reading_of(stored))
         prepared.victims[i] = replace(victim, task=task)
 
 

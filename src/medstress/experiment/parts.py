@@ -325,6 +325,7 @@ def task_of(
         text_score=TextScore(table.text_score),
         parser=parser,
         decoding=Decoding(max_new_tokens=table.max_new_tokens, temperature=table.temperature),
+        reasoning_tokens=table.reasoning_tokens,
     )
 
 

@@ -37,9 +37,11 @@ def query_size(task: Task, item: Question) -> QuerySize:
     flow.close()
     n = task.n_calls(len(item.options))
     sizes = [_size(request.call) for request in first]
+    # Later turns of a conversation may be longer than the first.
+    written = getattr(task, "most_written", n * max(size.most_out for size in sizes))
     return QuerySize(
         most_in=n * max(size.most_in for size in sizes),
-        most_out=n * max(size.most_out for size in sizes),
+        most_out=written,
         about_in=n * sum(size.about_in for size in sizes) // len(sizes),
         n_places=n * max(size.n_places for size in sizes),
     )

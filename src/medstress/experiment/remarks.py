@@ -4,14 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from medstress.attacks.protocol import AsksInTurns
 from medstress.experiment.prepared import Prepared
 from medstress.experiment.targets import named_backends, watched_lines
+from medstress.tasks.multiple_choice import AnswerBy
 
 
 def dry_run_remarks(prepared: Prepared) -> Iterator[str]:
-    """Lines: rows that were left out, and what is watched of functions."""
+    """Lines: how long replies may be, rows that were left out, what is watched of functions."""
+    yield from length_lines(prepared)
     yield from left_out_lines({part.label: part.loaded.skipped for part in prepared.datasets})
     yield from watched_lines(named_backends(prepared))
+
+
+def length_lines(prepared: Prepared) -> Iterator[str]:
+    """A line for each victim that writes its answers: how long they may be, and what follows."""
+    turned = [p.attack for p in prepared.attacks if isinstance(p.attack, AsksInTurns)]
+    for victim in prepared.victims:
+        spec = victim.task.spec()
+        while "task" in spec:
+            spec = spec["task"]
+        keys = [f"max_new_tokens = {spec['decoding'][0]:,}"] if "decoding" in spec else []
+        if turned and keys:
+            own = spec.get("reasoning_tokens")
+            most = sorted({own or attack.reasoning_tokens for attack in turned})
+            keys.insert(0, f"reasoning_tokens = {' or '.join(f'{n:,}' for n in most)}")
+        elif spec.get("answer_by") != AnswerBy.GENERATE:
+            continue
+        yield (
+            f"replies of {victim.label}: at most {' and '.join(keys)}; one that is cut off there "
+            '(finish_reason = "length") is unreadable, never right and never a success, so a model '
+            "that reasons before it answers needs more"
+        )
 
 
 def left_out_lines(skipped: Mapping[str, Sequence[str]]) -> Iterator[str]:

@@ -242,6 +242,8 @@ def _row(run: str, trial: StoredTrial, stored: Any, prompts: Prompts) -> TrialRo
         document=_document(item),
         attempts=json.dumps(records, ensure_ascii=False) if records else None,
         letter_mass=before[2] if before else None,
+        finish_reason=before[4] if before and len(before) > 4 else None,
+        n_length=result.get("n_length", 0),
         n_probes=len(result.get("probes", ())),
         n_unchanged=result.get("n_unchanged"),
         n_ties=result.get("n_ties"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from medstress.experiment.about_answers import about_answers
 from medstress.experiment.analyses import analyse, remarks
 from medstress.experiment.remarks import left_out_lines
 from medstress.experiment.rows import trial_rows
@@ -59,6 +60,7 @@ def summarise_run(reader: RunReader) -> dict[str, Any]:
         budgets,
         reader.role_counts(),
     )
+    found["warnings"] = [*about_answers(reader, found), *found["warnings"]]
     add_scores(reader, found)
     tuning = describe_tuning(reader, trials)
     if tuning is not None:

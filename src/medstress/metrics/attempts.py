@@ -246,4 +246,8 @@ def _wins(
 def _prediction(row: TrialRow, answer: Mapping[str, Any]) -> Prediction:
     letter = answer["answer"]
     right = Outcome.RIGHT if letter == row.key else Outcome.WRONG
-    return Prediction(outcome=right if letter else Outcome.UNREADABLE, answer=letter)
+    return Prediction(
+        outcome=right if letter else Outcome.UNREADABLE,
+        answer=letter,
+        finish_reason=answer.get("finish_reason"),
+    )

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from medstress.calls import LENGTH
 from medstress.metrics.accuracies import accuracy
 from medstress.metrics.answers import letter_mass
 from medstress.metrics.bounds import accuracy_bounds
@@ -17,6 +18,7 @@ from medstress.metrics.counts import (
     is_failed_at_baseline,
     is_flipped,
     is_never_asked,
+    is_readable,
 )
 from medstress.metrics.judges import unjudged_items
 from medstress.metrics.tries import tries
@@ -25,6 +27,8 @@ from medstress.rows import TrialRow
 
 NEVER_ASKED = 0.1
 """Share of eligible trials without an edit from which on a reader is warned."""
+MANY_UNREADABLE = 0.1
+"""Share of clean answers from which on it is said that they are unreadable."""
 
 
 def cautions(trials: Sequence[TrialRow], experiment: Mapping[str, Any]) -> list[str]:
@@ -58,7 +62,8 @@ def cautions(trials: Sequence[TrialRow], experiment: Mapping[str, Any]) -> list[
             f"trial_seconds, {early} of them not with the clean item; the others count as not "
             "flipped: run again with --retry-failed."
         )
-    found += [*_hardly_letters(trials), *_never_asked(trials), *_unjudged(trials)]
+    found += [*_cut_off(trials), *_hardly_letters(trials), *_never_asked(trials)]
+    found += _unjudged(trials)
     unstable = sum(is_flipped(row) and row.repeats is False for row in trials)
     if unstable:
         checked = sum(is_flipped(row) and row.repeats is not None for row in trials)
@@ -131,7 +136,8 @@ def _unjudged(trials: Sequence[TrialRow]) -> list[str]:
 
 
 def _not_above_chance(trials: Sequence[TrialRow]) -> list[str]:
-    """Name every victim whose accuracy's low end is not above chance, each item once.
+    """Name every victim that cannot be told from one that guesses, each item once: its readable
+    answers are not above chance, or too few can be read.
 
     The low end is that at worst: items whose clean answer failed count as wrong.
     """
@@ -140,20 +146,50 @@ def _not_above_chance(trials: Sequence[TrialRow]) -> list[str]:
         places[trial.dataset, trial.group, trial.victim].append(trial)
     sentences = []
     for (dataset, group, victim), members in sorted(places.items()):
+        place = f"{victim} on {dataset}/{group}"
         items = first_of_each_item(filter(is_answered, members))
+        readable = list(filter(is_readable, items))
+        if (n := len(items) - len(readable)) and (
+            n >= MANY_UNREADABLE * len(items) or _is_low(items, ())
+        ):
+            sentences.append(
+                f"{place}: {n} of {len(items)} clean answers are unreadable. Accuracy counts them "
+                "as not right; they do not say what the victim knows."
+            )
         known = {item.item_id for item in items}
         failed = first_of_each_item(filter(is_failed_at_baseline, members))
-        (low, _) = accuracy_bounds([*items, *(one for one in failed if one.item_id not in known)])
-        reached, level = accuracy(items), chance_of(items)
-        if low is None or level is None or low > level:
+        if not readable or not _is_low(readable, [f for f in failed if f.item_id not in known]):
             continue
+        reached, level = accuracy(readable), chance_of(readable)
+        of = f" of {len(readable)} readable answers" if n else ""
         sentences.append(
-            f"{victim} on {dataset}/{group} is not above chance "
-            f"(accuracy {_short(reached.value)}, 95 % {_short(reached.low)}-"
-            f"{_short(reached.high)}, chance {_short(level)}): its success rate cannot be told "
-            "from guessing."
+            f"{place} is not above chance (accuracy {_short(reached.value)}{of}, 95 % "
+            f"{_short(reached.low)}-{_short(reached.high)}, chance {_short(level)}): its success "
+            "rate cannot be told from guessing."
         )
     return sentences
+
+
+def _is_low(items: Sequence[TrialRow], failed: Sequence[TrialRow]) -> bool:
+    """Whether the low end of accuracy, failed items counted as wrong, is not above chance."""
+    (low, _), level = accuracy_bounds([*items, *failed]), chance_of(items)
+    return low is not None and level is not None and low <= level
+
+
+def _cut_off(trials: Sequence[TrialRow]) -> list[str]:
+    """Name every victim some of whose replies were cut off at `max_new_tokens`."""
+    counts: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    for trial in trials:
+        counts[trial.victim][0] += trial.finish_reason == LENGTH
+        counts[trial.victim][1] += trial.n_length or 0
+    return [
+        f'{victim}: replies were cut off before their end (finish_reason = "length") in {clean} '
+        f"trials about the clean item and in {edited} queries under attack. They are unreadable, "
+        "never right and never a success: raise max_new_tokens of the victim, and reasoning_tokens "
+        "where an attack asks in turns."
+        for victim, (clean, edited) in sorted(counts.items())
+        if clean or edited
+    ]
 
 
 def _short(share: float | None) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from scipy.stats import binomtest
 
-from medstress.metrics.counts import first_of_each_item, is_answered, is_eligible
+from medstress.metrics.counts import first_of_each_item, is_answered, is_eligible, is_readable
 from medstress.rows import TrialRow
 
 _METHOD = "exact binomial test against chance, greater; each item once"
@@ -61,12 +61,16 @@ def binomial_above(k: int, n: int, level: float | None) -> float | None:
 def above_chance(trials: Sequence[TrialRow]) -> dict[str, Any]:
     """Test whether the clean items are answered better than by chance.
 
-    Each item enters once, with its first seed: the clean answer does not depend on the seed.
+    Each item enters once, with its first seed: the clean answer does not depend on the seed. As in
+    accuracy an unreadable answer is not right; where all are, nothing is tested, for none of them
+    is a guess.
 
     Returns:
-        `p`, the one-sided exact p-value (None without items), and `method`.
+        `p`, the one-sided exact p-value (None without readable answers), and `method`.
     """
     items = first_of_each_item(filter(is_answered, trials))
+    if not any(map(is_readable, items)):
+        return {"p": None, "method": _METHOD}
     p = binomial_above(sum(map(is_eligible, items)), len(items), _level(items))
     return {"p": p, "method": _METHOD}
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from medstress.calls import LENGTH
 from medstress.errors import MedstressError
 from medstress.outcomes import Verdict
 from medstress.rows import TrialRow
@@ -81,6 +82,11 @@ def is_eligible(trial: TrialRow) -> bool:
 def is_answered(trial: TrialRow) -> bool:
     """Whether the clean item was asked and answered: the denominator of accuracy."""
     return trial.verdict != Verdict.NOT_ATTACKABLE and not is_failed_at_baseline(trial)
+
+
+def is_readable(trial: TrialRow) -> bool:
+    """Whether the answer about the clean item could be read."""
+    return is_answered(trial) and trial.verdict != Verdict.UNREADABLE
 
 
 def is_flipped(trial: TrialRow) -> bool:
@@ -204,4 +210,6 @@ def count_verdicts(trials: Sequence[TrialRow]) -> dict[str, int]:
         "n_cut_short": by_verdict[Verdict.CUT_SHORT] - lost[Verdict.CUT_SHORT],
         "n_failed": by_verdict[Verdict.FAILED] - lost[Verdict.FAILED],
         "n_unreadable_answers": sum(trial.n_unreadable for trial in trials),
+        "n_length_at_baseline": sum(trial.finish_reason == LENGTH for trial in trials),
+        "n_length_answers": sum(trial.n_length or 0 for trial in trials),
     }

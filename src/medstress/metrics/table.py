@@ -39,7 +39,8 @@ def summary_table(summary: Mapping[str, Any]) -> Table:
     """Lay out the results of a summary, then its rows pooled over two seeds or more.
 
     A pooled row of one seed would repeat its result row and is left out. `unreadable`
-    counts items unreadable at baseline and, in brackets, unreadable answers under attack;
+    counts items unreadable at baseline and, in brackets, unreadable answers under attack and how
+    many of both were cut off at `max_new_tokens`;
     `failed` counts failed trials, at baseline and under attack together.
 
     Args:
@@ -63,6 +64,9 @@ def _cells(row: Mapping[str, Any], seed: str) -> tuple[str, ...]:
     standing = n_eligible - row["n_flipped"]
     median = row["queries_to_success"]["median"]
     unread = row["n_unreadable_answers"]
+    # Summaries of earlier versions, read from JSON, do not count them.
+    cut = row.get("n_length_at_baseline", 0) + row.get("n_length_answers", 0)
+    more = [f"+{unread} answers"] * bool(unread) + [f"{cut} cut off"] * bool(cut)
     return (
         row["dataset"],
         row["group"],
@@ -78,7 +82,7 @@ def _cells(row: Mapping[str, Any], seed: str) -> tuple[str, ...]:
         _value(row["diversity"]),
         str(row["n_not_attackable"]),
         str(row["n_already_wrong"]),
-        f"{row['n_unreadable_at_baseline']}" + (f" (+{unread} answers)" if unread else ""),
+        f"{row['n_unreadable_at_baseline']}" + (f" ({', '.join(more)})" if more else ""),
         str(row["n_failed_at_baseline"] + row["n_failed"]),
     )
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 from unicodedata import normalize
 
 _THINKS = re.compile(r"\s*<(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
-_THOUGHT = re.compile(r"</(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
+_THOUGHT = re.compile(r"<(/?)(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
 _TAG = re.compile(r"</?[a-z]+\s*/?>")
 _BOXED = re.compile(r"\\boxed\s*\{")
 _LATEX = re.compile(r"\\(?:text|textbf|mathrm|mathbf)\s*\{")
@@ -45,6 +45,27 @@ def is_thinking(text: str) -> bool:
     return _THINKS.match(text) is not None
 
 
+def without_thoughts(text: str) -> str:
+    """What is said after the thoughts; nothing where they do not end.
+
+    >>> without_thoughts("<think>A or B?</think> It is B.")
+    'It is B.'
+    >>> without_thoughts("<think>It may be A")
+    ''
+    >>> without_thoughts("It is B.")
+    'It is B.'
+    """
+    first, *rest = _THOUGHT.split(text)
+    kept, thinks = [first], False
+    for tag, part in zip(rest[::2], rest[1::2], strict=True):
+        if tag == "/" and not thinks:
+            kept.clear()  # the tag that begins the thoughts stands in the prompt
+        thinks = tag != "/"
+        if not thinks:
+            kept.append(part)
+    return "".join(kept).strip() if rest else text
+
+
 def answer_lines(text: str) -> list[str]:
     """The lines after the thoughts, up to where the model goes on to write the next question.
 
@@ -53,11 +74,8 @@ def answer_lines(text: str) -> list[str]:
     >>> answer_lines("<think>It may be A, but")
     []
     """
-    *thoughts, said = _THOUGHT.split(text)
-    if is_thinking(text) and not thoughts:
-        return []
     lines = []
-    for line in cleaned_lines(_END.split(said, maxsplit=1)[0]):
+    for line in cleaned_lines(_END.split(without_thoughts(text), maxsplit=1)[0]):
         if _NEXT.match(line):
             break
         lines.append(line)

@@ -118,13 +118,19 @@ def _rates(row: Row) -> tuple[Cell, ...]:
         ),
         tally(number(row, "n_not_attackable")),
         tally(number(row, "n_already_wrong")),
-        tally(number(row, "n_unreadable_at_baseline")),
+        tally(number(row, "n_unreadable_at_baseline"), *_cut_off(row, "n_length_at_baseline")),
         tally(
             at_baseline + in_attack,
             *((f"{count(at_baseline)} at baseline",) * bool(at_baseline)),
             *((f"{count(in_attack)} in attack",) * bool(in_attack)),
         ),
     )
+
+
+def _cut_off(row: Row, field: str) -> tuple[str, ...]:
+    """How many unreadable answers ended at the most tokens they might have, where some did."""
+    n = number(row, field)
+    return (f"{count(n)} cut off",) if n else ()
 
 
 def _never_asked(row: Row) -> tuple[str, ...]:
@@ -174,13 +180,14 @@ def verdicts_table(rows: Sequence[Row]) -> Table:
                 tally(row.get("n_items")),
                 tally(row.get("n_trials")),
                 *(tally(number(row, field)) for _, field in VERDICTS),
-                tally(row.get("n_unreadable_answers")),
+                tally(row.get("n_unreadable_answers"), *_cut_off(row, "n_length_answers")),
             )
             for row in rows
         ),
         note="Trials = already wrong + not attackable + unreadable at baseline + failed at "
         "baseline + eligible; eligible = flipped + held + measured + cut short + failed. "
-        "Unreadable answers are answers to perturbed queries.",
+        "Unreadable answers are answers to perturbed queries; cut off are those that ended at "
+        "max_new_tokens (finish_reason = length).",
     )
 
 

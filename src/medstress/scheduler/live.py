@@ -131,7 +131,8 @@ def as_edits(need: Need) -> str | None:
 
 
 def as_record(result: TrialResult | Findings) -> dict[str, Any]:
-    """A result as JSON values; predictions as [answer, scores, mass, text]."""
+    """A result as JSON values; predictions as [answer, scores, mass, text], those
+    that were cut off with their `finish_reason`."""
     if isinstance(result, Findings):
         return result.as_record()
     # Where the first success is the pick as well, it is not stored twice.
@@ -150,6 +151,7 @@ def as_record(result: TrialResult | Findings) -> dict[str, Any]:
         "first_valid_success": result.first_valid_success,
         "n_asked": result.n_asked,
         "n_unreadable": result.n_unreadable,
+        "n_length": result.n_length or None,
         "n_unchanged": result.n_unchanged,
         "n_ties": result.n_ties,
         "probes": result.probes,
@@ -175,4 +177,5 @@ def _edits(candidate: Edited | None) -> list[list[Any]]:
 def _prediction(prediction: Prediction | None) -> list[Any] | None:
     if prediction is None:
         return None
-    return [prediction.answer, prediction.scores, prediction.mass, prediction.text]
+    told = [prediction.answer, prediction.scores, prediction.mass, prediction.text]
+    return told if prediction.finish_reason is None else [*told, prediction.finish_reason]

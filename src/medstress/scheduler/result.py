@@ -52,8 +52,10 @@ class TrialResult:
     """Perturbed queries consumed."""
     n_unreadable: int = 0
     """Of those, answered unreadably."""
+    n_length: int = 0
+    """Of those, unreadable because a reply was cut off at `max_new_tokens`."""
     n_unchanged: int = 0
-    """Of those, without any change: what stood there was put in again."""
+    """Of the queries asked, without any change: what stood there was put in again."""
     n_ties: int = 0
     """Answers, the one on the clean item included, in which options shared the highest score."""
     probes: list[int] = field(default_factory=list)
@@ -83,5 +85,6 @@ class TrialResult:
     def count(self, query: Predict, prediction: Prediction) -> None:
         """Count one answered query by what was asked and what was answered."""
         self.n_unreadable += prediction.outcome is Outcome.UNREADABLE
+        self.n_length += prediction.finish_reason is not None
         self.n_ties += prediction.is_tied
         self.n_unchanged += changes_nothing(query.candidate)

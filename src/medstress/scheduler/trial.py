@@ -140,6 +140,7 @@ def _attack_lost(trial: Trial, result: TrialResult, lost: Verdict) -> Conduct:
         note=result.note,
         n_asked=result.n_asked,
         n_unreadable=result.n_unreadable,
+        n_length=result.n_length,
         n_unchanged=result.n_unchanged,
         n_ties=result.n_ties,
         probes=result.probes,
@@ -155,6 +156,7 @@ def _asked(query: Predict, number: int, prediction: Prediction) -> dict[str, Any
         "scores": prediction.scores,
         "rationale": prediction.rationale,
         "confidences": prediction.confidences,
+        **({"finish_reason": prediction.finish_reason} if prediction.finish_reason else {}),
     }
 
 

@@ -23,7 +23,8 @@ def encode_answer(answer: Answer) -> str:
     if isinstance(answer, Scored):
         return _dump(["s", _plain(answer.log_probs), answer.n_tokens])
     if isinstance(answer, Generated):
-        return _dump(["g", answer.text])
+        ended = [answer.finish_reason, answer.reasoning]
+        return _dump(["g", answer.text, *(ended if any(ended) else ())])
     if isinstance(answer, Tagged):
         return _dump(["t", answer.labels])
     return _dump(["p", answer.score])
@@ -40,7 +41,14 @@ def decode_answer(body: str, tokens_in: int, tokens_out: int) -> Answer:
             tokens_out=tokens_out,
         )
     if kind == "g":
-        return Generated(text=parts[0], tokens_in=tokens_in, tokens_out=tokens_out)
+        finish_reason, reasoning = parts[1:] or (None, None)  # of what ended by itself neither
+        return Generated(
+            text=parts[0],
+            finish_reason=finish_reason,
+            reasoning=reasoning,
+            tokens_in=tokens_in,
+            tokens_out=tokens_out,
+        )
     if kind == "t":
         return Tagged(labels=tuple(parts[0]), tokens_in=tokens_in, tokens_out=tokens_out)
     if kind == "p":

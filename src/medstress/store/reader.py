@@ -12,7 +12,7 @@ from typing import Any
 
 from medstress.calls import FROM_CACHE
 from medstress.errors import StoreError
-from medstress.store import reviews
+from medstress.store import replies, reviews
 from medstress.store.codec import decode_item
 from medstress.store.formats import make_views
 from medstress.store.opening import open_for_reading, restrict, told
@@ -348,6 +348,10 @@ class RunReader:
     def spending(self) -> list[Spending]:
         """Computed calls and tokens by victim and role."""
         return read_spending(self._db)
+
+    def clean_replies(self, victim: str, n: int) -> list[str]:
+        """What a victim said of the first n clean items, as it came."""
+        return replies.clean_replies(self._db, victim, n)
 
     def exchanges(self) -> Iterator[StoredExchange]:
         """All consumed calls in the plan's order, then those computed ahead and never consumed."""

@@ -26,18 +26,21 @@ from medstress.items import Candidate
 from medstress.outcomes import Prediction
 from medstress.prompts import Exemplar, PromptSet
 from medstress.prompts.replies import Confidences, Letter, Reply, Unreadable, read_reply, schema_of
-from medstress.tasks.multiple_choice import Flow, from_scores, mark
+from medstress.tasks.multiple_choice import Flow, from_scores, lost, mark
 from medstress.tasks.parsers import DEFAULT, option_read
+from medstress.tasks.reading import Reading, is_lost, said
 from medstress.tasks.task import Task
 from medstress.tasks.templates import Template
 from medstress.tasks.ties import Ties
 
-SHORT = 96
-"""Most new tokens of confidences and answer."""
+CUT_OFF = Unreadable("it was cut off before its end: write nothing but the JSON object")
+"""What a model is told of a reply that came to `max_new_tokens`."""
+_NEXT_TURN = "\nUser:"
+"""What a model without turns writes when it goes on to write the user's part."""
 _SPEAKERS = {"system": "", "user": "User: ", "assistant": "Assistant: "}
 
 R = TypeVar("R", bound=Reply)
-Turn: TypeAlias = Generator[tuple[Request, ...], tuple[Answer, ...], str]
+Turn: TypeAlias = Generator[tuple[Request, ...], tuple[Answer, ...], Generated]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +52,9 @@ class Conversation:
     Confidences and letter are read from JSON alone; the victim's parser reads what the JSON gives
     as the answer, so that "C: Heparin" is a C. What cannot be used is asked for once more.
     Confidences that stay so are unknown, an answer that stays so makes the prediction
-    `UNREADABLE`.
+    `UNREADABLE`. So does a reasoning that is cut off, after which nothing else is asked: what the
+    model would have concluded is not known. Confidences or an answer that are cut off count as
+    not used.
     """
 
     own: Task
@@ -66,6 +71,10 @@ class Conversation:
     """False renders the conversation as one text, for models without a chat template."""
     decoding: Decoding = Decoding(max_new_tokens=384)
     """Of the reasoning turn; the others share its temperature."""
+    answer_tokens: int = Decoding().max_new_tokens
+    """Most new tokens of confidences and answer."""
+    reading: Reading = Reading.FINISHED
+    """What of a reply is read; thoughts that are not read do not come back in later turns."""
 
     @property
     def template(self) -> Template:
@@ -96,6 +105,13 @@ class Conversation:
         """The most calls of one query: three turns, and two where replies have to be repaired."""
         return 5
 
+    @property
+    def most_written(self) -> int:
+        """The most tokens that the victim writes for one query: the reasoning, and up to four
+        replies of the other turns."""
+        short = 2 if self.by_letter else 4
+        return self.decoding.max_new_tokens + short * self.answer_tokens + self.by_letter
+
     def listing(self, candidate: Candidate) -> str:
         """The victim's own prompt with the options listed."""
         return self.own.listing(candidate)
@@ -109,6 +125,8 @@ class Conversation:
             "by_letter": self.by_letter,
             "in_turns": self.in_turns,
             "decoding": [self.decoding.max_new_tokens, self.decoding.temperature],
+            "answer_tokens": self.answer_tokens,
+            "reading": self.reading.value,
         }
 
     def flow(self, candidate: Candidate) -> Flow:
@@ -125,7 +143,10 @@ class Conversation:
             "target_reasoning", question=question, options=options, exemplars=self.exemplars
         )
         turns = [Message("system", say("target_system")), Message("user", reasoning)]
-        rationale = yield from self._said(turns, self.decoding)
+        reasoned = yield from self._said(turns, self.decoding)
+        rationale = turns[-1].content or reasoned.reasoning or ""
+        if is_lost(reasoned, self.reading):
+            return replace(lost(reasoned), rationale=rationale)
         turns.append(Message("user", say("target_confidences", letters=item.letters)))
         told, _ = yield from self._read(turns, Confidences, item.letters, _is_complete)
         confidences = _ordered(told, item.letters)
@@ -137,12 +158,17 @@ class Conversation:
         return replace(found, rationale=rationale, confidences=confidences)
 
     def _said(self, turns: list[Message], decoding: Decoding, schema: str | None = None) -> Turn:
-        """One generated turn, put at the end of the conversation."""
-        (reply,) = yield (Request(Generate(self._prompt(turns), decoding, schema=schema)),)
+        """One generated turn, put at the end of the conversation without its thoughts."""
+        ends = self.reading is Reading.FINISHED
+        call = Generate(self._prompt(turns), decoding, schema=schema, wants_end=ends)
+        (reply,) = yield (Request(call),)
         assert isinstance(reply, Generated)
-        text = reply.text.strip() if self.in_turns else _first_speech(reply.text)
-        turns.append(Message("assistant", text))
-        return text
+        text = said(reply, self.reading)
+        if not self.in_turns and _NEXT_TURN in text:
+            # Where the user's part begins the model's own has come to its end.
+            text, reply = text.split(_NEXT_TURN, 1)[0], replace(reply, finish_reason=None)
+        turns.append(Message("assistant", text.strip()))
+        return reply
 
     def _read(
         self,
@@ -150,20 +176,26 @@ class Conversation:
         kind: type[R],
         letters: str,
         objection: Callable[[R, str], str | None],
-    ) -> Generator[tuple[Request, ...], tuple[Answer, ...], tuple[R | Unreadable, str]]:
-        """A turn that has to be JSON, with one turn to repair it: what is read, and the text."""
+    ) -> Generator[tuple[Request, ...], tuple[Answer, ...], tuple[R | Unreadable, Generated]]:
+        """A turn that has to be JSON, with one turn to repair it: what is read, and the reply."""
 
         def says(told: R) -> str | None:
             return objection(told, letters)
 
-        decoding, schema = replace(self.decoding, max_new_tokens=SHORT), schema_of(kind, letters)
-        text = yield from self._said(turns, decoding, schema)
-        found = read_reply(text, kind, says)
+        def read(reply: Generated) -> R | Unreadable:
+            if is_lost(reply, self.reading):
+                return CUT_OFF
+            return read_reply(turns[-1].content, kind, says)
+
+        decoding = replace(self.decoding, max_new_tokens=self.answer_tokens)
+        schema = schema_of(kind, letters)
+        reply = yield from self._said(turns, decoding, schema)
+        found = read(reply)
         if isinstance(found, Unreadable):
             turns.append(Message("user", self.prompts.render("repair", reason=found.reason)))
-            text = yield from self._said(turns, decoding, schema)
-            found = read_reply(text, kind, says)
-        return found, text
+            reply = yield from self._said(turns, decoding, schema)
+            found = read(reply)
+        return found, reply
 
     def _letter(
         self, turns: list[Message], candidate: Candidate
@@ -176,9 +208,11 @@ class Conversation:
                 return None
             return f"answer: expected one of the letters {', '.join(letters)}"
 
-        told, text = yield from self._read(turns, Letter, candidate.item.letters, objection)
+        told, reply = yield from self._read(turns, Letter, candidate.item.letters, objection)
+        if is_lost(reply, self.reading):
+            return lost(reply)
         letter = None if isinstance(told, Unreadable) else answer(told)
-        return Prediction(outcome=mark(candidate, letter), answer=letter, text=text)
+        return Prediction(outcome=mark(candidate, letter), answer=letter, text=reply.text)
 
     def _scored(
         self, turns: list[Message], candidate: Candidate
@@ -195,11 +229,6 @@ class Conversation:
             return tuple(turns)
         lines = [f"{_SPEAKERS[turn.role]}{turn.content}" for turn in turns]
         return "\n\n".join([*lines, "Assistant:"])
-
-
-def _first_speech(text: str) -> str:
-    """What a model without turns wrote before it went on to write the user's part."""
-    return text.split("\nUser:", 1)[0].strip()
 
 
 def _is_complete(told: Confidences, letters: str) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, TypeAlias
 
@@ -23,6 +23,7 @@ from medstress.calls import (
 from medstress.items import Candidate
 from medstress.outcomes import Outcome, Prediction
 from medstress.tasks.parsers import DEFAULT, option_read
+from medstress.tasks.reading import Reading, is_lost, reading_of, said
 from medstress.tasks.templates import Template, load_template
 from medstress.tasks.ties import Ties, broken, rule_of
 
@@ -80,11 +81,18 @@ class MultipleChoice:
     """Used by `generate` answering."""
     ties: Ties = Ties.HASH
     """Which of several options with the highest score is the answer."""
+    reading: Reading = Reading.FINISHED
+    """What of a generated reply may be the answer."""
+    reasoning_tokens: int | None = None
+    """Most tokens of the reasoning where an attack asks in turns; None: as the attack says."""
 
     def spec(self) -> dict[str, object]:
         """What defines the task, for fingerprints."""
         # The first edition's rule had no name, and its fingerprints stay.
         named = {} if self.ties is Ties.FIRST else {"ties": self.ties.value}
+        if self.reading is not Reading.WHOLE:  # as that of ties
+            named["reading"] = self.reading.value
+        turns = self.reasoning_tokens
         return {
             "template": self.template.hash,
             "answer_by": self.answer_by.value,
@@ -92,6 +100,7 @@ class MultipleChoice:
             "parser": self.parser,
             "decoding": [self.decoding.max_new_tokens, self.decoding.temperature],
             **named,
+            **({} if turns is None else {"reasoning_tokens": turns}),
         }
 
     @property
@@ -131,6 +140,8 @@ class MultipleChoice:
             parser=spec["parser"],
             decoding=Decoding(max_new_tokens=tokens, temperature=temperature),
             ties=rule_of(spec),
+            reading=reading_of(spec),
+            reasoning_tokens=spec.get("reasoning_tokens"),
         )
 
     def flow(self, candidate: Candidate) -> Flow:
@@ -157,10 +168,12 @@ class MultipleChoice:
                     self.decoding,
                     options=candidate.options,
                     is_read_whole=self.parser == DEFAULT,
+                    # The other parsers share their answers with the runs of the first edition.
+                    wants_end=self.parser == DEFAULT and self.reading is Reading.FINISHED,
                 )
                 (reply,) = yield (Request(call),)
                 assert isinstance(reply, Generated)
-                return self._from_text(candidate, reply.text)
+                return self._from_reply(candidate, reply)
             case AnswerBy.HEAD:
                 question = self.template.render(candidate)
                 assert isinstance(question, str)
@@ -206,6 +219,12 @@ class MultipleChoice:
                 pairs_of = zip(conditional.log_probs, prior.log_probs, strict=True)
                 return [value - base for value, base in pairs_of]
 
+    def _from_reply(self, candidate: Candidate, reply: Generated) -> Prediction:
+        if is_lost(reply, self.reading):
+            return lost(reply)
+        found = self._from_text(candidate, said(reply, self.reading))
+        return replace(found, text=reply.text)
+
     def _from_text(self, candidate: Candidate, text: str) -> Prediction:
         letter = option_read(self.parser, text, candidate.options)
         return Prediction(outcome=mark(candidate, letter), answer=letter, text=text)
@@ -220,7 +239,7 @@ class MultipleChoice:
             return Prediction(outcome=mark(candidate, reply.answer), answer=reply.answer)
         # Functions that return prompt and answer in one are understood.
         text = (reply.text or "").removeprefix(listing(self.template, candidate))
-        return self._from_text(candidate, text)
+        return self._from_reply(candidate, Generated(text=text))
 
 
 def listing(template: Template, candidate: Candidate) -> str:
@@ -252,6 +271,16 @@ def from_scores(
         scores=tuple(value - total for value in scores),
         mass=mass,
         is_tied=len(best) > 1,
+    )
+
+
+def lost(reply: Generated) -> Prediction:
+    """The prediction of a reply that was cut off: unreadable, whatever it says so far."""
+    return Prediction(
+        outcome=Outcome.UNREADABLE,
+        answer=None,
+        text=reply.text,
+        finish_reason=reply.finish_reason,
     )
 
 

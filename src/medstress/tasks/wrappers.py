@@ -201,7 +201,10 @@ def elected(
     given = [p.answer for p in predictions if p.answer is not None]
     votes = Counter(given)
     if not votes:
-        return Prediction(outcome=Outcome.UNREADABLE, answer=None, text=predictions[0].text)
+        cut = next((p for p in predictions if p.finish_reason is not None), predictions[0])
+        return replace(
+            cut, outcome=Outcome.UNREADABLE, answer=None, scores=None, mass=None, is_tied=False
+        )
     most = max(votes.values())
     tied = [answer for answer, n in votes.items() if n == most]  # in the order of being given
     letter = broken(candidate.item, tied, ties)

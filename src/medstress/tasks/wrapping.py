@@ -144,12 +144,12 @@ def parser_of(spec: Mapping[str, Any]) -> str | None:
     return spec.get("parser")
 
 
-def reading_with(task: Task, parser: str) -> Task:
-    """The same task, wrapped or not, with another parser."""
+def reading_with(task: Task, **rules: Any) -> Task:
+    """The same task, wrapped or not, that reads by other rules: `parser`, `reading`."""
     if isinstance(task, MultipleChoice):
-        return replace(task, parser=parser)
+        return replace(task, **rules)
     assert isinstance(task, Wrapper)
-    return replace(task, inner=reading_with(task.inner, parser))
+    return replace(task, inner=reading_with(task.inner, **rules))
 
 
 def _entry(entry: Any) -> dict[str, Any]:

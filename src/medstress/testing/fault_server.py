@@ -27,6 +27,7 @@ import orjson
 
 from medstress.hashing import digest
 from medstress.items import LETTERS
+from medstress.testing.thinking import shown
 
 FAULTS = (
     "late",
@@ -116,6 +117,10 @@ class FaultServer:
         echo: whether it returns log probabilities of prompts.
         schemas: whether it takes a JSON schema; whether it keeps to it is up to `answer`.
         context: the most tokens of a prompt.
+        temperature: the only temperature it takes, as some models that reason insist on theirs.
+        thoughts: what it thinks before it answers a prompt, where it is one that reasons.
+        apart: whether thoughts stand beside the text (`reasoning_content`), else in tags in it.
+        cuts: whether thoughts and text are cut off at `max_tokens`, counted in words.
         tls: speak TLS with this.
 
     Attributes:
@@ -136,6 +141,10 @@ class FaultServer:
         echo: bool = True,
         schemas: bool = True,
         context: int | None = None,
+        temperature: float | None = None,
+        thoughts: Callable[[str], str] | None = None,
+        apart: bool = True,
+        cuts: bool = False,
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self.answer = answer
@@ -149,6 +158,10 @@ class FaultServer:
         self.echo = echo
         self.schemas = schemas
         self.context = context
+        self.temperature = temperature
+        self.thoughts = thoughts
+        self.apart = apart
+        self.cuts = cuts
         self.tls = tls
         self.log: list[Asked] = []
         self._lock = threading.Lock()
@@ -209,6 +222,13 @@ class FaultServer:
                 f"{n}",
                 "context_length_exceeded",
             )
+        wanted = body.get("temperature", self.temperature)
+        if self.temperature is not None and wanted != self.temperature:
+            return 400, _error(
+                f"Unsupported value: 'temperature' does not support {wanted:g} with this model. "
+                f"Only the default ({self.temperature:g}) value is supported.",
+                "unsupported_value",
+            )
         if "response_format" in body and not self.schemas:
             return 400, _error("response_format is not supported", "invalid_request")
         wanted = body.get("top_logprobs", body.get("logprobs") or 0)
@@ -239,14 +259,17 @@ class FaultServer:
         }
 
     def _choice(self, body: Mapping[str, Any], prompt: str, chat: bool, i: int) -> dict[str, Any]:
-        text = self.answer(prompt) if _most_new(body) else ""
+        thoughts = self.thoughts(prompt) if self.thoughts else None
+        most = _most_new(body, counted=True) if self.cuts else None
+        said = shown(self.answer(prompt), thoughts, most, apart=self.apart)
+        text = (said.content or "") if _most_new(body) else ""
         n = min(int(body.get("top_logprobs", body.get("logprobs") or 0)), self.top)
         if chat:
             content = [_entry(text, n)] if body.get("logprobs") and self.top else None
             return {
                 "index": i,
-                "finish_reason": "stop",
-                "message": {"role": "assistant", "content": text, "refusal": None},
+                "finish_reason": said.finish_reason,
+                "message": {"role": "assistant", "refusal": None, **said.message},
                 "logprobs": content and {"content": content},
             }
         logprobs: dict[str, Any] | None = None
@@ -262,7 +285,7 @@ class FaultServer:
                 "token_logprobs": [entry["logprob"]],
                 "top_logprobs": [listed],
             }
-        return {"index": i, "finish_reason": "stop", "text": text, "logprobs": logprobs}
+        return {"index": i, "finish_reason": said.finish_reason, "text": text, "logprobs": logprobs}
 
 
 class _Server(socketserver.ThreadingTCPServer):
@@ -333,9 +356,10 @@ def _n_tokens(prompts: Sequence[str]) -> int:
     return sum(len(_TOKEN.findall(prompt)) for prompt in prompts)
 
 
-def _most_new(body: Mapping[str, Any]) -> int:
-    """One new token, or none where none is wanted."""
-    return int(body.get("max_tokens", body.get("max_completion_tokens", 1)) > 0)
+def _most_new(body: Mapping[str, Any], *, counted: bool = False) -> int:
+    """One new token, or none where none is wanted; or as many as are."""
+    most = int(body.get("max_tokens", body.get("max_completion_tokens", 1)))
+    return most if counted else int(most > 0)
 
 
 def _entry(token: str, n: int) -> dict[str, Any]:

@@ -124,8 +124,14 @@ class LLM:
                 ),
             ]
         text = self._tiny.tokenizer.decode(made, skip_special_tokens=True)
-        written = SimpleNamespace(text=text, token_ids=made, logprobs=listed)
+        ended = _finish_reason(made, params.max_tokens or 16)
+        written = SimpleNamespace(text=text, token_ids=made, logprobs=listed, finish_reason=ended)
         return SimpleNamespace(outputs=[written], prompt_logprobs=told, num_cached_tokens=1)
+
+
+def _finish_reason(made: list[int], most: int) -> str:
+    """`length` where there are as many tokens as there may be and none of them is an end."""
+    return "length" if len(made) == most and 1 not in made else "stop"
 
 
 def vllm_module() -> ModuleType:
@@ -173,7 +179,8 @@ class Llama:
     def create_completion(self, prompt: list[int], **how: Any) -> Any:
         made = self._tiny.text_after(prompt, how["max_tokens"])
         text = self._tiny.tokenizer.decode(made, skip_special_tokens=True)
-        return {"choices": [{"text": text}], "usage": {"completion_tokens": len(made)}}
+        choice = {"text": text, "finish_reason": _finish_reason(made, how["max_tokens"])}
+        return {"choices": [choice], "usage": {"completion_tokens": len(made)}}
 
     def close(self) -> None:
         self.n_tokens = 0

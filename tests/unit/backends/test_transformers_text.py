@@ -36,6 +36,7 @@ def test_greedy_text_equals_stepwise_arg_max(
             grown = torch.cat([grown, torch.tensor([[new[-1]]])], dim=1)
         assert reply == Generated(
             text=its_tokenizer.decode(new, skip_special_tokens=True),
+            finish_reason=None if 1 in new else "length",
             tokens_in=tokens.shape[1],
             tokens_out=len(new),
         )

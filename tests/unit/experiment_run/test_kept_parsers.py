@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,13 @@ import pytest
 
 from medstress.attacks.medfuzz import MedFuzz
 from medstress.backends.mock import MockBackend
+from medstress.calls import Decoding
 from medstress.errors import StoreError
 from medstress.experiment.conversations import victim_of
 from medstress.experiment.run import Run, run
 from medstress.tasks.conversation import Conversation
 from medstress.tasks.multiple_choice import MultipleChoice
+from medstress.tasks.reading import Reading, reading_of
 from medstress.tasks.templates import load_template
 from medstress.tasks.wrapping import parser_of
 from medstress.testing import tiny_questions
@@ -98,3 +101,40 @@ def test_conversations_read_with_the_victim_s_parser_and_older_ones_the_bare_let
     asked = victim_of(victim, MedFuzz(), "d", tiny_questions(1)[0], 0, 0)
     assert isinstance(asked.task, Conversation)
     assert asked.task.parser == in_turns
+
+
+def began_before_cut_replies_were_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let victims be made as they were then."""
+    kept = partial(MultipleChoice, reading=Reading.WHOLE)
+    monkeypatch.setattr("medstress.experiment.parts.MultipleChoice", kept)
+
+
+@pytest.mark.parametrize("wrap", [[], ["instructed"]])
+def test_a_folder_that_began_before_cut_replies_were_known_goes_on_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrap: list[str]
+) -> None:
+    with monkeypatch.context() as then:
+        began_before_cut_replies_were_known(then)
+        old = go(tmp_path, wrap=wrap)
+    n, victims = asked(tmp_path), old.manifest()["parts"]["victims"]
+    assert reading_of(old.manifest()["victims"]["v"]["task"]) is Reading.WHOLE
+    longer = go(tmp_path, limit=40, wrap=wrap)
+    assert reading_of(longer.manifest()["victims"]["v"]["task"]) is Reading.WHOLE
+    assert longer.manifest()["parts"]["victims"] == victims
+    assert asked(tmp_path) > n
+    (tmp_path / "new").mkdir()
+    new = go(tmp_path / "new", wrap=wrap)
+    assert reading_of(new.manifest()["victims"]["v"]["task"]) is Reading.FINISHED
+
+
+@pytest.mark.parametrize(("reading", "most"), [(Reading.FINISHED, 250), (Reading.WHOLE, 96)])
+def test_the_last_turns_of_a_conversation_are_as_long_as_the_victim_says_or_as_they_were(
+    reading: Reading, most: int
+) -> None:
+    own = MultipleChoice(
+        template=load_template("qstab"), reading=reading, decoding=Decoding(max_new_tokens=250)
+    )
+    victim = Victim(label="v", task=own, backend=MockBackend())
+    asked = victim_of(victim, MedFuzz(), "d", tiny_questions(1)[0], 0, 0)
+    assert isinstance(asked.task, Conversation)
+    assert (asked.task.answer_tokens, asked.task.reading) == (most, reading)

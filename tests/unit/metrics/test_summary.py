@@ -29,7 +29,8 @@ FIELDS = [
     *("n_items", "n_trials", "n_already_wrong", "n_not_attackable"),
     *("n_unreadable_at_baseline", "n_failed_at_baseline"),
     *("n_eligible", "n_flipped", "n_held", "n_measured", "n_cut_short", "n_failed"),
-    *("n_unreadable_answers", "accuracy", "accuracy_bounds", "chance", "above_chance"),
+    *("n_unreadable_answers", "n_length_at_baseline", "n_length_answers"),
+    *("accuracy", "accuracy_bounds", "chance", "above_chance"),
     *("accuracy_after", "accuracy_after_bounds"),
     *(
         "asr",

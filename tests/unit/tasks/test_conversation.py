@@ -148,3 +148,64 @@ def test_other_wording_other_exemplars_and_other_decoding_are_another_task():
         task(decoding=Decoding(max_new_tokens=5)).spec(),
     ]
     assert all(a != b for i, a in enumerate(specs) for b in specs[:i])
+
+
+CUT = Generated(text="The findings", finish_reason="length")
+
+
+def test_a_reasoning_that_was_cut_off_ends_the_conversation_unreadably():
+    calls, found = drive(task(), CUT, CONFIDENT, ANSWER)
+    assert len(calls) == 1
+    assert (found.outcome, found.answer, found.finish_reason) == (
+        Outcome.UNREADABLE,
+        None,
+        "length",
+    )
+    assert found.rationale == "The findings"
+
+
+def test_an_answer_that_was_cut_off_is_asked_for_once_more_and_then_unreadable():
+    cut = Generated(text='{"answer": "B"}', finish_reason="length")
+    calls, found = drive(task(), "Facts.", CONFIDENT, cut, ANSWER)
+    assert (len(calls), found.answer) == (4, "A")
+    assert "cut off" in calls[3].prompt[-1].content
+    _, found = drive(task(), "Facts.", CONFIDENT, cut, cut)
+    assert (found.outcome, found.finish_reason) == (Outcome.UNREADABLE, "length")
+
+
+def test_confidences_that_were_cut_off_are_unknown_and_the_answer_counts():
+    cut = Generated(text=CONFIDENT, finish_reason="length")
+    _, found = drive(task(), "Facts.", cut, cut, ANSWER)
+    assert (found.confidences, found.answer, found.finish_reason) == (None, "A", None)
+
+
+def test_thoughts_are_neither_read_nor_sent_back():
+    decoy = '<think>{"answer": "B"} or {"confidence": {"A": 1, "B": 5, "C": 1, "D": 1}}</think>'
+    calls, found = drive(task(), f"{decoy}Facts.", decoy + CONFIDENT, decoy + ANSWER)
+    assert (found.answer, found.rationale) == ("A", "Facts.")
+    assert found.confidences == (5.0, 1.0, 1.0, 2.0)
+    assert not any("<think>" in turn.content for turn in calls[-1].prompt)
+
+
+def test_where_nothing_was_said_beside_thoughts_they_are_the_rationale():
+    thought = Generated(text="", reasoning="He has a rash.")
+    _, found = drive(task(), thought, CONFIDENT, ANSWER)
+    assert (found.rationale, found.answer) == ("He has a rash.", "A")
+
+
+def test_a_model_without_turns_that_goes_on_to_the_user_s_part_was_not_cut_off():
+    babble = Generated(text="Facts.\nUser: And now", finish_reason="length")
+    _, found = drive(task(in_turns=False), babble, CONFIDENT, ANSWER)
+    assert (found.rationale, found.answer) == ("Facts.", "A")
+    _, found = drive(task(in_turns=False), CUT)
+    assert found.finish_reason == "length"
+
+
+def test_the_bound_of_what_is_written_holds_for_the_longest_conversation():
+    for by_letter in (False, True):
+        own = task(by_letter=by_letter, answer_tokens=700, decoding=Decoding(max_new_tokens=50))
+        scored = Scored(log_probs=(0.0, -1.0, -1.0, -1.0), n_tokens=(1,) * 4)
+        last = (scored,) if by_letter else ("x", "x")
+        calls, _ = drive(own, "Facts.", "x", "x", *last)
+        written = sum(c.decoding.max_new_tokens if isinstance(c, Generate) else 1 for c in calls)
+        assert written == own.most_written

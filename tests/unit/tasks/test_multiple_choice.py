@@ -25,6 +25,7 @@ from medstress.items import Candidate, Question
 from medstress.outcomes import Outcome, Prediction
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, TextScore
 from medstress.tasks.parsers import PARSERS
+from medstress.tasks.reading import Reading
 from medstress.tasks.templates import load_template
 from medstress.tasks.ties import Ties, with_rule
 
@@ -229,7 +230,8 @@ def test_the_spec_tells_tasks_apart() -> None:
 def test_with_the_first_edition_s_rules_a_task_is_what_it_was_in_the_first_edition(
     answer_by: AnswerBy, known: str
 ) -> None:
-    kept = with_rule(task(answer_by, parser="standalone"), Ties.FIRST)
+    kept = task(answer_by, parser="standalone", reading=Reading.WHOLE)
+    kept = with_rule(kept, Ties.FIRST)
     assert content_hash(kept.spec()) == known
     assert content_hash(task(answer_by).spec()) != known
 

@@ -401,5 +401,5 @@ def test_a_substituted_option_is_read_by_its_new_text() -> None:
 def test_the_parser_of_a_wrapped_task_is_found_and_replaced() -> None:
     task = wrapped(sampled(), read_wraps(["majority", "instructed"]), Path(), "v")
     assert parser_of(task.spec()) == "options_aware"
-    assert parser_of(reading_with(task, "standalone").spec()) == "standalone"
+    assert parser_of(reading_with(task, parser="standalone").spec()) == "standalone"
     assert parser_of({"kind": "similarity"}) is None

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from medstress.metrics.accuracies import accuracy
+from medstress.metrics.cautions import MANY_UNREADABLE
 from medstress.metrics.chance import chance_of
 from medstress.metrics.counts import (
     cluster_of,
@@ -16,6 +17,7 @@ from medstress.metrics.counts import (
     flipped_within,
     is_answered,
     is_eligible,
+    is_readable,
 )
 from medstress.metrics.estimates import Estimate
 from medstress.metrics.shares import rate
@@ -150,12 +152,17 @@ class Baseline:
     """Each item once."""
     chance: float | None
     """What guessing reaches."""
+    guesses: bool = False
+    """Whether there are readable answers, and the interval of their accuracy does not lie above
+    chance. Of unreadable ones nobody knows."""
+    n_unreadable: int = 0
+    """Items with an unreadable answer, which accuracy counts as not right."""
 
     @property
-    def above_chance(self) -> bool:
-        """Whether the interval of the accuracy lies above chance."""
-        low = self.accuracy.low
-        return low is not None and self.chance is not None and low > self.chance
+    def unread(self) -> str:
+        """How many answers are unreadable, where they are many; else nothing."""
+        many = self.accuracy.n and self.n_unreadable >= MANY_UNREADABLE * self.accuracy.n
+        return f"unreadable in {self.n_unreadable} of {self.accuracy.n} clean answers" * bool(many)
 
 
 def baseline(arms: Iterable[Arm], without: Collection[str] = NONE_OUT) -> Baseline:
@@ -167,7 +174,14 @@ def baseline(arms: Iterable[Arm], without: Collection[str] = NONE_OUT) -> Baseli
         if is_answered(trial) and trial.item_hash not in without
     )
     items = first_of_each_item(answered)
-    return Baseline(accuracy=accuracy(items), chance=chance_of(items))
+    readable = list(filter(is_readable, items))
+    low, level = accuracy(readable).low, chance_of(readable)
+    return Baseline(
+        accuracy=accuracy(items),
+        chance=chance_of(items),
+        guesses=bool(readable) and (low is None or level is None or low <= level),
+        n_unreadable=len(items) - len(readable),
+    )
 
 
 def estimate_of(value: Mapping[str, Any]) -> Estimate:

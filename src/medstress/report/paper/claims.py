@@ -383,11 +383,12 @@ def _point(series: Series, methods: Sequence[str]) -> Mapping[str, Any]:
 
 
 def caution_of(arms: Sequence[Arm]) -> str:
-    """What to know of a victim that is not above chance; nothing where it is."""
+    """What to know of a victim that guesses or cannot be read; nothing of others."""
     clean = baseline(arms)
-    if clean.above_chance or not clean.accuracy.n:
-        return ""
-    return (
+    if not clean.guesses:
+        return clean.unread
+    told = (
         f"not above chance (accuracy {decimal(clean.accuracy.value)}, chance "
         f"{decimal(clean.chance)}): ASR cannot be told from guessing"
     )
+    return f"{clean.unread}, and the others are {told}" if clean.unread else told

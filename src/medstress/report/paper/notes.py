@@ -118,17 +118,19 @@ def choice_notes(rates: Iterable[Rates]) -> list[str]:
 
 
 def chance_notes(places: Iterable[tuple[Place, Baseline]], mark: str = "") -> list[str]:
-    """Name the victims whose accuracy is not above chance; `mark` is what marks them."""
-    named: dict[str, None] = {}
+    """Name the victims that guess, marked by `mark`, and those that cannot be read."""
+    guessing: dict[str, None] = {}
+    unread: dict[str, None] = {}
     for place, clean in places:
-        if clean.accuracy.n and not clean.above_chance:
+        where = f"{place.victim.label} on {place.dataset} {place.entity}"
+        if clean.guesses:
             level = "" if clean.chance is None else f", chance {decimal(clean.chance)}"
-            named[f"{place.victim.label} on {place.dataset} {place.entity}{level}"] = None
-    if not named:
-        return []
-    return [
-        f"{mark}Not above chance: {'; '.join(named)}. There success cannot be told from guessing."
-    ]
+            guessing[f"{where}{level}"] = None
+        if clean.unread:
+            unread[f"{where} is {clean.unread}."] = None
+    said = "; ".join(guessing)
+    notes = [f"{mark}Not above chance: {said}. There success cannot be told from guessing."]
+    return [*(notes if guessing else ()), *unread]
 
 
 def state(summary: Mapping[str, Any]) -> list[str]:

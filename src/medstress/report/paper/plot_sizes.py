@@ -147,7 +147,7 @@ def _groups(axes: Axes, panel: SizePanel, places: Sequence[float]) -> None:
 
 
 def _mark(bar: Rates) -> str:
-    return "" if bar.baseline.above_chance else " †"
+    return " †" if bar.baseline.guesses else ""
 
 
 def _size(bar: Rates) -> str:

@@ -220,7 +220,7 @@ def _ours(rates: Rates | None) -> list[Cell]:
 
 
 def _accuracy(rates: Rates) -> Cell:
-    mark = "" if rates.baseline.above_chance else "†"
+    mark = "†" if rates.baseline.guesses else ""
     return share_cell(rates.baseline.accuracy, mark)
 
 

@@ -1,0 +1,346 @@
+"""Victims that reason, behind servers: planted so that what must be measured is known."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from medstress.cli.app import medstress_cli
+from medstress.experiment.run import Run, run
+from medstress.store.reader import RunReader
+from medstress.testing import FaultServer, rule_target, scripted_attacker, tiny_questions
+
+pytest.importorskip("openai")
+ITEMS = tiny_questions(6)
+CUES = {"tiny-0": "teacher", "tiny-1": "clerk", "tiny-2": "farmer"}
+SCRIPT = ["He works as a clerk.", "He works as a teacher.", "He works as a farmer."]
+PLANTED = [1, 5 / 6, 4 / 6, 3 / 6]
+"""Accuracy after 0 to 3 attempts of `SCRIPT` on a target that errs on `CUES`."""
+NAMES = [f"zumab{i}{j}" for i in range(6) for j in range(4)]
+LONG = "because the guideline of the society says so in its newest edition"
+THOUGHTS = 'Could it be {"answer": "B"} or {"confidence": {"A": 1}}? ' * 8
+
+
+def rows(**more):
+    return [
+        {
+            "id": f"q{i}",
+            "context": "",
+            "stem": f"What treats case {i}?",
+            "options": NAMES[4 * i : 4 * i + 4],
+            "answer_idx": "ABCD"[i % 4],
+            "mentions": [
+                {"field": "ABCD"[j], "start": 0, "end": len(NAMES[4 * i + j]), "type": "T121"}
+                for j in range(4)
+            ],
+            **more,
+        }
+        for i in range(6)
+    ]
+
+
+def planted(wrong_words: str):
+    """The key alone on clean items; on edited ones a wrong letter, with so many words after it."""
+
+    def answer(prompt: str) -> str:
+        case = int(re.findall(r"What treats case (\d)", prompt)[-1])
+        key = "ABCD"[case % 4]
+        if all(name in prompt for name in NAMES[4 * case : 4 * case + 4]):
+            return key
+        return f"{'ABCD'[(case + 1) % 4]} {wrong_words}".strip()
+
+    return answer
+
+
+@pytest.fixture
+def swaps(tmp_path):
+    """An experiment that swaps names in the options of questions for a server."""
+    path = tmp_path / "items.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows()), "utf-8")
+
+    def build(server, attack=None, **victim):
+        return {
+            "experiment": {"name": "x", "seeds": [0], "controls": False},
+            "dataset": {"name": "jsonl", "path": str(path)},
+            "entities": {
+                "type": "drugs",
+                "vocabulary": "drugs",
+                "embedding": "ngram",
+                "recogniser": "given",
+            },
+            "victim": {
+                "name": "v",
+                "backend": "openai",
+                "base_url": server.url,
+                "model": server.model,
+                "answer_by": "generate",
+                "max_new_tokens": 4,
+                **victim,
+            },
+            "attack": {
+                "name": "entity_substitution",
+                "sampler": "random",
+                "budget": 2,
+                **(attack or {}),
+            },
+        }
+
+    return build
+
+
+def write(tables, path):
+    """An experiment as a file for the command line."""
+    lines = []
+    for table, value in tables.items():
+        lines.append(f"[{table}]" if table == "experiment" else f"[[{table}]]")
+        lines += [f"{key} = {json.dumps(each)}" for key, each in value.items()]
+    path.write_text("\n".join(lines), "utf-8")
+    return path
+
+
+def result(done: Run):
+    (row,) = done.summary()["results"]
+    return row
+
+
+@pytest.mark.parametrize("unreadable", [False, True])
+def test_a_wrong_letter_in_a_reply_that_was_cut_off_is_no_success(swaps, tmp_path, unreadable):
+    attack = {"unreadable_is_success": unreadable}
+    with FaultServer(answer=planted(""), cuts=True) as short:
+        row = result(run(swaps(short, attack), tmp_path / "short"))
+    assert (row["n_eligible"], row["n_flipped"], row["n_length_answers"]) == (6, 6, 0)
+    with FaultServer(answer=planted(LONG), cuts=True) as long:
+        done = run(swaps(long, attack), tmp_path / "long")
+    row = result(done)
+    assert (row["n_eligible"], row["n_flipped"], row["n_held"]) == (6, 0, 6)
+    assert row["n_length_answers"] == row["n_unreadable_answers"] == row["queries"]["asked"] == 12
+    assert row["n_length_at_baseline"] == 0
+    assert row["asr_bounds"] == [0.0, 1.0]
+    (warning,) = [w for w in done.summary()["warnings"] if "cut off" in w]
+    assert "in 0 trials about the clean item and in 12 queries under attack" in warning
+    assert "12 cut off" in done.report()
+
+
+def test_with_room_to_end_the_same_victim_is_measured(swaps, tmp_path):
+    with FaultServer(answer=planted(LONG), cuts=True) as server:
+        row = result(run(swaps(server, max_new_tokens=40), tmp_path / "run"))
+    assert (row["n_eligible"], row["n_flipped"], row["n_length_answers"]) == (6, 6, 0)
+
+
+def test_the_ledger_says_which_replies_were_cut_off(swaps, tmp_path):
+    with FaultServer(answer=planted(LONG), cuts=True) as server:
+        done = run(swaps(server), tmp_path / "run")
+    done.export("exchanges", tmp_path / "x.jsonl")
+    told = [json.loads(line) for line in (tmp_path / "x.jsonl").read_text("utf-8").splitlines()]
+    by_purpose = {(each["purpose"], each["finish_reason"]) for each in told}
+    assert by_purpose == {("baseline", None), ("attack", "length")}
+
+
+def go(tables, tmp_path, capsys, *more):
+    file = write(tables, tmp_path / "x.toml")
+    code = medstress_cli(["run", str(file), "--out", str(tmp_path / "run"), "--quiet", *more])
+    told = capsys.readouterr()
+    return code, told.out, told.err
+
+
+def test_where_every_answer_is_unreadable_the_run_shows_three_replies_and_ends_with_1(
+    swaps, tmp_path, capsys
+):
+    with FaultServer(answer=lambda prompt: f"I would see a doctor ({len(prompt)}).") as server:
+        code, out, _ = go(swaps(server), tmp_path, capsys)
+    assert code == 1
+    assert "Every answer of v is unreadable (6 about clean items), so nothing is measured" in out
+    assert len(re.findall(r'"I would see a doctor \(\d+\)\."', out)) == 3
+    assert "not above chance" not in out
+    assert result(Run(tmp_path / "run"))["above_chance"]["p"] is None
+    assert "not above chance" not in Run(tmp_path / "run").report()
+
+
+def test_one_readable_answer_is_enough_to_end_with_0(swaps, tmp_path, capsys):
+    def answer(prompt):
+        return "A" if "case 0" in prompt else "I would see a doctor."
+
+    with FaultServer(answer=answer) as server:
+        code, out, _ = go(swaps(server), tmp_path, capsys)
+    assert code == 0
+    assert "Every answer" not in out
+    assert "v on jsonl/drugs: 5 of 6 clean answers are unreadable" in out
+
+
+def test_a_model_that_reasons_to_the_end_of_its_tokens_is_told_to_have_more(
+    swaps, tmp_path, capsys
+):
+    with FaultServer(
+        answer=planted(""), thoughts=lambda prompt: "It may be B or " * 9, cuts=True
+    ) as server:
+        code, out, _ = go(swaps(server, prompt="chat"), tmp_path, capsys)
+    assert code == 1
+    assert "6 were cut off: raise max_new_tokens of the victim" in out
+    assert '"<think>It may be B"' in out
+    assert result(Run(tmp_path / "run"))["n_length_at_baseline"] == 6
+
+
+@pytest.mark.parametrize("apart", [True, False])
+def test_a_model_that_reasons_and_ends_is_measured_as_one_that_does_not(swaps, tmp_path, apart):
+    thoughts = {"thoughts": lambda prompt: THOUGHTS, "apart": apart}
+    with FaultServer(answer=planted(""), cuts=True, **thoughts) as server:
+        done = run(swaps(server, prompt="chat", max_new_tokens=400), tmp_path / "run")
+    assert (result(done)["n_eligible"], result(done)["n_flipped"]) == (6, 6)
+
+
+def test_a_server_that_insists_on_temperature_1_is_measured_and_it_is_said_once(swaps, tmp_path):
+    with FaultServer(answer=planted(""), temperature=1.0) as server:
+        done = run(swaps(server, max_in_flight=1), tmp_path / "run", limit=3)
+        sent = [asked.body["temperature"] for asked in server.log]
+        assert (sent.count(0.0), sent[0]) == (1, 0.0)
+        n = len(server.log)
+        done = run(swaps(server, max_in_flight=1), tmp_path / "run")
+        # What is known of the server is not found out again.
+        assert {asked.body["temperature"] for asked in server.log[n:]} == {1.0}
+        run(swaps(server, max_in_flight=1), tmp_path / "run")  # asks nothing, forgets nothing
+    assert (result(done)["n_eligible"], result(done)["n_flipped"]) == (6, 6)
+    (endpoint,) = Run(tmp_path / "run").manifest()["endpoints"]
+    assert (endpoint["temperature"]["asked"], endpoint["temperature"]["sent"]) == (0.0, 1.0)
+    said = [w for w in done.summary()["warnings"] if "temperature" in w]
+    assert len(said) == 1
+    assert "v: its server does not take temperature = 0, so that it was asked at" in said[0]
+
+
+def test_a_dry_run_says_how_long_replies_may_be(swaps, tmp_path, capsys):
+    with FaultServer() as server:
+        code, out, _ = go(swaps(server, max_new_tokens=300), tmp_path, capsys, "--dry-run")
+    assert code == 0
+    assert "replies of v: at most max_new_tokens = 300; one that is cut off there" in out
+
+
+# -- conversations -------------------------------------------------------------------------------
+TURNS: dict[str, list[dict[str, str]]] = {}
+
+
+class Listening(FaultServer):
+    """Keeps the turns of what it is asked."""
+
+    def register(self, path, body):
+        asked = super().register(path, body)
+        TURNS[asked.prompt] = [dict(message) for message in body["messages"]]
+        return asked
+
+
+def server_of(speak, **keys):
+    return Listening(answer=lambda prompt: speak([TURNS[prompt]])[0], **keys)
+
+
+@pytest.fixture
+def medfuzz(tmp_path):
+    given = [
+        {"id": q.id, "context": q.context, "stem": q.stem, "options": q.options, "answer": q.key}
+        for q in ITEMS
+    ]
+    path = tmp_path / "items.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in given), "utf-8")
+
+    def fuzz(target, out="run", attack=None, **victim):
+        def model(server):
+            return {"backend": "openai", "base_url": server.url, "model": server.model}
+
+        attacker = server_of(scripted_attacker(ITEMS, SCRIPT), model="the-attacker")
+        with target, attacker:
+            return run(
+                {
+                    "experiment": {"name": "x", "seeds": [0]},
+                    "dataset": {"name": "jsonl", "path": str(path)},
+                    "victim": {**model(target), "answer_by": "generate", "name": "v", **victim},
+                    "role": {"attacker": model(attacker)},
+                    "attack": {"name": "medfuzz", "attempts": 3, "runs": 1, **(attack or {})},
+                },
+                tmp_path / out,
+            )
+
+    return fuzz
+
+
+def target(**keys):
+    return server_of(rule_target(ITEMS, CUES), model="the-target", **keys)
+
+
+def tokens_asked(server):
+    """The most tokens of the turn that reasons and of those that have to be JSON."""
+    found = {"reasoning": set(), "answer": set()}
+    for asked in server.log:
+        turn = "answer" if "response_format" in asked.body else "reasoning"
+        found[turn].add(asked.body["max_tokens"])
+    return found
+
+
+def curve(done: Run):
+    return [each["value"] for each in result(done)["accuracy_at"]]
+
+
+@pytest.mark.parametrize("apart", [True, False])
+def test_a_target_that_reasons_has_the_curve_that_was_planted_with_tokens_enough(medfuzz, apart):
+    """Its thoughts hold JSON with another answer, which must not be read."""
+    server = target(thoughts=lambda prompt: THOUGHTS, apart=apart, cuts=True)
+    done = medfuzz(server, reasoning_tokens=300, max_new_tokens=200)
+    assert curve(done) == PLANTED
+    assert result(done)["n_length_answers"] == 0
+    assert tokens_asked(server) == {"reasoning": {300}, "answer": {200}}
+
+
+@pytest.mark.parametrize(
+    ("keys", "attack"), [({"reasoning_tokens": 50}, {}), ({}, {"reasoning_tokens": 50})]
+)
+def test_one_that_may_not_reason_to_its_end_is_unreadable_not_robust(medfuzz, keys, attack):
+    server = target(thoughts=lambda prompt: THOUGHTS, cuts=True)
+    done = medfuzz(server, attack=attack, max_new_tokens=200, **keys)
+    row = result(done)
+    assert (row["n_unreadable_at_baseline"], row["n_length_at_baseline"]) == (6, 6)
+    assert (row["n_eligible"], row["asr"]["value"]) == (0, None)
+    warnings = done.summary()["warnings"]
+    assert warnings[0].startswith("Every answer of v is unreadable (6 about clean items)")
+    assert "reasoning_tokens where an attack asks in turns" in warnings[0]
+    assert {asked.body["max_tokens"] for asked in server.log} == {50}
+
+
+def test_a_target_that_reasons_too_long_only_where_it_errs_is_never_a_success(medfuzz):
+    """The hard case: the reasoning about the edited item alone is cut off, then it would err."""
+
+    def thoughts(prompt):
+        return THOUGHTS * 9 if "teacher" in prompt or "clerk" in prompt else "Short."
+
+    done = medfuzz(
+        target(thoughts=thoughts, cuts=True),
+        attack={"unreadable_is_success": True},
+        reasoning_tokens=100,
+        max_new_tokens=100,
+    )
+    row = result(done)
+    assert (row["n_eligible"], row["n_flipped"]) == (6, 1)  # the farmer's
+    assert row["n_length_answers"] == row["n_unreadable_answers"] > 0
+    attempts = [a for r in done.rows() for a in json.loads(r.attempts) if "query" in a]
+    cut = [a for a in attempts if a.get("finish_reason") == "length"]
+    assert len(cut) == row["n_length_answers"]
+    assert all(a["answer"] is None for a in cut)
+    assert row["asr_gated"]["value"] == pytest.approx(1 / 6)
+
+
+def test_the_attack_s_own_reasoning_tokens_still_hold_where_the_victim_has_none(medfuzz):
+    server = target()
+    medfuzz(server, attack={"reasoning_tokens": 77})
+    assert tokens_asked(server) == {"reasoning": {77}, "answer": {128}}
+    other = target()
+    medfuzz(other, out="other", attack={"reasoning_tokens": 77}, reasoning_tokens=55)
+    assert tokens_asked(other) == {"reasoning": {55}, "answer": {128}}
+
+
+def test_raw_replies_are_those_of_the_first_trials(swaps, tmp_path):
+    with FaultServer(answer=lambda prompt: f"Hm, {len(prompt)}.") as server:
+        run(swaps(server), tmp_path / "run")
+    reader = RunReader(tmp_path / "run")
+    try:
+        assert len(reader.clean_replies("v", 3)) == 3
+        assert len(reader.clean_replies("v", 99)) == 6
+        assert reader.clean_replies("another", 3) == []
+    finally:
+        reader.close()
