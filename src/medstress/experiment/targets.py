@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 from medstress.backends.python import PythonBackend
 from medstress.calls import Backend
-from medstress.errors import UsageError
+from medstress.errors import StoreError, UsageError
 from medstress.experiment.prepared import Prepared
+from medstress.functions import place_of
 
 Named = tuple[str, Backend]
 """What a table is called in messages, and its back end."""
@@ -32,11 +34,10 @@ def check_targets(backends: Sequence[Named]) -> None:
         if _function(first) == _function(second):
             continue
         if first.identity.hash == second.identity.hash:
-            what = "the same source" if first.version is None else f"version {first.version!r}"
             raise UsageError(
                 f"{one} and {other}: targets {first.identity.name!r} and {second.identity.name!r} "
-                f"have files and functions of one name and {what}, so each would be given the "
-                "other's answers; give each a version of its own, or another file name"
+                "are known as one function, so each would be given the other's answers; give each "
+                "a version of its own, or another file name"
             )
         for name, path in _modules(first).items():
             if _modules(second).get(name, path) != path:
@@ -47,14 +48,54 @@ def check_targets(backends: Sequence[Named]) -> None:
                 )
 
 
+def keep_targets(prepared: Prepared, known: Mapping[str, Any], folder: Path) -> None:
+    """Refuse other functions than a folder's; let its own be known as they were in it.
+
+    Until a file's path counted, its name alone did: functions of two files may have one identity in
+    an older folder, so their targets are compared as well.
+
+    Args:
+        prepared: with victims and roles opened.
+        known: the folder's manifest.
+        folder: the run folder.
+
+    Raises:
+        StoreError: naming the victim or role, and both targets.
+    """
+    held = {**known["victims"], **{f"role.{k}": v for k, v in known.get("roles", {}).items()}}
+    asked = [(f"victim {v.label!r}", v.label, v.backend) for v in prepared.victims]
+    asked += [(part.label, part.label, part.backend) for part in prepared.roles]
+    for what, label, backend in asked:
+        if "watched" not in held.get(label, ()) or not isinstance(backend, PythonBackend):
+            continue
+        was, now = held[label]["model"], backend.identity.name
+        if _told(was, Path(known["base"])) != _told(now, prepared.base):
+            raise StoreError(
+                f"{folder} holds another experiment: the target of {what} was {was!r}, is {now!r}. "
+                "Give it another label, choose another folder with --out, or throw the old run "
+                "away with --fresh"
+            )
+        if backend.former is not None and held[label]["model_hash"] == backend.former.hash:
+            backend.identity = backend.former
+
+
+def _told(target: str, base: Path) -> tuple[str, str]:
+    """File or module, and function."""
+    return place_of(target, base), target.rpartition(":")[2]
+
+
 def watched(backend: Backend) -> list[str] | None:
     """What makes a function another one when it changes; None for what is no function."""
     if not isinstance(backend, PythonBackend):
         return None
     if backend.version is not None or backend.loaded is None:
         return []
-    behind = [f"{name} ({path.name})" for name, path in backend.loaded.behind.items()]
-    return [backend.loaded.place, *behind, *backend.loaded.packages]
+    loaded = backend.loaded
+    own = loaded.place
+    if loaded.path is not None and not own.endswith(".py"):
+        own = f"{own} ({loaded.path.name})"
+    behind = [f"{name} ({path.name})" for name, path in loaded.behind.items()]
+    return [own, *behind, *loaded.packages]
 
 
 def watched_lines(backends: Sequence[Named]) -> Iterator[str]:
