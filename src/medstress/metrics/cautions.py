@@ -11,6 +11,7 @@ from medstress.metrics.answers import letter_mass
 from medstress.metrics.bounds import accuracy_bounds
 from medstress.metrics.chance import chance_of
 from medstress.metrics.counts import (
+    clean_items,
     first_of_each_item,
     is_answered,
     is_failed_at_baseline,
@@ -103,10 +104,8 @@ def _not_above_chance(trials: Sequence[TrialRow]) -> list[str]:
         places[trial.dataset, trial.group, trial.victim].append(trial)
     sentences = []
     for (dataset, group, victim), members in sorted(places.items()):
+        (low, _) = accuracy_bounds(clean_items(members))
         items = first_of_each_item(filter(is_answered, members))
-        known = {item.item_id for item in items}
-        failed = first_of_each_item(filter(is_failed_at_baseline, members))
-        (low, _) = accuracy_bounds([*items, *(one for one in failed if one.item_id not in known)])
         reached, level = accuracy(items), chance_of(items)
         if low is None or level is None or low > level:
             continue

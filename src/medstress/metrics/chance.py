@@ -9,10 +9,11 @@ from typing import Any
 
 from scipy.stats import binomtest
 
-from medstress.metrics.counts import first_of_each_item, is_answered, is_eligible
+from medstress.metrics.counts import clean_items, first_of_each_item, is_answered, is_eligible
 from medstress.rows import TrialRow
 
 _METHOD = "exact binomial test against chance, greater; each item once"
+_AT_WORST = f"{_METHOD}, failed answers as wrong"
 
 
 def chance_level(items: Sequence[tuple[int, str]]) -> float | None:
@@ -42,7 +43,8 @@ def chance_level(items: Sequence[tuple[int, str]]) -> float | None:
 
 def chance_of(trials: Sequence[TrialRow]) -> float | None:
     """Return the chance level over the items that accuracy is measured on."""
-    return _level(first_of_each_item(filter(is_answered, trials)))
+    items = first_of_each_item(filter(is_answered, trials))
+    return chance_level([(row.n_options, row.key) for row in items])
 
 
 def binomial_above(k: int, n: int, level: float | None) -> float | None:
@@ -62,14 +64,11 @@ def above_chance(trials: Sequence[TrialRow]) -> dict[str, Any]:
     """Test whether the clean items are answered better than by chance.
 
     Each item enters once, with its first seed: the clean answer does not depend on the seed.
+    Unreadable answers and those that failed count as wrong, their worst.
 
     Returns:
         `p`, the one-sided exact p-value (None without items), and `method`.
     """
-    items = first_of_each_item(filter(is_answered, trials))
-    p = binomial_above(sum(map(is_eligible, items)), len(items), _level(items))
-    return {"p": p, "method": _METHOD}
-
-
-def _level(items: Sequence[TrialRow]) -> float | None:
-    return chance_level([(row.n_options, row.key) for row in items])
+    items = clean_items(trials)
+    p = binomial_above(sum(map(is_eligible, items)), len(items), chance_of(trials))
+    return {"p": p, "method": _METHOD if all(map(is_answered, items)) else _AT_WORST}

@@ -71,9 +71,7 @@ def test_the_diagonal_does_not_say_wrong_where_the_flip_check_does_not(
     trial: Make, spec: dict[str, Any], n_wrong: int | None
 ) -> None:
     rows = [
-        trial(
-            item_id=f"q{i}", verdict=Verdict.FLIPPED, repeats=i > 0, attack_spec=json.dumps(spec)
-        )
+        trial(item_id=f"q{i}", verdict=Verdict.FLIPPED, repeats=i > 0, attack_spec=json.dumps(spec))
         for i in range(3)
     ]
     (cell,) = matrix(rows, []).values()

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from medstress.metrics.accuracies import accuracy
+from medstress.metrics.bounds import accuracy_bounds
 from medstress.metrics.chance import chance_of
 from medstress.metrics.counts import (
+    clean_items,
     cluster_of,
     first_of_each_item,
     flipped_within,
@@ -150,24 +152,22 @@ class Baseline:
     """Each item once."""
     chance: float | None
     """What guessing reaches."""
+    at_worst: float | None
+    """The low end of the accuracy with unreadable and failed answers as wrong."""
 
     @property
     def above_chance(self) -> bool:
-        """Whether the interval of the accuracy lies above chance."""
-        low = self.accuracy.low
-        return low is not None and self.chance is not None and low > self.chance
+        """Whether the accuracy lies above chance, at its worst."""
+        low, chance = self.at_worst, self.chance
+        return low is not None and chance is not None and low > chance
 
 
 def baseline(arms: Iterable[Arm], without: Collection[str] = NONE_OUT) -> Baseline:
     """Accuracy on the clean items that some of `arms` were asked about."""
-    answered = (
-        trial
-        for arm in arms
-        for trial in arm.trials
-        if is_answered(trial) and trial.item_hash not in without
-    )
-    items = first_of_each_item(answered)
-    return Baseline(accuracy=accuracy(items), chance=chance_of(items))
+    trials = [trial for arm in arms for trial in arm.trials if trial.item_hash not in without]
+    items = first_of_each_item(filter(is_answered, trials))
+    (low, _) = accuracy_bounds(clean_items(trials))
+    return Baseline(accuracy=accuracy(items), chance=chance_of(items), at_worst=low)
 
 
 def estimate_of(value: Mapping[str, Any]) -> Estimate:
