@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
-import os
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -31,8 +30,7 @@ class Loaded:
     module: Any
     """As imported."""
     place: str
-    """Where it lies, seen from the experiment: its file's path (see `place_of`), or its dotted
-    name."""
+    """What it is called wherever it lies: its file's name, or its dotted name."""
     path: Path | None
     """Its file, where there is one."""
     imports: Mapping[str, Path]
@@ -85,12 +83,13 @@ def load_module(target: str, base: Path, what: str) -> Loaded:
     Raises:
         UsageError: no such file or module, or importing it raised.
     """
-    where, place = target.rpartition(":")[0], place_of(target, base)
+    where = target.rpartition(":")[0]
     if not where.endswith(".py"):
-        return _in_use(base, where, what, place=place)
+        return _in_use(base, where, what, place=where)
     path = base / where
     if not path.is_file():
         raise UsageError(f"{what}: there is no file {path}")
+    place = path.name
     n_up = deepest_relative_import(path)
     if not n_up:
         return _in_use(path.parent, path, what, place=place)
@@ -107,27 +106,6 @@ def load_module(target: str, base: Path, what: str) -> Loaded:
             f"in {loaded.path}; rename the folder {folders[n_up - 1]}"
         )
     return loaded
-
-
-def place_of(target: str, base: Path) -> str:
-    """Where the file or module of a target lies, as far as that stays so when all is moved.
-
-    Args:
-        target: as `load_function` takes it.
-        base: the experiment's folder.
-
-    Returns:
-        A dotted name as it is; a file's path from the experiment's folder, whole where the target
-        is a whole path to somewhere outside of it.
-
-    >>> place_of("models/../va.py:answer", Path("/project")), place_of("mine.va:answer", Path())
-    ('va.py', 'mine.va')
-    """
-    where = target.rpartition(":")[0]
-    if not where.endswith(".py"):
-        return where
-    path, folder = Path(os.path.normpath(where)), Path(os.path.normpath(base.absolute()))
-    return (path.relative_to(folder) if path.is_relative_to(folder) else path).as_posix()
 
 
 def _in_use(folder: Path, module: Path | str, what: str, *, place: str) -> Loaded:

@@ -6,7 +6,6 @@ import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any, NoReturn, TypeVar
 
 from medstress.backends.awaiting import Awaiter
@@ -63,7 +62,6 @@ class PythonBackend:
         task: str = "multiple_choice",
         loaded: Loaded | None = None,
         version: str | None = None,
-        former: ModelIdentity | None = None,
     ) -> None:
         self._function = function
         self._owner = owner
@@ -71,8 +69,6 @@ class PythonBackend:
         """The module that a target names, in use until the back end is closed."""
         self.version = version
         """The user's word for the function, in place of its source."""
-        self.former = former
-        """What it was known as when a file counted by its name, in whatever folder it lay."""
         self._awaiter = Awaiter()
         self.identity = identity
         kind = KINDS[task]
@@ -231,20 +227,11 @@ def open_backend(options: BackendOptions) -> PythonBackend:
     try:
         function, owner = _resolve(loaded.module, target)
         identity = _identity(function, target, options.version, loaded)
-        by_name = replace(loaded, place=loaded.place.rpartition("/")[2])
-        former = _identity(function, target, options.version, by_name)
     except BaseException:
         loaded.close()
         raise
     return PythonBackend(
-        function,
-        identity,
-        options.batch_size,
-        owner,
-        options.task,
-        loaded,
-        options.version,
-        former,
+        function, identity, options.batch_size, owner, options.task, loaded, options.version
     )
 
 
@@ -302,8 +289,8 @@ def _identity(
 ) -> ModelIdentity:
     """Hash what the function is called, and its version or all source of the user's behind it.
 
-    The path from the experiment to the file is part of it, so that the functions of two files are
-    two, whatever their versions; where the experiment lies is not, so that all may be moved.
+    No path is part of it, so that a project may be moved; the name of the file or module is, so
+    that the functions of two files are two, whatever their versions.
     """
     if version is not None:
         state = ["version", version]

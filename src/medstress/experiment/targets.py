@@ -11,7 +11,7 @@ from medstress.backends.python import PythonBackend
 from medstress.calls import Backend
 from medstress.errors import StoreError, UsageError
 from medstress.experiment.prepared import Prepared
-from medstress.functions import place_of
+from medstress.hashing import file_hash
 
 Named = tuple[str, Backend]
 """What a table is called in messages, and its back end."""
@@ -34,10 +34,11 @@ def check_targets(backends: Sequence[Named]) -> None:
         if _function(first) == _function(second):
             continue
         if first.identity.hash == second.identity.hash:
+            what = "the same source" if first.version is None else f"version {first.version!r}"
             raise UsageError(
                 f"{one} and {other}: targets {first.identity.name!r} and {second.identity.name!r} "
-                "are known as one function, so each would be given the other's answers; give each "
-                "a version of its own, or another file name"
+                f"have files and functions of one name and {what}, so each would be given the "
+                "other's answers; give each a version of its own, or another file name"
             )
         for name, path in _modules(first).items():
             if _modules(second).get(name, path) != path:
@@ -48,11 +49,10 @@ def check_targets(backends: Sequence[Named]) -> None:
                 )
 
 
-def keep_targets(prepared: Prepared, known: Mapping[str, Any], folder: Path) -> None:
-    """Refuse other functions than a folder's; let its own be known as they were in it.
+def check_same_targets(prepared: Prepared, known: Mapping[str, Any], folder: Path) -> None:
+    """Refuse a folder whose victims and roles were functions of other files.
 
-    Until a file's path counted, its name alone did: functions of two files may have one identity in
-    an older folder, so their targets are compared as well.
+    A version is the user's word for one file, wherever it is moved to; two files may share a name.
 
     Args:
         prepared: with victims and roles opened.
@@ -69,19 +69,45 @@ def keep_targets(prepared: Prepared, known: Mapping[str, Any], folder: Path) -> 
         if "watched" not in held.get(label, ()) or not isinstance(backend, PythonBackend):
             continue
         was, now = held[label]["model"], backend.identity.name
-        if _told(was, Path(known["base"])) != _told(now, prepared.base):
+        (file, _, function), path = was.rpartition(":"), _function(backend)[0]
+        places = [base / file for base in (Path(known["base"]), prepared.base)]
+        began = next((each for each in places if each.is_file()), None)
+        if function != now.rpartition(":")[2] or (began and path and _are_two(began, path)):
             raise StoreError(
                 f"{folder} holds another experiment: the target of {what} was {was!r}, is {now!r}. "
                 "Give it another label, choose another folder with --out, or throw the old run "
                 "away with --fresh"
             )
-        if backend.former is not None and held[label]["model_hash"] == backend.former.hash:
-            backend.identity = backend.former
 
 
-def _told(target: str, base: Path) -> tuple[str, str]:
-    """File or module, and function."""
-    return place_of(target, base), target.rpartition(":")[2]
+def claim_answers(prepared: Prepared) -> None:
+    """Refuse functions whose name and version stand for another file in the shared cache.
+
+    Raises:
+        UsageError: naming the victim or role, and both files.
+    """
+    if prepared.shared is None:
+        return
+    for what, backend in named_backends(prepared):
+        if not isinstance(backend, PythonBackend) or backend.version is None:
+            continue
+        path, identity = _function(backend)[0], backend.identity
+        if path is None:
+            continue
+        known = prepared.shared.file_of(identity.hash)
+        if known is not None and known.is_file() and _are_two(known, path):
+            raise UsageError(
+                f"{what}: target {identity.name!r} is {path}, and the answers of version "
+                f"{backend.version!r} of a function and file of these names in the cache "
+                f"{prepared.shared.folder} are of {known}; give it a version of its own, or "
+                "another cache"
+            )
+        prepared.shared.keep_file(identity.hash, path)
+
+
+def _are_two(one: Path, other: Path) -> bool:
+    """Whether two files are not one, nor copies of one."""
+    return not one.samefile(other) and file_hash(one) != file_hash(other)
 
 
 def watched(backend: Backend) -> list[str] | None:

@@ -80,89 +80,109 @@ def test_two_files_of_one_function_name_have_answers_of_their_own(small, version
     assert found == [1.0, 0.0]
 
 
+def test_two_files_of_one_name_and_version_do_not_share_a_cache(small):
+    """Whichever comes first; a file that is moved, a copy, and one that is mended are the same."""
+    source(small, "model.py", RIGHT)
+    source(small, "sub/model.py", WRONG)
+    targets = ["model.py:answer", "sub/model.py:answer"]
+    for number, order in enumerate((targets, targets[::-1])):
+        small.tables["experiment"]["cache"] = f"cache{number}"
+        victims(small, order[0], version="1")
+        run(small.write(), small.root / f"first{number}")
+        victims(small, order[1], version="1")
+        with pytest.raises(UsageError) as caught:
+            run(small.write(), small.root / f"second{number}")
+        first, second = (small.root.resolve() / name.rpartition(":")[0] for name in order)
+        assert str(caught.value) == (
+            f"victim 'v0': target {order[1]!r} is {second}, and the answers of version '1' of a "
+            "function and file of these names in the cache "
+            f"{small.root / f'cache{number}'} are of {first}; give it a version of its own, or "
+            "another cache"
+        )
+        victims(small, order[1], version="2")
+        found = accuracies(run(small.write(), small.root / f"third{number}"))
+        assert found == {"v0": float(order[1] == "model.py:answer")}
+
+
+def test_a_version_goes_with_its_file(small):
+    source(small, "model.py", RIGHT)
+    victims(small, "model.py:answer", version="1")
+    run(small.write(), small.out)
+    source(small, "copy/model.py", RIGHT)
+    victims(small, "copy/model.py:answer", version="1")
+    assert n_computed(run(small.write(), small.root / "copied")) == 0
+    (small.root / "copy" / "model.py").rename(small.root / "copy" / "gone.py")
+    source(small, "moved/model.py", RIGHT + "# moved, then mended\n")
+    victims(small, "moved/model.py:answer", version="1")
+    assert n_computed(run(small.write(), small.root / "moved-run")) == 0
+
+
+@pytest.mark.parametrize("target", ["sub/model.py:answer", "model.py:other"])
+def test_a_folder_is_not_continued_with_another_target(small, target):
+    source(small, "model.py", RIGHT + WRONG.replace("def answer", "def other"))
+    source(small, "sub/model.py", WRONG)
+    del small.tables["experiment"]["cache"]
+    for began, now in (("model.py:answer", target), (target, "model.py:answer")):
+        victims(small, began, version="1")
+        run(small.write(), small.out, fresh=small.out.exists())
+        victims(small, now, version="1")
+        with pytest.raises(StoreError) as caught:
+            run(small.write(), small.out)
+        assert str(caught.value).startswith(
+            f"{small.out} holds another experiment: the target of victim 'v0' was {began!r}, is "
+            f"{now!r}. Give it another label, "
+        )
+
+
+def test_a_folder_that_was_moved_is_not_continued_with_another_target(small):
+    source(small, "model.py", RIGHT)
+    source(small, "sub/model.py", WRONG)
+    del small.tables["experiment"]["cache"]
+    victims(small, "model.py:answer", version="1")
+    run(small.write(), small.out)
+    moved = small.root / "moved"
+    moved.mkdir()
+    for name in ("model.py", "sub", "run", "items.jsonl", "names.txt", "experiment.toml"):
+        shutil.move(small.root / name, moved / name)
+    run(moved / "experiment.toml", moved / "run")
+    text = (moved / "experiment.toml").read_text("utf-8")
+    other = moved / "other.toml"
+    other.write_text(text.replace("model.py:answer", "sub/model.py:answer"), "utf-8")
+    with pytest.raises(StoreError, match=r"was 'model.py:answer', is 'sub/model.py:answer'"):
+        run(other, moved / "run")
+
+
+def test_a_target_may_be_spelled_in_another_way(small):
+    source(small, "model.py", RIGHT)
+    victims(small, "model.py:answer", version="1")
+    n_before = n_computed(run(small.write(), small.out))
+    victims(small, f"{small.root / 'model.py'}:answer", version="1")
+    assert n_computed(run(small.write(), small.out)) == n_before
+
+
 def test_two_functions_of_one_file_have_answers_of_their_own(small):
     source(small, "both.py", RIGHT + WRONG.replace("def answer", "def other"))
     victims(small, "both.py:answer", "both.py:other", version="1")
     assert accuracies(run(small.write(), small.out)) == {"v0": 1.0, "v1": 0.0}
 
 
-@pytest.mark.parametrize("version", ["1", None])
-def test_two_files_of_one_name_have_answers_of_their_own(small, version):
-    """In one folder, and through the shared cache from the empty one, whichever comes first."""
-    given = {} if version is None else {"version": version}
-    source(small, "model.py", RIGHT)
-    source(small, "sub/model.py", WRONG)
-    targets = {"own": "model.py:answer", "sub": "sub/model.py:answer"}
-    victims(small, *targets.values(), **given)
-    assert accuracies(run(small.write(), small.out)) == {"v0": 1.0, "v1": 0.0}
-    for order in (("own", "sub"), ("sub", "own")):
-        small.tables["experiment"]["cache"] = f"first_{order[0]}"
-        found = {}
-        for name in order:
-            victims(small, targets[name], **given)
-            found[name] = accuracies(run(small.write(), small.root / "-".join([*order, name])))
-        assert found == {"own": {"v0": 1.0}, "sub": {"v0": 0.0}}
-
-
-@pytest.mark.parametrize("target", ["sub/model.py:answer", "model.py:other"])
-@pytest.mark.parametrize("began_by_name", [False, True])
-def test_a_folder_is_not_continued_with_another_target(small, target, began_by_name):
-    """Nor one that began when `sub/model.py` and `model.py` were one file."""
-    source(small, "model.py", RIGHT + WRONG.replace("def answer", "def other"))
-    source(small, "sub/model.py", RIGHT)
-    victims(small, "model.py:answer", version="1")
-    run(small.write(), small.out)
-    victims(small, target, version="1")
-    began, now = ("model.py:answer", target)
-    if began_by_name:  # the folder holds the other one, under the hash that they shared
-        began, now = now, began
-        rename_target(small.out, began)
-        victims(small, now, version="1")
-    with pytest.raises(StoreError) as caught:
-        run(small.write(), small.out)
-    assert str(caught.value).startswith(
-        f"{small.out} holds another experiment: the target of victim 'v0' was {began!r}, is "
-        f"{now!r}. Give it another label, "
-    )
-
-
-def rename_target(folder, target):
-    """In the manifest of a run folder."""
-    with closing(sqlite3.connect(folder / "run.sqlite")) as db, db:
-        (told,) = db.execute("SELECT value FROM manifest WHERE key = 'victims'").fetchone()
-        known = json.loads(told)
-        known["v0"]["model"] = target
-        db.execute("UPDATE manifest SET value = ? WHERE key = 'victims'", [json.dumps(known)])
-
-
-@pytest.mark.parametrize("given", [{"version": "1"}, {}])
-def test_a_folder_from_when_a_file_counted_by_its_name_is_continued(small, monkeypatch, given):
-    source(small, "sub/model.py", RIGHT)
-    victims(small, "sub/model.py:answer", **given)
-    with monkeypatch.context() as earlier:
-        earlier.setattr("medstress.functions.place_of", lambda *_: "model.py")
-        n_before = n_computed(run(small.write(), small.out))
-    small.tables["experiment"]["seeds"] = [0, 1]
-    small.tables["experiment"]["cache"] = "another"
-    after = run(small.write(), small.out)
-    assert accuracies(after) == {"v0": 1.0}
-    assert 0 < n_computed(after) - n_before < n_before  # the second seed, and no baseline again
-
-
-def test_functions_that_cannot_be_told_apart_are_refused(small):
-    """A path through a link is read as it is written."""
-    source(small, "model.py", RIGHT)
-    source(small, "a/model.py", WRONG)
-    (small.root / "a" / "sub").mkdir()
-    (small.root / "link").symlink_to(small.root / "a" / "sub")
-    victims(small, "model.py:answer", "link/../model.py:answer", version="1")
+@pytest.mark.parametrize(
+    ("given", "what"), [({"version": "1"}, "version '1'"), ({}, "the same source")]
+)
+def test_functions_that_cannot_be_told_apart_are_refused(small, given, what):
+    source(small, "a/model.py", RIGHT)
+    source(small, "b/model.py", WRONG if given else RIGHT)
+    victims(small, "a/model.py:answer", "b/model.py:answer", **given)
     with pytest.raises(UsageError) as caught:
         run(small.write(), small.out)
     assert str(caught.value) == (
-        "victim 'v0' and victim 'v1': targets 'model.py:answer' and 'link/../model.py:answer' are "
-        "known as one function, so each would be given the other's answers; give each a version "
-        "of its own, or another file name"
+        "victim 'v0' and victim 'v1': targets 'a/model.py:answer' and 'b/model.py:answer' have "
+        f"files and functions of one name and {what}, so each would be given the other's answers; "
+        "give each a version of its own, or another file name"
     )
+    if not given:  # what differs in content is told apart without a version
+        source(small, "b/model.py", WRONG)
+        assert accuracies(run(small.write(), small.out)) == {"v0": 1.0, "v1": 0.0}
 
 
 def test_one_function_under_two_spellings_is_one_function(small):
@@ -172,18 +192,14 @@ def test_one_function_under_two_spellings_is_one_function(small):
 
 
 def test_a_role_is_told_apart_from_a_victim(tmp_path):
-    for name in (".", "a", "a/b"):
-        (tmp_path / name).mkdir(exist_ok=True)
+    for name in "ab":
+        (tmp_path / name).mkdir()
         (tmp_path / name / "model.py").write_text(RIGHT, "utf-8")
-    (tmp_path / "link").symlink_to(tmp_path / "a" / "b")
     asked = [
-        (who, open_backend(BackendOptions(target=target, base=tmp_path)))
-        for who, target in (
-            ("victim 'mine'", "model.py:answer"),
-            ("role.attacker", "link/../model.py:answer"),
-        )
+        (who, open_backend(BackendOptions(target=f"{name}/model.py:answer", base=tmp_path)))
+        for who, name in (("victim 'mine'", "a"), ("role.attacker", "b"))
     ]
-    with pytest.raises(UsageError, match=r"^victim 'mine' and role.attacker: targets 'model"):
+    with pytest.raises(UsageError, match=r"^victim 'mine' and role.attacker: targets 'a/model"):
         check_targets(asked)
     for _, backend in asked:
         backend.close()

@@ -17,7 +17,7 @@ from medstress.experiment.run import (
     prepare,
 )
 from medstress.experiment.significance.run import Chosen, conduct_tests
-from medstress.experiment.targets import keep_targets
+from medstress.experiment.targets import check_same_targets, claim_answers
 from medstress.store.interpreting import interpreting
 from medstress.store.reader import RunReader
 from medstress.store.run_store import FILE, RunStore, lock_folder
@@ -66,7 +66,7 @@ def run_tests(
     lock = lock_folder(folder)
     try:
         with opened_victims(prepared, watcher.note):
-            keep_targets(prepared, manifest, folder)
+            check_same_targets(prepared, manifest, folder)
             keep_rules(prepared, manifest["victims"])
             _check_agrees(manifest, prepared, folder)
             manifests.expect_same_models([*prepared.victims, *prepared.roles], manifest)
@@ -76,6 +76,7 @@ def run_tests(
                 RunStore(folder, lock=lock) as store,
             ):
                 prepared.shared = shared
+                claim_answers(prepared)
                 conduct_tests(store, prepared, chosen, watcher.note, watcher.progress)
     finally:
         lock.release()
