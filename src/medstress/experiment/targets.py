@@ -52,7 +52,8 @@ def check_targets(backends: Sequence[Named]) -> None:
 def check_same_targets(prepared: Prepared, known: Mapping[str, Any], folder: Path) -> None:
     """Refuse a folder whose victims and roles were functions of other files.
 
-    A version is the user's word for one file, wherever it is moved to; two files may share a name.
+    A version is the user's word for one file, which may be edited, moved and copied. No file that
+    the folder names is opened.
 
     Args:
         prepared: with victims and roles opened.
@@ -69,10 +70,10 @@ def check_same_targets(prepared: Prepared, known: Mapping[str, Any], folder: Pat
         if "watched" not in held.get(label, ()) or not isinstance(backend, PythonBackend):
             continue
         was, now = held[label]["model"], backend.identity.name
-        (file, _, function), path = was.rpartition(":"), _function(backend)[0]
-        places = [base / file for base in (Path(known["base"]), prepared.base)]
-        began = next((each for each in places if each.is_file()), None)
-        if function != now.rpartition(":")[2] or (began and path and _are_two(began, path)):
+        began, path = _place(was, Path(known["base"])), _place(now, prepared.base)
+        is_same_file = began == path or _place(was, Path()) == _place(now, Path())
+        is_same_text = held[label].get("target_hash", "") == target_hash(backend)
+        if was.rpartition(":")[2] != now.rpartition(":")[2] or not (is_same_file or is_same_text):
             raise StoreError(
                 f"{folder} holds another experiment: the target of {what} was {was!r}, is {now!r}. "
                 "Give it another label, choose another folder with --out, or throw the old run "
@@ -94,20 +95,26 @@ def claim_answers(prepared: Prepared) -> None:
         path, identity = _function(backend)[0], backend.identity
         if path is None:
             continue
-        known = prepared.shared.file_of(identity.hash)
-        if known is not None and known.is_file() and _are_two(known, path):
+        file, text = prepared.shared.file_of(identity.hash) or (path, target_hash(backend))
+        if file != path and text != target_hash(backend) and file.is_file():
             raise UsageError(
                 f"{what}: target {identity.name!r} is {path}, and the answers of version "
                 f"{backend.version!r} of a function and file of these names in the cache "
-                f"{prepared.shared.folder} are of {known}; give it a version of its own, or "
+                f"{prepared.shared.folder} are of {file}; give it a version of its own, or "
                 "another cache"
             )
-        prepared.shared.keep_file(identity.hash, path)
+        prepared.shared.keep_file(identity.hash, path, target_hash(backend))
 
 
-def _are_two(one: Path, other: Path) -> bool:
-    """Whether two files are not one, nor copies of one."""
-    return not one.samefile(other) and file_hash(one) != file_hash(other)
+def target_hash(backend: PythonBackend) -> str | None:
+    """Of the file that a target names; None for what has none."""
+    path = _function(backend)[0]
+    return None if path is None or not path.is_file() else file_hash(path)
+
+
+def _place(target: str, base: Path) -> Path:
+    """The file that a target names, of which nothing is opened; dotted names stay apart."""
+    return (base / target.rpartition(":")[0]).resolve()
 
 
 def watched(backend: Backend) -> list[str] | None:

@@ -36,7 +36,8 @@ CREATE TABLE answers (
     stored INTEGER NOT NULL, check_value BLOB NOT NULL) WITHOUT ROWID;
 """
 _FILES = """
-CREATE TABLE IF NOT EXISTS files (model_hash TEXT PRIMARY KEY, file TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS files (
+    model_hash TEXT PRIMARY KEY, file TEXT NOT NULL, text_hash TEXT) WITHOUT ROWID;
 """
 """Where functions lie that are known by name and version; caches of before have no such table."""
 _ROW = "key, model, model_hash, body, tokens_in, tokens_out, check_value"
@@ -145,18 +146,18 @@ class SharedCache:
         if len(self._waiting) >= _FLUSH or late:
             self.flush()
 
-    def file_of(self, model_hash: str) -> Path | None:
-        """The file of the function that an identity stands for, where it was last."""
-        query = "SELECT file FROM files WHERE model_hash = ?"
+    def file_of(self, model_hash: str) -> tuple[Path, str | None] | None:
+        """The file of the function that an identity stands for, and its hash, as last used."""
+        query = "SELECT file, text_hash FROM files WHERE model_hash = ?"
         with self._translated():
             row = self._db.execute(query, (model_hash,)).fetchone()
-        return None if row is None else Path(row[0])
+        return None if row is None else (Path(row[0]), row[1])
 
-    def keep_file(self, model_hash: str, file: Path) -> None:
-        """Note where the function lies that an identity stands for."""
+    def keep_file(self, model_hash: str, file: Path, text_hash: str | None) -> None:
+        """Note where the function lies that an identity stands for, and what it is."""
         with self._translated():
-            query = "INSERT OR REPLACE INTO files VALUES (?, ?)"
-            self._db.execute(query, (model_hash, str(file)))
+            query = "INSERT OR REPLACE INTO files VALUES (?, ?, ?)"
+            self._db.execute(query, (model_hash, str(file), text_hash))
 
     def flush(self) -> None:
         """Write what waits; a damaged entry is replaced, a sound one of another process too,
