@@ -157,9 +157,15 @@ exemplars = 0
 
 
 @pytest.fixture(scope="module")
-def tested(bench: Path) -> Run:
+def finished(bench: Path) -> Run:
     (bench / "e.toml").write_text(f"{FILE}[test]\ncontrols = 30\n")
     return run(experiment(bench, controls=30), bench / "run")
+
+
+@pytest.fixture
+def tested(bench: Path, finished: Run, tmp_path: Path) -> Run:
+    """A copy of the finished run, so that no test sees what another did to it."""
+    return Run(Path(shutil.copytree(finished.folder, bench / tmp_path.name)))
 
 
 def asks(folder: str | Path, *more: str) -> list[str]:
@@ -231,7 +237,7 @@ def test_exported_exchanges_of_a_test_name_the_trial_they_are_about(
 
 def test_a_finished_run_asks_nothing_again(bench: Path, tested: Run) -> None:
     (before,) = tested.summary()["results"]
-    run(experiment(bench, controls=30), bench / "run")
+    run(experiment(bench, controls=30), tested.folder)
     (after,) = tested.summary()["results"]
     assert after["queries"] == before["queries"]
     assert tested.summary()["performance"]["calls"] > 0

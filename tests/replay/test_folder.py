@@ -181,18 +181,23 @@ main()
 """
 
 
+def limited(bench, limit):
+    """The run, none of whose files may grow beyond so many bytes."""
+    return subprocess.run(
+        [sys.executable, "-c", LIMITED, str(limit), *bench.arguments()],
+        env=bench.environment(log=bench.root / "limited.jsonl"),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
 def test_a_file_that_may_not_grow_stops_the_run_in_one_sentence_and_it_resumes(bench, workbench):
     whole = bench.root / "whole"
     assert bench.run(out=whole) == 0
     for limit in (60_000, 100_000):
-        done = subprocess.run(
-            [sys.executable, "-c", LIMITED, str(limit), *bench.arguments()],
-            env=bench.environment(log=bench.root / "limited.jsonl"),
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        done = limited(bench, limit)
         assert done.returncode == 2, done.stderr
         assert done.stderr.startswith(SENTENCE.format(folder=bench.out))
         assert one_line(done.stderr)
@@ -201,6 +206,18 @@ def test_a_file_that_may_not_grow_stops_the_run_in_one_sentence_and_it_resumes(b
     assert sound(bench.out)
     assert bench.rows() == bench.rows(whole)
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY
+
+
+@pytest.mark.parametrize("limit", [0, 4_096, 20_000])
+def test_a_disk_that_is_full_from_the_first_moment_leaves_no_begun_run_behind(bench, limit):
+    assert bench.run(out=bench.root / "whole") == 0  # its vectors are kept elsewhere from now on
+    done = limited(bench, limit)
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.startswith(SENTENCE.format(folder=bench.out))
+    assert one_line(done.stderr)
+    assert [path.name for path in bench.out.iterdir()] == ["run.lock"]
+    assert bench.run() == 0
+    assert sound(bench.out)
 
 
 def test_a_file_that_is_no_run_is_refused_and_left_alone(bench, capsys):

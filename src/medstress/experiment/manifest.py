@@ -11,13 +11,14 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from medstress.backends.python import PythonBackend
 from medstress.calls import Backend
 from medstress.errors import StoreError
 from medstress.experiment.config import VictimTable
 from medstress.experiment.parts import DatasetPart, used_tables
 from medstress.experiment.prepared import Prepared
 from medstress.experiment.roles import RolePart
-from medstress.experiment.targets import watched
+from medstress.experiment.targets import target_hash, watched
 from medstress.hashing import content_hash
 from medstress.version import __version__
 from medstress.victim import Victim
@@ -237,8 +238,9 @@ def _victim(victim: Victim) -> dict[str, Any]:
 
 def _watched(backend: Backend) -> dict[str, Any]:
     """What is watched of a function of the user's."""
-    names = watched(backend)
-    return {} if names is None else {"watched": names}
+    if not isinstance(backend, PythonBackend):
+        return {}
+    return {"watched": watched(backend), "target_hash": target_hash(backend)}
 
 
 def _task(victim: Victim) -> dict[str, Any]:

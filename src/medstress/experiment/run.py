@@ -49,7 +49,12 @@ from medstress.experiment.significance.checks import check_tests
 from medstress.experiment.similarity import prompt_encoder
 from medstress.experiment.sources import find_source
 from medstress.experiment.spent import Spent, check_prices, limits_of, spent
-from medstress.experiment.targets import check_targets, named_backends
+from medstress.experiment.targets import (
+    check_same_targets,
+    check_targets,
+    claim_answers,
+    named_backends,
+)
 from medstress.hashing import content_hash
 from medstress.scheduler.lane import release
 from medstress.scheduler.progress import DRAIN_SECONDS, Progress
@@ -277,6 +282,7 @@ def run_prepared(
         RunStore(folder, lock=lock, fresh=fresh, access=settings.access) as store,
     ):
         prepared.shared = shared
+        claim_answers(prepared)
         _start(store, prepared)
         share_again(store, prepared)
         if retry_failed:
@@ -291,6 +297,7 @@ def _start(store: RunStore, prepared: Prepared) -> None:
     if known:
         keep_prompts(prepared, known["parts"]["attacks"])
         keep_labels(prepared, known["parts"]["attacks"])
+        check_same_targets(prepared, known, store.folder)
         keep_rules(prepared, known)
     parts = manifests.fingerprint_parts(prepared)
     former = manifests.former_victims(known, parts, prepared.portion.may_lack)

@@ -11,6 +11,7 @@ References:
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 from medstress.metrics.counts import (
@@ -19,6 +20,7 @@ from medstress.metrics.counts import (
     is_answered,
     is_eligible,
     is_failed_at_baseline,
+    is_flipped,
 )
 from medstress.metrics.shares import rate
 from medstress.outcomes import Verdict
@@ -30,14 +32,41 @@ Bounds: TypeAlias = list[float | None]
 
 def surely_flipped(row: TrialRow, budget: int) -> bool:
     """Whether it succeeded by an answer that could be read; others may count as success too."""
-    unread = row.n_options > 0 and row.n_unreadable > 0 and row.first_success_answer is None
-    return flipped_within(row, budget) and not unread
+    return flipped_within(row, budget) and not _is_by_unreadable(row)
 
 
 def possibly_flipped(row: TrialRow, budget: int) -> bool:
     """Whether it succeeded, or may have: an answer was unreadable or is missing."""
+    return flipped_within(row, budget) or _lacks_answers(row)
+
+
+def _is_by_unreadable(row: TrialRow) -> bool:
+    return row.n_options > 0 and row.n_unreadable > 0 and row.first_success_answer is None
+
+
+def _lacks_answers(row: TrialRow) -> bool:
     lost = row.verdict in (Verdict.FAILED, Verdict.CUT_SHORT)
-    return flipped_within(row, budget) or lost or row.n_unreadable > 0 or row.n_failed > 0
+    return lost or row.n_unreadable > 0 or row.n_failed > 0
+
+
+def settled(trials: Iterable[TrialRow], *, hits: bool) -> list[TrialRow]:
+    """The trials with all that unreadable and missing answers leave open settled one way.
+
+    Args:
+        trials: those that are not eligible stay as they are.
+        hits: whether every such answer is a success, the first query's too, or none is.
+    """
+
+    def settle(row: TrialRow) -> TrialRow:
+        if not is_eligible(row):
+            return row
+        if hits and _lacks_answers(row):
+            return replace(row, verdict=Verdict.FLIPPED, first_success=1)
+        if not hits and is_flipped(row) and _is_by_unreadable(row):
+            return replace(row, verdict=Verdict.HELD, first_success=None)
+        return row
+
+    return [settle(row) for row in trials]
 
 
 def is_open(row: TrialRow, budget: int) -> bool:

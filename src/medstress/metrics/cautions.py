@@ -12,7 +12,7 @@ from medstress.metrics.answers import letter_mass
 from medstress.metrics.bounds import accuracy_bounds
 from medstress.metrics.chance import chance_of
 from medstress.metrics.counts import (
-    first_of_each_item,
+    clean_items,
     is_answered,
     is_eligible,
     is_failed_at_baseline,
@@ -147,18 +147,17 @@ def _not_above_chance(trials: Sequence[TrialRow]) -> list[str]:
     sentences = []
     for (dataset, group, victim), members in sorted(places.items()):
         place = f"{victim} on {dataset}/{group}"
-        items = first_of_each_item(filter(is_answered, members))
+        clean = clean_items(members)
+        items = list(filter(is_answered, clean))
         readable = list(filter(is_readable, items))
         if (n := len(items) - len(readable)) and (
-            n >= MANY_UNREADABLE * len(items) or _is_low(items, ())
+            n >= MANY_UNREADABLE * len(items) or _is_low(clean)
         ):
             sentences.append(
                 f"{place}: {n} of {len(items)} clean answers are unreadable. Accuracy counts them "
                 "as not right; they do not say what the victim knows."
             )
-        known = {item.item_id for item in items}
-        failed = first_of_each_item(filter(is_failed_at_baseline, members))
-        if not readable or not _is_low(readable, [f for f in failed if f.item_id not in known]):
+        if not readable or not _is_low([i for i in clean if is_readable(i) or not is_answered(i)]):
             continue
         reached, level = accuracy(readable), chance_of(readable)
         of = f" of {len(readable)} readable answers" if n else ""
@@ -170,9 +169,9 @@ def _not_above_chance(trials: Sequence[TrialRow]) -> list[str]:
     return sentences
 
 
-def _is_low(items: Sequence[TrialRow], failed: Sequence[TrialRow]) -> bool:
+def _is_low(clean: Sequence[TrialRow]) -> bool:
     """Whether the low end of accuracy, failed items counted as wrong, is not above chance."""
-    (low, _), level = accuracy_bounds([*items, *failed]), chance_of(items)
+    (low, _), level = accuracy_bounds(clean), chance_of(clean)
     return low is not None and level is not None and low <= level
 
 

@@ -9,10 +9,17 @@ from typing import Any
 
 from scipy.stats import binomtest
 
-from medstress.metrics.counts import first_of_each_item, is_answered, is_eligible, is_readable
+from medstress.metrics.counts import (
+    clean_items,
+    first_of_each_item,
+    is_answered,
+    is_eligible,
+    is_readable,
+)
 from medstress.rows import TrialRow
 
 _METHOD = "exact binomial test against chance, greater; each item once"
+_AT_WORST = f"{_METHOD}, failed answers as wrong"
 
 
 def chance_level(items: Sequence[tuple[int, str]]) -> float | None:
@@ -42,7 +49,8 @@ def chance_level(items: Sequence[tuple[int, str]]) -> float | None:
 
 def chance_of(trials: Sequence[TrialRow]) -> float | None:
     """Return the chance level over the items that accuracy is measured on."""
-    return _level(first_of_each_item(filter(is_answered, trials)))
+    items = first_of_each_item(filter(is_answered, trials))
+    return chance_level([(row.n_options, row.key) for row in items])
 
 
 def binomial_above(k: int, n: int, level: float | None) -> float | None:
@@ -61,19 +69,15 @@ def binomial_above(k: int, n: int, level: float | None) -> float | None:
 def above_chance(trials: Sequence[TrialRow]) -> dict[str, Any]:
     """Test whether the clean items are answered better than by chance.
 
-    Each item enters once, with its first seed: the clean answer does not depend on the seed. As in
-    accuracy an unreadable answer is not right; where all are, nothing is tested, for none of them
-    is a guess.
+    Each item enters once, with its first seed: the clean answer does not depend on the seed.
+    Unreadable answers and those that failed count as not right, their worst; where all are
+    unreadable nothing is tested, for none of them is a guess.
 
     Returns:
         `p`, the one-sided exact p-value (None without readable answers), and `method`.
     """
-    items = first_of_each_item(filter(is_answered, trials))
+    items = clean_items(trials)
     if not any(map(is_readable, items)):
         return {"p": None, "method": _METHOD}
-    p = binomial_above(sum(map(is_eligible, items)), len(items), _level(items))
-    return {"p": p, "method": _METHOD}
-
-
-def _level(items: Sequence[TrialRow]) -> float | None:
-    return chance_level([(row.n_options, row.key) for row in items])
+    p = binomial_above(sum(map(is_eligible, items)), len(items), chance_of(trials))
+    return {"p": p, "method": _METHOD if all(map(is_answered, items)) else _AT_WORST}

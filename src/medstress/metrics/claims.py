@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from functools import partial
 from math import sqrt
 from statistics import fmean, variance
 from typing import Any
@@ -14,7 +15,15 @@ from scipy.stats import t as student
 
 from medstress.metrics.arms import Hits, hits
 from medstress.metrics.bootstrap import ROUNDING, around, bootstrapped
-from medstress.metrics.contrasts import LEAST, Effect, Side, side_means, within
+from medstress.metrics.contrasts import (
+    LEAST,
+    Effect,
+    Side,
+    at_worst,
+    hull,
+    side_means,
+    within,
+)
 from medstress.metrics.counts import is_eligible
 from medstress.metrics.estimates import Estimate, unknown
 from medstress.metrics.exponents import peak
@@ -76,12 +85,16 @@ def inside(estimate: Estimate, low: float, high: float) -> Finding:
 
 
 def frequent(estimate: Estimate) -> Finding:
-    """Judge a claim by the share of resamples in which it holds: 97.5 % for, 2.5 % against."""
+    """Judge a claim by the share of resamples in which it holds: 97.5 % for, 2.5 % against.
+
+    By the least and the largest share, where answers are open.
+    """
     if estimate.value is None:
         return Finding.NOT_TESTED
-    if estimate.value >= _CERTAIN:
+    if (estimate.value if estimate.low is None else estimate.low) >= _CERTAIN:
         return Finding.SUPPORTED
-    return Finding.CONTRADICTED if estimate.value <= 1 - _CERTAIN else Finding.UNDECIDED
+    most = estimate.value if estimate.high is None else estimate.high
+    return Finding.CONTRADICTED if most <= 1 - _CERTAIN else Finding.UNDECIDED
 
 
 def peak_inside(side: Side, exponents: Sequence[float], budget: int) -> Effect:
@@ -93,17 +106,26 @@ def peak_inside(side: Side, exponents: Sequence[float], budget: int) -> Effect:
         budget: success within so many queries.
 
     Returns:
-        The share of resamples, without an interval; the method says where the peak lies.
+        The share of resamples, without an interval; the method says where the peak lies. Where
+        answers are unreadable or failed, from the least share to the largest.
     """
     if len(exponents) < 3:
         return Effect(estimate=unknown(f"needs three values of n, has {len(exponents)}"))
+
+    def estimate(inside: Side, ends: Side) -> Estimate:
+        return _inside_share([ends[0], *inside, ends[1]], exponents, budget)
+
+    return Effect(estimate=at_worst(estimate, side[1:-1], [side[0], side[-1]]))
+
+
+def _inside_share(side: Side, exponents: Sequence[float], budget: int) -> Estimate:
     rates = [side_means([trials], within(budget)) for trials in side]
     items = sorted(set.intersection(*(set(found) for found in rates)))
     if len(items) < LEAST:
-        return Effect(estimate=unknown(f"needs {LEAST} items in common, has {len(items)}"))
+        return unknown(f"needs {LEAST} items in common, has {len(items)}")
     table = np.array([[found[item] for found in rates] for item in items])
     if np.ptp(table.mean(axis=0)) < 1e-12:
-        return Effect(estimate=unknown("success is the same at every n", len(items)))
+        return unknown("success is the same at every n", len(items))
     found = peak(table, exponents)
     at = found["n"]
     ends = "" if at["low"] is None else f" [{at['low']:g}, {at['high']:g}]"
@@ -111,8 +133,7 @@ def peak_inside(side: Side, exponents: Sequence[float], budget: int) -> Effect:
         f"share of {RESAMPLES} resamples of items with the peak inside the grid; peak at "
         f"n = {at['value']:g}{ends}"
     )
-    value = Estimate(value=found["inside_share"], n=len(items), low=None, high=None, method=method)
-    return Effect(estimate=value)
+    return Estimate(value=found["inside_share"], n=len(items), low=None, high=None, method=method)
 
 
 def lead_after_inflection(first: Side, second: Side, budget: int) -> Effect:
@@ -126,18 +147,22 @@ def lead_after_inflection(first: Side, second: Side, budget: int) -> Effect:
         second: whose curve levels off.
         budget: the largest.
     """
+    return Effect(estimate=at_worst(partial(_lead, budget=budget), first, second))
+
+
+def _lead(first: Side, second: Side, budget: int) -> Estimate:
     rates = _paired_rates(first, second, budget)
     if isinstance(rates, Estimate):
-        return Effect(estimate=rates)
+        return rates
     found = plateau(rates[1])
     if isinstance(found, Estimate):
-        return Effect(estimate=found)
+        return found
     m = len(rates[1])
     ours, theirs = map(_curves, rates)
     later = np.arange(1, budget + 1) > bend(theirs)[:, None]
     leads = ((ours - theirs) * later).sum(axis=1) / later.sum(axis=1)
     method = f"mean over budgets {found + 1} to {budget}, past the inflection; {_paired(m)}"
-    return Effect(estimate=_from_first(leads, m, method))
+    return _from_first(leads, m, method)
 
 
 def gap_over_inflection(first: Side, second: Side, budget: int) -> Effect:
@@ -145,52 +170,94 @@ def gap_over_inflection(first: Side, second: Side, budget: int) -> Effect:
 
     A ratio of budgets, since the claim is about a logarithmic axis.
     """
+    return Effect(estimate=at_worst(partial(_gap, budget=budget), first, second))
+
+
+def _gap(first: Side, second: Side, budget: int) -> Estimate:
     rates = _paired_rates(first, second, budget)
     if isinstance(rates, Estimate):
-        return Effect(estimate=rates)
+        return rates
     m = len(rates[0])
     ours, theirs = map(_curves, rates)
     gaps = np.round(np.abs(ours - theirs), _ROUNDED)
     if not gaps[0].any():
-        return Effect(estimate=unknown("the two curves are the same", m))
+        return unknown("the two curves are the same", m)
     found = plateau(rates[0])
     if isinstance(found, Estimate):
-        return Effect(estimate=found)
+        return found
     widest = gaps.argmax(axis=1) + 1.0
     method = (
         f"largest gap at {widest[0]:.0f} queries, inflection at {found}, ratio of the two; "
         f"{_paired(m)}"
     )
-    return Effect(estimate=_from_first(widest / bend(ours), m, method))
+    return _from_first(widest / bend(ours), m, method)
 
 
 def size_trend(points: Sequence[Mapping[str, Any]]) -> Effect:
     """Estimate the change of ASR a tenfold number of parameters.
 
+    Where ASR is open, by unreadable and failed answers, also at its ends: the trend is steepest
+    where small victims are at the one end and large ones at the other.
+
     Args:
-        points: one a victim, with `parameters` and `asr`.
+        points: one a victim, with `parameters`, `asr` and `asr_ends`, the least and the largest.
     """
-    return Effect(estimate=trend([{**p, "asr": {"value": p["asr"]}} for p in points]))
+    known = [p for p in points if p["asr"] is not None]
+    found = _trend(known, [p["asr"] for p in known])
+    if not any(map(_is_open, known)):
+        return Effect(estimate=found)
+    sizes = np.log10([p["parameters"] for p in known])
+    is_large = (sizes > sizes.mean()).astype(int).tolist()
+    pairs = list(zip(known, is_large, strict=True))
+    extremes = (
+        _trend(known, [p["asr_ends"][i if large else 1 - i] for p, large in pairs]) for i in (0, 1)
+    )
+    return Effect(estimate=hull(found, *extremes))
 
 
-def mean_difference(first: Sequence[float], second: Sequence[float]) -> Effect:
+def _trend(points: Sequence[Mapping[str, Any]], rates: Sequence[float]) -> Estimate:
+    told = zip(points, rates, strict=True)
+    return trend([{"parameters": p["parameters"], "asr": {"value": rate}} for p, rate in told])
+
+
+def mean_difference(
+    first: Sequence[Mapping[str, Any]], second: Sequence[Mapping[str, Any]]
+) -> Effect:
     """Estimate the difference of mean ASR of two groups of victims, by Welch's t.
 
-    The victims are the sample: items do not tell how another model would do.
+    The victims are the sample: items do not tell how another model would do. Where ASR is open,
+    the interval holds at its ends as well.
+
+    Args:
+        first: one a victim, with `asr` and `asr_ends` as in `size_trend`.
+        second: likewise, of the other group.
     """
+    sides = [[p for p in side if p["asr"] is not None] for side in (first, second)]
+    found = _welch(*([p["asr"] for p in side] for side in sides))
+    if not any(_is_open(p) for side in sides for p in side):
+        return Effect(estimate=found)
+    ends = [[[p["asr_ends"][i] for p in side] for i in (0, 1)] for side in sides]
+    extremes = (_welch(ends[0][i], ends[1][1 - i]) for i in (0, 1))
+    return Effect(estimate=hull(found, *extremes))
+
+
+def _is_open(point: Mapping[str, Any]) -> bool:
+    least, most = point["asr_ends"]
+    return bool(least < most)
+
+
+def _welch(first: Sequence[float], second: Sequence[float]) -> Estimate:
     a, b = len(first), len(second)
     if min(a, b) < 2:
-        return Effect(estimate=unknown("needs two victims of each group", a + b))
+        return unknown("needs two victims of each group", a + b)
     value = fmean(first) - fmean(second)
     u, v = variance(first) / a, variance(second) / b
     method = "difference of means over victims, Welch's t 95 %"
     if u + v < ROUNDING**2:
-        return Effect(estimate=unknown("victims of a group do not differ", a + b))
+        return unknown("victims of a group do not differ", a + b)
     freedom = (u + v) ** 2 / (u**2 / (a - 1) + v**2 / (b - 1))
     half = float(student.ppf(0.975, freedom)) * sqrt(u + v)
-    return Effect(
-        estimate=Estimate(value=value, n=a + b, low=value - half, high=value + half, method=method)
-    )
+    return Estimate(value=value, n=a + b, low=value - half, high=value + half, method=method)
 
 
 def _paired_rates(

@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 
 from medstress.metrics import resampling
 from medstress.metrics.bootstrap import bootstrapped
-from medstress.metrics.bounds import is_open, possibly_flipped, surely_flipped
+from medstress.metrics.bounds import is_open, possibly_flipped, settled, surely_flipped
 from medstress.metrics.counts import (
     cluster_of,
     flipped_within,
@@ -39,8 +39,10 @@ Side: TypeAlias = Sequence[Sequence[TrialRow]]
 """Trials of one attack or more; a side's value is the mean over its attacks."""
 
 Score: TypeAlias = Callable[[TrialRow], float]
-Rule: TypeAlias = Callable[..., bool]
-"""Whether a trial counts as a success within `budget` queries."""
+Rule: TypeAlias = Callable[[TrialRow, int], bool]
+"""Whether a trial counts as a success within so many queries."""
+
+WORST = "unreadable and failed answers at their worst"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,25 +73,18 @@ def success_difference(first: Side, second: Side, budget: int) -> Effect:
         return Effect(estimate=_too_few_items(len(shared)))
     sides = [[[r for r in trials if r.item_id in shared] for trials in s] for s in (first, second)]
 
-    def compared(ours: Rule, theirs: Rule) -> Difference:
-        return unite(
-            [
-                pair
-                for one in sides[0]
-                for other in sides[1]
-                for pair in pair_trials(
-                    one, other, partial(ours, budget=budget), partial(theirs, budget=budget)
-                )
-            ]
-        )
+    hit = partial(flipped_within, budget=budget)
 
-    found = compared(flipped_within, flipped_within)
+    def compared(first: Side, second: Side) -> Difference:
+        every = ((one, other) for one in first for other in second)
+        return unite([pair for one, other in every for pair in pair_trials(one, other, hit, hit)])
+
+    found = compared(*sides)
     rows = [row for side in sides for trials in side for row in trials]
     if not any(is_open(row, budget) for row in rows) or found.p is None:
         return Effect(estimate=found.estimate, p=found.p)
-    least = compared(surely_flipped, possibly_flipped)
-    most = compared(possibly_flipped, surely_flipped)
-    method = f"{found.estimate.method}, unreadable and failed answers at their worst"
+    least, most = (compared(*_extreme(*sides, for_first=for_first)) for for_first in (False, True))
+    method = f"{found.estimate.method}, {WORST}"
     ends = replace(found.estimate, low=least.estimate.low, high=most.estimate.high, method=method)
     # What is open may turn the sign round; then nothing speaks for a difference.
     turns = (least.estimate.value or 0.0) <= 0 <= (most.estimate.value or 0.0)
@@ -97,18 +92,74 @@ def success_difference(first: Side, second: Side, budget: int) -> Effect:
     return Effect(estimate=ends, p=1.0 if turns else p)
 
 
+def _extreme(first: Side, second: Side, *, for_first: bool) -> tuple[Side, Side]:
+    """Both sides with what is open as successes of the one and none of the other."""
+    return (
+        [settled(trials, hits=for_first) for trials in first],
+        [settled(trials, hits=not for_first) for trials in second],
+    )
+
+
+def at_worst(effect: Callable[[Side, Side], Estimate], first: Side, second: Side) -> Estimate:
+    """Estimate an effect of two sides that holds whatever unreadable and missing answers were.
+
+    As far as the effect is largest or least where all that is open speaks for one side.
+
+    Args:
+        effect: of the two sides.
+        first: attacks of the one side.
+        second: those of the other.
+
+    Returns:
+        The effect with the hull of its three intervals; unknown where one of the three is.
+    """
+    found = effect(first, second)
+    if not any(is_open(row, 1) for side in (first, second) for trials in side for row in trials):
+        return found
+    extremes = (effect(*_extreme(first, second, for_first=so)) for so in (False, True))
+    return hull(found, *extremes)
+
+
+def hull(found: Estimate, *extremes: Estimate) -> Estimate:
+    """An effect with the widest interval of it and its extremes; unknown where one of them is.
+
+    Where none has an interval, from the least to the largest value.
+    """
+    for each in (found, *extremes):
+        if each.value is None:
+            return unknown(f"{each.method} ({WORST})", each.n)
+    method = f"{found.method}, {WORST}"
+    ends = [(each.low, each.high) for each in (found, *extremes)]
+    if all(low is None for low, _ in ends):
+        values = [each.value for each in (found, *extremes) if each.value is not None]
+        return replace(found, low=min(values), high=max(values), method=method)
+    known = [(low, high) for low, high in ends if low is not None and high is not None]
+    if len(known) < len(ends):
+        return replace(found, low=None, high=None, method=method)
+    lows, highs = zip(*known, strict=True)
+    return replace(found, low=min(lows), high=max(highs), method=method)
+
+
 def success_gain(side: Side, budget: int) -> Effect:
-    """Estimate ASR within a budget less ASR of one query, which is a share, for it is nested."""
+    """Estimate ASR within a budget less ASR of one query, which is a share, for it is nested.
+
+    Unreadable and failed answers count at their worst, as in `success_difference`.
+    """
     shared = set(_shared_items(side, side))
     if len(shared) < LEAST:
         return Effect(estimate=_too_few_items(len(shared)))
-    gained = (
-        (cluster_of(row), flipped_within(row, budget) and not flipped_within(row, 1))
-        for trials in side
-        for row in trials
-        if row.item_id in shared and is_eligible(row)
-    )
-    return Effect(estimate=rate(gained))
+    rows = [r for trials in side for r in trials if r.item_id in shared and is_eligible(r)]
+
+    def gained(late: Rule, early: Rule) -> Estimate:
+        return rate((cluster_of(row), late(row, budget) and not early(row, 1)) for row in rows)
+
+    found = gained(flipped_within, flipped_within)
+    if not any(is_open(row, 1) for row in rows):
+        return Effect(estimate=found)
+    least = gained(surely_flipped, possibly_flipped)
+    most = gained(possibly_flipped, surely_flipped)
+    method = f"{found.method}, {WORST}"
+    return Effect(estimate=replace(found, low=least.low, high=most.high, method=method))
 
 
 def within(budget: int) -> Score:

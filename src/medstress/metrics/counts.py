@@ -184,6 +184,18 @@ def first_of_each_item(trials: Iterable[TrialRow]) -> list[TrialRow]:
     return [first[item][1] for item in sorted(first)]
 
 
+def clean_items(trials: Iterable[TrialRow]) -> list[TrialRow]:
+    """Return one trial per item whose clean answer was asked for: one that has it, where any does.
+
+    With those that failed, which count as wrong where something is decided.
+    """
+    met = list(trials)
+    items = first_of_each_item(filter(is_answered, met))
+    known = {item.item_id for item in items}
+    failed = first_of_each_item(filter(is_failed_at_baseline, met))
+    return [*items, *(one for one in failed if one.item_id not in known)]
+
+
 def count_verdicts(trials: Sequence[TrialRow]) -> dict[str, int]:
     """Count items, and trials by verdict, under the names of `summary --json`.
 

@@ -11,10 +11,8 @@ from scipy.stats import linregress
 from scipy.stats import t as student
 
 from medstress.metrics.bootstrap import ROUNDING
-from medstress.metrics.counts import cluster_of, is_answered, is_eligible, is_flipped
 from medstress.metrics.estimates import Estimate, unknown
-from medstress.metrics.resampling import ratio
-from medstress.metrics.shares import share
+from medstress.metrics.success import asr
 from medstress.rows import TrialRow
 
 GROUPS = ("all", "generalist", "specialist")
@@ -85,22 +83,13 @@ def trend(points: Sequence[Mapping[str, Any]]) -> Estimate:
 def r_cap(trials: Sequence[TrialRow]) -> Estimate:
     """Estimate the relative change in accuracy, R-CAP = (acc_0 - acc_after) / acc_0.
 
-    Its value is the ASR; its interval draws all answered items, so that accuracy varies too,
-    where the ASR's takes the eligible items as given.
+    Lost over right answers: the ASR. That accuracy varies too, with the items, is in its interval
+    already: the linearised variance of `share` is that of a ratio of two sums over units.
 
     References:
         Xian et al., arXiv 2402.10527 v1 (2024).
     """
-    lost: dict[str, int] = defaultdict(int)
-    right: dict[str, int] = defaultdict(int)
-    for row in trials:
-        if is_answered(row):
-            right[cluster_of(row)] += is_eligible(row)
-            lost[cluster_of(row)] += is_flipped(row)
-    items = sorted(right)
-    losses, counts = [lost[i] for i in items], [right[i] for i in items]
-    found = ratio(losses, counts, "relative change in accuracy")
-    return share(losses, counts) if found.low is None else found
+    return asr(trials)
 
 
 def r_cap_rows(trials: Iterable[TrialRow]) -> list[dict[str, Any]]:

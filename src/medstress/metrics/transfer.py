@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -88,6 +89,10 @@ def transfer_rows(trials: Sequence[TrialRow], carried: Iterable[Carried]) -> lis
 
 
 def _diagonal(successes: Sequence[TrialRow]) -> dict[str, Any]:
+    """The flip check says whether the goal was reached again, not by which answer.
+
+    So `n_wrong` is known where any wrong answer reaches the goal, and no other.
+    """
     checked = [(row, again) for row in successes if (again := success_repeats(row)) is not None]
     share = rate((cluster_of(row), again) for row, again in checked)
     n_reached = sum(again for _, again in checked)
@@ -98,10 +103,16 @@ def _diagonal(successes: Sequence[TrialRow]) -> dict[str, Any]:
         "n_items": len(items_of(successes)),
         "n_asked": len(checked),
         "n_reached": n_reached,
-        "n_wrong": n_reached,
+        "n_wrong": n_reached if all(map(_wrong_is_goal, successes)) else None,
         "n_unreadable": None,
         "transfer": share.as_json(),
     }
+
+
+def _wrong_is_goal(row: TrialRow) -> bool:
+    spec = json.loads(row.attack_spec)
+    unreadable = spec.get("unreadable_is_success", False)
+    return spec.get("goal", "untargeted") == "untargeted" and not unreadable
 
 
 def _cell(

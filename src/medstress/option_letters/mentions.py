@@ -41,16 +41,28 @@ _PRAISE = re.compile(
     r"(?:correct|right|best|answer|likely|likeliest)\b"
 )
 _NOT_BEFORE = re.compile(
-    r"(?:\b(?:no|not|neither|nor|never|except|without|eliminate|exclude|reject|unlike|against|than|"
-    r"rules? out|ruled out|instead of)|n't)\b(?:\s+[a-z]+){0,2}\s*[(\[]?$",
+    r"(?:\b(?:no|not|neither|nor|never|cannot|except|without|eliminate|exclude|reject|unlike|against|"
+    r"than|rules? out|ruled out|instead of)|n't)\b(?:\s+[a-z]+){0,2}\s*[(\[]?$",
     re.IGNORECASE,
 )
+_ALL_BUT = re.compile(
+    r"\b(?:everything|anything|every|any|each|all)"
+    r"(?:\s+(?:one|single|of|the|them|these|those|above|others?|options?|choices?|answers?))*"
+    r"\s+but(?:\s+(?:for|the|option|choice|letter))*\s*[(\[]?$",
+    re.IGNORECASE,
+)
+"""Words that rule out what follows, unless they are ruled out themselves ("not anything but A")."""
 _NOT_AFTER = re.compile(
     r"[)\]]?\s*(?:(?:is|are|was|were|seems?|looks?|(?:can|may|must|should) be)\s+)?(?:clearly\s+)?"
     r"(?:not|wrong|incorrect|false|excluded|contraindicated|unlikely|ruled out|eliminated|cannot|"
     r"(?:is|are|ca|does|do|wo)n't)\b"
 )
 _CLAUSE = re.compile(r"[.;:!?\n]|,\s*(?:but|so|it's|it is)\b|\bbut\b")
+_NAMED_ON = re.compile(r" (?:([A-HJ-Z])|[IVX]{2,})(?![\w'-]|\.\w)| (I)(?![\w'-]| [a-z])")
+"""A letter or numeral after an option's text that makes it another name ("Hepatitis A")."""
+_PART_BEFORE = re.compile(r"[%+-]$|\d[.,:/]$")
+_ENDS = re.compile(r"[)\]']*(?:\s*(?:$|[;!?\n(]|\.(?!\w))|,?\s+(?:because|since|as|which)\b)")
+"""What may follow an option of one character where it is the answer."""
 _LETTER_NAME = re.compile(r"\b(?:option|choice|letter)\s*[(\[]?$", re.IGNORECASE)
 _RUNS_ON = re.compile(
     r"\s+(?:\d|(?!(?:and|as|because|but|is|nor|not|or|seems|should|since|was|would|are|"
@@ -104,7 +116,7 @@ def mentions(text: str, options: Mapping[str, str]) -> Mentions:
     stated: set[str] = set()
     named: set[str] = set()
     for group in _groups(_masked(text, options), options):
-        if _NOT_BEFORE.search(_CLAUSE.split(group.before)[-1]) or _NOT_AFTER.match(group.after):
+        if _is_ruled_out(group):
             continue
         is_free = _may_stand(group)
         if _LEAD.search(group.before) and (is_free or not _RUNS_ON.match(group.after)):
@@ -116,16 +128,23 @@ def mentions(text: str, options: Mapping[str, str]) -> Mentions:
     return Mentions(frozenset(stated), frozenset(named))
 
 
+def _is_ruled_out(group: _Group) -> bool:
+    if _NOT_AFTER.match(group.after) or _NOT_BEFORE.search(_CLAUSE.split(group.before)[-1]):
+        return True
+    all_but = _ALL_BUT.search(group.before)
+    return all_but is not None and not _NOT_BEFORE.search(group.before[: all_but.start()])
+
+
 def _masked(text: str, options: Mapping[str, str]) -> str:
     """The text with a private character for every option's own text."""
-    texts = [" ".join(cleaned_lines(option)) for option in options.values()]
-    for place, option in sorted(enumerate(texts), key=lambda pair: -len(pair[1])):
-        if len(option) > 1:
-            text = _replaced(text, option, chr(_PRIVATE + place))
+    texts = [(letter, " ".join(cleaned_lines(option))) for letter, option in options.items()]
+    for place, (letter, option) in sorted(enumerate(texts), key=lambda each: -len(each[1][1])):
+        if option and (len(option) > 1 or option.upper() not in options):
+            text = _replaced(text, option, chr(_PRIVATE + place), letter)
     return text
 
 
-def _replaced(text: str, option: str, by: str) -> str:
+def _replaced(text: str, option: str, by: str, letter: str) -> str:
     """The text with every whole occurrence of an option, case ignored, replaced.
 
     By hand: a pattern of the options would be compiled anew for every edited question.
@@ -137,11 +156,26 @@ def _replaced(text: str, option: str, by: str) -> str:
     at = said.find(wanted)
     while at >= 0:
         end = at + len(wanted)
-        if not (_WORD_END.match(said[at - 1 : at]) or _WORD_END.match(said[end : end + 1])):
+        if _is_option(text, at, end, letter):
             parts += [text[begin:at], by]
             begin = end
         at = said.find(wanted, end)
     return "".join([*parts, text[begin:]])
+
+
+def _is_option(text: str, begin: int, end: int, letter: str) -> bool:
+    """Whether a place that reads as an option's text is that, and not a part of another name.
+
+    One character is so many things that it has to be called the answer.
+    """
+    if _WORD_END.match(text[max(0, begin - 1) : begin]) or _WORD_END.match(text[end : end + 1]):
+        return False
+    if end - begin > 1:
+        on = _NAMED_ON.match(text, end)
+        return on is None or letter in on.groups()
+    before = text[max(0, begin - _REACH) : begin]
+    is_whole = _ENDS.match(text, end) and not _PART_BEFORE.search(before)
+    return bool(is_whole and _LEAD.search(before))
 
 
 def _groups(text: str, options: Mapping[str, str]) -> Iterator[_Group]:

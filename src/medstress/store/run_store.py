@@ -119,12 +119,14 @@ class RunStore:
         """
         self.folder = folder
         self._lock = lock or lock_folder(folder, access)
+        self._holds_nothing = False
         try:
             if fresh:
                 with translated(folder):
                     for path in folder.glob(f"{FILE}*"):
                         path.unlink()
             check_run(folder / FILE)
+            self._holds_nothing = not (folder / FILE).exists()
             self._db = Database(folder / FILE, self._prepare, access)
             try:
                 self._read_keys()
@@ -133,6 +135,7 @@ class RunStore:
                 self._db.abandon()
                 raise
         except BaseException:
+            self._remove_if_nothing()
             self._lock.release()
             raise
 
@@ -159,7 +162,18 @@ class RunStore:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.close()
+        if kind is None or not self._holds_nothing:
+            self.close()
+            return
+        self._db.abandon()
+        self._remove_if_nothing()
+        self._lock.release()
+
+    def _remove_if_nothing(self) -> None:
+        """Remove what was begun and never came to a commit, as where the disk is full."""
+        if self._holds_nothing:
+            for side in SIDES:
+                (self.folder / f"{FILE}{side}").unlink(missing_ok=True)
 
     def close(self) -> None:
         """Commit what is open and release the folder."""
@@ -173,6 +187,7 @@ class RunStore:
         """Make everything written so far survive the process."""
         self._tell_answers()
         self._ask(commit)
+        self._holds_nothing = False
         self._rows.add([(key, row[0]) for key, row in self._fresh.items()])
         self._fresh.clear()
 

@@ -35,6 +35,11 @@ CREATE TABLE answers (
     tokens_in INTEGER NOT NULL, tokens_out INTEGER NOT NULL, seconds REAL NOT NULL,
     stored INTEGER NOT NULL, check_value BLOB NOT NULL) WITHOUT ROWID;
 """
+_FILES = """
+CREATE TABLE IF NOT EXISTS files (
+    model_hash TEXT PRIMARY KEY, file TEXT NOT NULL, text_hash TEXT) WITHOUT ROWID;
+"""
+"""Where functions lie that are known by name and version; caches of before have no such table."""
 _ROW = "key, model, model_hash, body, tokens_in, tokens_out, check_value"
 
 
@@ -91,6 +96,8 @@ class SharedCache:
         if known == 0:
             self._db.execute(_SCHEMA)
             self._db.execute(f"PRAGMA user_version = {FORMAT}")
+        if known in (0, FORMAT):
+            self._db.execute(_FILES)
         self._db.execute("COMMIT")
         if known not in (0, FORMAT):
             raise StoreError(
@@ -138,6 +145,19 @@ class SharedCache:
         late = time.monotonic() - self._flushed > _FLUSH_SECONDS
         if len(self._waiting) >= _FLUSH or late:
             self.flush()
+
+    def file_of(self, model_hash: str) -> tuple[Path, str | None] | None:
+        """The file of the function that an identity stands for, and its hash, as last used."""
+        query = "SELECT file, text_hash FROM files WHERE model_hash = ?"
+        with self._translated():
+            row = self._db.execute(query, (model_hash,)).fetchone()
+        return None if row is None else (Path(row[0]), row[1])
+
+    def keep_file(self, model_hash: str, file: Path, text_hash: str | None) -> None:
+        """Note where the function lies that an identity stands for, and what it is."""
+        with self._translated():
+            query = "INSERT OR REPLACE INTO files VALUES (?, ?, ?)"
+            self._db.execute(query, (model_hash, str(file), text_hash))
 
     def flush(self) -> None:
         """Write what waits; a damaged entry is replaced, a sound one of another process too,

@@ -13,7 +13,7 @@ from medstress.backends.options import BackendOptions
 from medstress.backends.python import PythonBackend, open_backend, wrap_function
 from medstress.errors import StoreError, UsageError
 from medstress.experiment.run import Run, run
-from medstress.experiment.targets import check_targets, watched
+from medstress.experiment.targets import check_targets, watched, watched_lines
 
 RIGHT = """
 import re
@@ -78,6 +78,86 @@ def test_two_files_of_one_function_name_have_answers_of_their_own(small, version
         victims(small, f"{name}.py:answer", **given)
         found.append(accuracies(run(small.write(), small.root / name))["v0"])
     assert found == [1.0, 0.0]
+
+
+def test_two_files_of_one_name_and_version_do_not_share_a_cache(small):
+    """Whichever comes first; a file that is moved, a copy, and one that is mended are the same."""
+    source(small, "model.py", RIGHT)
+    source(small, "sub/model.py", WRONG)
+    targets = ["model.py:answer", "sub/model.py:answer"]
+    for number, order in enumerate((targets, targets[::-1])):
+        small.tables["experiment"]["cache"] = f"cache{number}"
+        victims(small, order[0], version="1")
+        run(small.write(), small.root / f"first{number}")
+        victims(small, order[1], version="1")
+        with pytest.raises(UsageError) as caught:
+            run(small.write(), small.root / f"second{number}")
+        first, second = (small.root.resolve() / name.rpartition(":")[0] for name in order)
+        assert str(caught.value) == (
+            f"victim 'v0': target {order[1]!r} is {second}, and the answers of version '1' of a "
+            "function and file of these names in the cache "
+            f"{small.root / f'cache{number}'} are of {first}; give it a version of its own, or "
+            "another cache"
+        )
+        victims(small, order[1], version="2")
+        found = accuracies(run(small.write(), small.root / f"third{number}"))
+        assert found == {"v0": float(order[1] == "model.py:answer")}
+
+
+def test_a_version_goes_with_its_file(small):
+    source(small, "model.py", RIGHT)
+    victims(small, "model.py:answer", version="1")
+    run(small.write(), small.out)
+    source(small, "copy/model.py", RIGHT)
+    victims(small, "copy/model.py:answer", version="1")
+    assert n_computed(run(small.write(), small.root / "copied")) == 0
+    (small.root / "copy" / "model.py").rename(small.root / "copy" / "gone.py")
+    source(small, "moved/model.py", RIGHT + "# moved, then mended\n")
+    victims(small, "moved/model.py:answer", version="1")
+    assert n_computed(run(small.write(), small.root / "moved-run")) == 0
+
+
+@pytest.mark.parametrize("target", ["sub/model.py:answer", "model.py:other"])
+def test_a_folder_is_not_continued_with_another_target(small, target):
+    source(small, "model.py", RIGHT + WRONG.replace("def answer", "def other"))
+    source(small, "sub/model.py", WRONG)
+    del small.tables["experiment"]["cache"]
+    for began, now in (("model.py:answer", target), (target, "model.py:answer")):
+        victims(small, began, version="1")
+        run(small.write(), small.out, fresh=small.out.exists())
+        victims(small, now, version="1")
+        with pytest.raises(StoreError) as caught:
+            run(small.write(), small.out)
+        assert str(caught.value).startswith(
+            f"{small.out} holds another experiment: the target of victim 'v0' was {began!r}, is "
+            f"{now!r}. Give it another label, "
+        )
+
+
+def test_a_folder_that_was_moved_is_not_continued_with_another_target(small):
+    source(small, "model.py", RIGHT)
+    source(small, "sub/model.py", WRONG)
+    del small.tables["experiment"]["cache"]
+    victims(small, "model.py:answer", version="1")
+    run(small.write(), small.out)
+    moved = small.root / "moved"
+    moved.mkdir()
+    for name in ("model.py", "sub", "run", "items.jsonl", "names.txt", "experiment.toml"):
+        shutil.move(small.root / name, moved / name)
+    run(moved / "experiment.toml", moved / "run")
+    text = (moved / "experiment.toml").read_text("utf-8")
+    other = moved / "other.toml"
+    other.write_text(text.replace("model.py:answer", "sub/model.py:answer"), "utf-8")
+    with pytest.raises(StoreError, match=r"was 'model.py:answer', is 'sub/model.py:answer'"):
+        run(other, moved / "run")
+
+
+def test_a_target_may_be_spelled_in_another_way(small):
+    source(small, "model.py", RIGHT)
+    victims(small, "model.py:answer", version="1")
+    n_before = n_computed(run(small.write(), small.out))
+    victims(small, f"{small.root / 'model.py'}:answer", version="1")
+    assert n_computed(run(small.write(), small.out)) == n_before
 
 
 def test_two_functions_of_one_file_have_answers_of_their_own(small):
@@ -228,6 +308,15 @@ def test_what_is_watched_is_in_the_manifest(small):
     victims(small, "mine.py:answer")
     known = run(small.write(), small.out).manifest()["victims"]["v0"]
     assert known["watched"] == ["mine.py", "helper (helper.py)"]
+
+
+def test_what_is_watched_of_a_module_names_its_file(small):
+    source(small, "slow.py", "import helper\n" + RIGHT.replace("answer", "slow"))
+    source(small, "helper.py", RIGHT)
+    backend = open_backend(BackendOptions(target="slow:slow", base=small.root))
+    (line,) = watched_lines([("victim 'slow'", backend)])
+    backend.close()
+    assert "watched: slow (slow.py), helper (helper.py); not watched" in line
 
 
 def test_an_installed_function_is_known_by_its_source_and_its_version(monkeypatch):

@@ -42,10 +42,21 @@ def test_chance_is_over_answered_items_each_once(trial: Make) -> None:
     trials = [
         *(trial(item_id=f"q{i}", key="ABCD"[i], seed=seed) for i in range(4) for seed in (0, 1)),
         *(trial(item_id=f"n{i}", key="B", verdict=Verdict.NOT_ATTACKABLE) for i in range(9)),
-        trial(item_id="f", key="B", verdict=Verdict.FAILED, at="baseline"),
     ]
     assert chance_of(trials) == 0.25
     assert above_chance(trials)["p"] == pytest.approx(0.25**4)
+
+
+def test_clean_answers_that_failed_count_as_wrong_in_the_test_above_chance(trial: Make) -> None:
+    right = [trial(item_id=f"q{i}", key="ABCD"[i]) for i in range(4)]
+    failed = trial(item_id="f", key="B", verdict=Verdict.FAILED, at="baseline")
+    again = trial(item_id="q0", key="A", seed=1, verdict=Verdict.CUT_SHORT, at="baseline")
+    assert above_chance([*right, again])["p"] == pytest.approx(0.25**4)  # q0 has an answer
+    found = above_chance([*right, failed, again])
+    assert found["p"] == pytest.approx(sum(comb(5, k) * 0.25**k * 0.75 ** (5 - k) for k in (4, 5)))
+    assert "failed answers as wrong" in found["method"]
+    assert chance_of([*right, failed]) == 0.25
+    assert above_chance([failed])["p"] is None
 
 
 def test_answers_that_were_wrong_or_unreadable_are_not_right(trial: Make) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from math import sqrt
 from typing import Any
 
@@ -318,16 +319,113 @@ def test_the_trend_with_size_has_the_planted_sign() -> None:
     sizes = (1e8, 1e9, 1e10, 1e11)
     # Off the line by a little: points on it leave no scatter to judge by.
     off = (0.0, 0.01, -0.01, 0.0)
-    falling = [{"parameters": s, "asr": 0.6 - 0.1 * i + off[i]} for i, s in enumerate(sizes)]
+    falling = victims(*(0.6 - 0.1 * i + off[i] for i in range(4)), sizes=sizes)
     assert below(size_trend(falling).estimate) == Finding.SUPPORTED
-    rising = [{"parameters": s, "asr": 0.2 + 0.1 * i + off[i]} for i, s in enumerate(sizes)]
+    rising = victims(*(0.2 + 0.1 * i + off[i] for i in range(4)), sizes=sizes)
     assert below(size_trend(rising).estimate) == Finding.CONTRADICTED
     assert below(size_trend(falling[:2]).estimate) == Finding.NOT_TESTED
 
 
 def test_two_kinds_of_victims_are_compared_over_victims() -> None:
-    close = mean_difference([0.20, 0.21, 0.20, 0.21], [0.20, 0.21, 0.21, 0.20]).estimate
+    close = mean_difference(
+        victims(0.20, 0.21, 0.20, 0.21), victims(0.20, 0.21, 0.21, 0.20)
+    ).estimate
     assert inside(close, -0.05, 0.05) == Finding.SUPPORTED
-    apart = mean_difference([0.50, 0.51, 0.50], [0.20, 0.21, 0.20]).estimate
+    apart = mean_difference(victims(0.50, 0.51, 0.50), victims(0.20, 0.21, 0.20)).estimate
     assert inside(apart, -0.05, 0.05) == Finding.CONTRADICTED
-    assert inside(mean_difference([0.5], [0.2, 0.3]).estimate, -1, 1) == Finding.NOT_TESTED
+    few = mean_difference(victims(0.5), victims(0.2, 0.3)).estimate
+    assert inside(few, -1, 1) == Finding.NOT_TESTED
+
+
+# -- unreadable and failed answers ----------------------------------------------------------------
+
+SIZES = (1e8, 1e9, 1e10, 1e11)
+
+
+def test_a_trend_is_judged_with_what_is_open_at_its_worst() -> None:
+    rates = (0.60, 0.51, 0.39, 0.30)
+    sure = size_trend(victims(*rates, sizes=SIZES)).estimate
+    assert below(sure) == Finding.SUPPORTED
+    found = size_trend(victims(*rates, sizes=SIZES, open_by=0.2)).estimate
+    assert found.value == sure.value
+    assert below(found) == Finding.UNDECIDED
+    assert "unreadable and failed answers at their worst" in found.method
+    # By hand: the steepest line through the largest rates of the small and the least of the large.
+    steepest = size_trend(victims(0.60, 0.51, 0.19, 0.10, sizes=SIZES)).estimate
+    flattest = size_trend(victims(0.40, 0.31, 0.39, 0.30, sizes=SIZES)).estimate
+    assert found.low == pytest.approx(steepest.low)
+    assert found.high == pytest.approx(max(flattest.high, sure.high))
+
+
+def test_a_difference_of_kinds_is_judged_with_what_is_open_at_its_worst() -> None:
+    many, few = (0.50, 0.51, 0.50), (0.20, 0.21, 0.20)
+    sure = mean_difference(victims(*many), victims(*few)).estimate
+    assert above(sure) == Finding.SUPPORTED
+    found = mean_difference(victims(*many, open_by=0.2), victims(*few, open_by=0.2)).estimate
+    assert found.value == sure.value
+    assert (found.low, found.high) == (
+        pytest.approx(sure.low - 0.2),
+        pytest.approx(sure.high + 0.2),
+    )
+    wide = mean_difference(victims(*many, open_by=0.4), victims(*few)).estimate
+    assert above(wide) == Finding.UNDECIDED
+
+
+def unread(rows: list[TrialRow], items: Iterable[int]) -> list[TrialRow]:
+    """The trials of which some held, after an unreadable answer."""
+    open_ = {f"q{i:03}" for i in items}
+    return [replace(row, n_unreadable=1) if row.item_id in open_ else row for row in rows]
+
+
+def test_a_lead_past_the_bend_is_judged_with_what_is_open_at_its_worst(arm) -> None:
+    rising = [*bent(5)[:100], *(6 + i % 10 for i in range(60)), *[None] * 40]
+    ours, theirs = arm(rising), arm(bent(5))
+    sure = lead_after_inflection([ours], [theirs], 30).estimate
+    assert above(sure) == Finding.SUPPORTED
+    found = lead_after_inflection([ours], [unread(theirs, range(100, 200))], 30).estimate
+    assert found.value == sure.value
+    assert above(found) != Finding.SUPPORTED
+    assert found.high == pytest.approx(sure.high)
+    assert above(lead_after_inflection([ours], [unread(theirs, [150])], 30).estimate) == "supported"
+
+
+def test_a_gap_is_judged_with_what_is_open_at_its_worst(arm) -> None:
+    ours = arm(bent(6, 60))
+    slow = arm([None if first is None else 30 for first in bent(6, 60)])
+    sure = gap_over_inflection([ours], [slow], 40).estimate
+    assert inside(sure, 0.5, 2) == Finding.SUPPORTED
+    # If all that is open of the rival's were successes at once, the gap would lie elsewhere.
+    found = gap_over_inflection([ours], [unread(slow, range(60))], 40).estimate
+    assert found.value == sure.value
+    assert inside(found, 0.5, 2) != Finding.SUPPORTED
+
+
+def test_a_peak_is_judged_with_what_is_open_at_its_worst(arm) -> None:
+    side = [arm(share(10)), arm(share(60)), arm(share(10))]
+    exponents = [-30, -20, -10]
+    sure = peak_inside(side, exponents, 1).estimate
+    assert (frequent(sure), sure.low) == (Finding.SUPPORTED, None)
+    side[0] = unread(side[0], range(10, 80))
+    found = peak_inside(side, exponents, 1).estimate
+    assert (found.value, found.high) == (sure.value, 1)
+    assert found.low < 0.5
+    assert frequent(found) == Finding.UNDECIDED
+
+
+def test_a_gain_is_judged_with_what_is_open_at_its_worst(arm) -> None:
+    firsts = [2 if i < 20 else None for i in range(100)]
+    sure = success_gain([arm(firsts)], 8).estimate
+    found = success_gain([unread(arm(firsts), range(10, 40))], 8).estimate
+    assert found.value == sure.value == 0.2
+    least, most = (success_gain([arm([2] * k + [None] * (100 - k))], 8) for k in (10, 40))
+    assert (found.low, found.high) == (least.estimate.low, most.estimate.high)
+
+
+def victims(
+    *rates: float, sizes: Iterable[float] = SIZES, open_by: float = 0.0
+) -> list[dict[str, Any]]:
+    """One of each rate; so much of it is left open by unreadable answers."""
+    return [
+        {"parameters": size, "asr": rate, "asr_ends": (rate - open_by, rate)}
+        for rate, size in zip(rates, sizes, strict=False)
+    ]

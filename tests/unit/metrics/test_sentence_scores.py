@@ -117,12 +117,21 @@ def test_the_bootstrap_interval_of_f1_has_about_the_width_of_theory() -> None:
         Reading(cluster=str(i), gold=(one,), found=(one,) if hit else ())
         for i, hit in enumerate(hits)
     ]
-    recall = measures(sums_of(readings, [str(i) for i in range(800)]))["recall"]
-    assert recall.low is not None
-    assert recall.high is not None
-    # One entity a cluster: recall is a plain share, of which the standard error is known.
-    expected = 2 * 1.96 * np.sqrt(0.7 * 0.3 / 800)
-    assert recall.high - recall.low == pytest.approx(expected, rel=0.12)
+    found = measures(sums_of(readings, [str(i) for i in range(800)]))
+    # One entity a cluster, none found elsewhere: recall is a plain share r of known standard error,
+    # and F1 = 2 r / (1 + r), whose slope in r is 2 / (1 + r)^2.
+    r = float(hits.mean())
+    error = np.sqrt(r * (1 - r) / 800)
+    for name, value, width in (
+        ("recall", r, error),
+        ("f1", 2 * r / (1 + r), error * 2 / (1 + r) ** 2),
+    ):
+        assert found[name].value == pytest.approx(value)
+        ends = (found[name].low, found[name].high)
+        assert None not in ends
+        # 2,000 resamples: the width has a standard error of about 2.2 %.
+        assert ends[1] - ends[0] == pytest.approx(2 * 1.96 * width, rel=0.08)
+        assert ends[0] < value < ends[1]
 
 
 def test_a_drop_is_told_from_chance_only_where_there_is_one() -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
+
+import pytest
 
 from medstress.metrics.transfer import Carried, transfer_rows
 from medstress.outcomes import Verdict
@@ -53,6 +56,27 @@ def test_both_counts_of_every_cell_are_right(trial: Make) -> None:
     assert (diagonal["n_wrong"], diagonal["n_asked"]) == (3, 4)
     assert diagonal["transfer"]["value"] == 0.75
     assert set(found) == {("i", "i"), ("i", "j")}  # j never succeeded: nothing to carry
+
+
+@pytest.mark.parametrize(
+    ("spec", "n_wrong"),
+    [
+        ({"goal": "untargeted", "unreadable_is_success": False}, 2),
+        # What repeats may be an unreadable answer, and a wrong one that is not C does not repeat.
+        ({"goal": "untargeted", "unreadable_is_success": True}, None),
+        ({"goal": "C", "unreadable_is_success": False}, None),
+    ],
+)
+def test_the_diagonal_does_not_say_wrong_where_the_flip_check_does_not(
+    trial: Make, spec: dict[str, Any], n_wrong: int | None
+) -> None:
+    rows = [
+        trial(item_id=f"q{i}", verdict=Verdict.FLIPPED, repeats=i > 0, attack_spec=json.dumps(spec))
+        for i in range(3)
+    ]
+    (cell,) = matrix(rows, []).values()
+    assert (cell["n_asked"], cell["n_reached"], cell["n_wrong"]) == (3, 2, n_wrong)
+    assert cell["n_unreadable"] is None
 
 
 def test_what_was_not_answered_or_is_of_another_success_does_not_count(trial: Make) -> None:

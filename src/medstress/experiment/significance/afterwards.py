@@ -17,6 +17,7 @@ from medstress.experiment.run import (
     prepare,
 )
 from medstress.experiment.significance.run import Chosen, conduct_tests
+from medstress.experiment.targets import check_same_targets, claim_answers
 from medstress.store.interpreting import interpreting
 from medstress.store.reader import RunReader
 from medstress.store.run_store import FILE, RunStore, lock_folder
@@ -66,6 +67,7 @@ def run_tests(
     lock = lock_folder(folder)
     try:
         with opened_victims(prepared, watcher.note):
+            check_same_targets(prepared, manifest, folder)
             keep_rules(prepared, manifest)
             _check_agrees(manifest, prepared, folder)
             manifests.expect_same_models([*prepared.victims, *prepared.roles], manifest)
@@ -75,6 +77,7 @@ def run_tests(
                 RunStore(folder, lock=lock) as store,
             ):
                 prepared.shared = shared
+                claim_answers(prepared)
                 conduct_tests(store, prepared, chosen, watcher.note, watcher.progress)
     finally:
         lock.release()

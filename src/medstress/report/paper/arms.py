@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from medstress.metrics.accuracies import accuracy
+from medstress.metrics.bounds import accuracy_bounds
 from medstress.metrics.cautions import MANY_UNREADABLE
 from medstress.metrics.chance import chance_of
 from medstress.metrics.counts import (
+    clean_items,
     cluster_of,
     first_of_each_item,
     flipped_within,
@@ -154,7 +156,7 @@ class Baseline:
     """What guessing reaches."""
     guesses: bool = False
     """Whether there are readable answers, and the interval of their accuracy does not lie above
-    chance. Of unreadable ones nobody knows."""
+    chance, failed answers counted as wrong. Of unreadable ones nobody knows."""
     n_unreadable: int = 0
     """Items with an unreadable answer, which accuracy counts as not right."""
 
@@ -167,15 +169,11 @@ class Baseline:
 
 def baseline(arms: Iterable[Arm], without: Collection[str] = NONE_OUT) -> Baseline:
     """Accuracy on the clean items that some of `arms` were asked about."""
-    answered = (
-        trial
-        for arm in arms
-        for trial in arm.trials
-        if is_answered(trial) and trial.item_hash not in without
-    )
-    items = first_of_each_item(answered)
+    trials = [trial for arm in arms for trial in arm.trials if trial.item_hash not in without]
+    items = first_of_each_item(filter(is_answered, trials))
     readable = list(filter(is_readable, items))
-    low, level = accuracy(readable).low, chance_of(readable)
+    known = [i for i in clean_items(trials) if is_readable(i) or not is_answered(i)]
+    (low, _), level = accuracy_bounds(known), chance_of(readable)
     return Baseline(
         accuracy=accuracy(items),
         chance=chance_of(items),

@@ -9,6 +9,7 @@ from functools import partial
 from statistics import fmean
 from typing import Any
 
+from medstress.metrics.bounds import settled
 from medstress.metrics.claims import (
     MARGIN,
     NEAR,
@@ -361,8 +362,7 @@ def _across_victims(members: Sequence[Series]) -> Iterator[Tested]:
         chosen = [p for p in kinds[kind] if p["parameters"] is not None]
         effect = size_trend(chosen) if chosen else _untested(f"no {kind} of known size was run")
         claims.append((statement, f"{quantity}, {kind}s", effect, judge))
-    rates = {kind: [p["asr"] for p in kinds[kind] if p["asr"] is not None] for kind in kinds}
-    effect = mean_difference(rates["specialist"], rates["generalist"])
+    effect = mean_difference(kinds["specialist"], kinds["generalist"])
     statement = "Specialists are as robust as generalists"
     claims.append((statement, "mean ASR, specialists minus generalists", effect, _CLOSE))
     first = members[0]
@@ -377,9 +377,16 @@ def _across_victims(members: Sequence[Series]) -> Iterator[Tested]:
 
 def _point(series: Series, methods: Sequence[str]) -> Mapping[str, Any]:
     victim = series.arms[0].place.victim
-    means = [side_means([a.trials for a in series.of(m)], within(1)).values() for m in methods]
-    asr = fmean(fmean(values) for values in means) if all(means) else None
-    return {"parameters": victim.parameters, "group": victim.group, "asr": asr}
+    sides = [[arm.trials for arm in series.of(m)] for m in methods]
+    found = {"parameters": victim.parameters, "group": victim.group, "asr": _mean_asr(sides)}
+    ends = ([[settled(t, hits=so) for t in side] for side in sides] for so in (False, True))
+    return {**found, "asr_ends": tuple(map(_mean_asr, ends))}
+
+
+def _mean_asr(sides: Sequence[Side]) -> float | None:
+    """ASR of one query, mean over the methods."""
+    means = [side_means(side, within(1)).values() for side in sides]
+    return fmean(fmean(values) for values in means) if all(means) else None
 
 
 def caution_of(arms: Sequence[Arm]) -> str:
