@@ -72,15 +72,15 @@ def _edits(
     if gone:
         start, end = gone[0].start, gone[-1].end
         text = rewritten[come[0].start : come[-1].end] if come else ""
-        return _placed(item, start, end, text)
+        return placed(item, start, end, text)
     if i:
         at = old_words[i - 1].end
-        return _placed(item, at, at, rewritten[new_words[j - 1].end : come[-1].end])
+        return placed(item, at, at, rewritten[new_words[j - 1].end : come[-1].end])
     follows = new_words[j + len(come)].start if j + len(come) < len(new_words) else len(rewritten)
-    return _placed(item, 0, 0, rewritten[come[0].start : follows])
+    return placed(item, 0, 0, rewritten[come[0].start : follows])
 
 
-def _placed(item: Question, start: int, end: int, text: str) -> list[Edit]:
+def placed(item: Question, start: int, end: int, text: str) -> list[Edit]:
     """An edit of the whole question as edits of its fields; one across both becomes two."""
     n = len(item.context)
     if not n:

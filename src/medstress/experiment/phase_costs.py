@@ -19,7 +19,7 @@ from medstress.metrics.monte_carlo import LEAST, ControlPlan
 from medstress.metrics.significance import Null
 from medstress.validity import PANEL
 
-PER_ATTEMPT = {"attacker": (2, 4), "judge": (3, 5)}
+PER_ATTEMPT = {"attacker": (2, 5), "judge": (3, 5)}
 """Calls to a role at an attempt, and with all repairs and votes on categories."""
 
 
@@ -66,7 +66,7 @@ def role_lines(prepared: Prepared, n_victims: int) -> Iterator[str]:
         if isinstance(part.attack, AsksInTurns):
             n = n_trials[part.label] * part.attack.budget
             yield (
-                f"{part.label}: at most {n:,} attempts, each with 2 calls to the attacker (4 where "
+                f"{part.label}: at most {n:,} attempts, each with 2 calls to the attacker (5 where "
                 "replies have to be repaired) and, where there is a judge, 3 to it (5)"
             )
     n_attempts = sum(

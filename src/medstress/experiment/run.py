@@ -19,7 +19,7 @@ from medstress.experiment.config import Experiment
 from medstress.experiment.controls import with_controls
 from medstress.experiment.conversations import check_conversations
 from medstress.experiment.free_group import free_group
-from medstress.experiment.old_rules import keep_rules
+from medstress.experiment.old_rules import keep_prompts, keep_rules
 from medstress.experiment.parts import (
     load_datasets,
     load_groups,
@@ -110,7 +110,7 @@ def prepare(
     checked, given, base = resolve(experiment, overrides, complete=complete)
     attacks = make_attacks(checked.attack, base)
     check_roles(checked.role, attacks, checked.test)
-    check_tests(checked, attacks)
+    check_tests(checked, attacks, base)
     check_scores(attacks, checked.victim)
     check_prices(checked)
     prompt_encoder(checked.analysis, base)  # refused now, not after the last query
@@ -289,6 +289,7 @@ def _start(store: RunStore, prepared: Prepared) -> None:
     """Write the manifest before the first call; refuse a folder with another experiment."""
     known = store.manifest()
     if known:
+        keep_prompts(prepared, known["parts"]["attacks"])
         keep_labels(prepared, known["parts"]["attacks"])
         keep_rules(prepared, known["victims"])
     parts = manifests.fingerprint_parts(prepared)

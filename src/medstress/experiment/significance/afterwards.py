@@ -8,7 +8,7 @@ from typing import Any
 
 from medstress.errors import StoreError
 from medstress.experiment import manifest as manifests
-from medstress.experiment.old_rules import keep_rules
+from medstress.experiment.old_rules import keep_prompts, keep_rules
 from medstress.experiment.prepared import Prepared
 from medstress.experiment.run import (
     Watcher,
@@ -61,6 +61,7 @@ def run_tests(
             table.update(changes)
 
     prepared = prepare(experiment, overrides=overrides, watcher=watcher, complete=complete)
+    keep_prompts(prepared, manifest["parts"]["attacks"])
     keep_labels(prepared, manifest["parts"]["attacks"])
     lock = lock_folder(folder)
     try:
