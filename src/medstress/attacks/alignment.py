@@ -11,7 +11,7 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 from rapidfuzz.distance import Indel
 
@@ -119,7 +119,7 @@ def _places(kept: Sequence[str], after: Sequence[str]) -> list[list[int]] | None
         [at for at in range(first[k], last[k] + 1) if after[at] == kept[k]]
         for k in range(len(kept))
     ]
-    steps = sum(len(a) * len(b) for a, b in zip(found, found[1:], strict=False))
+    steps = sum(len(a) * len(b) for a, b in pairwise(found))
     return found if steps <= _MOST_STEPS else None
 
 
