@@ -27,6 +27,8 @@ _MOST_TOLD = 50
 _MOST_PLACES, _MOST_STEPS = 1_000_000, 200_000
 """Pairs of words and of places that are looked at; a hostile text may hold thousands of millions,
 and then the first alignment that is found is taken."""
+_MOST_READINGS = 100
+"""Places on either side of an insertion that are looked at."""
 _IN_STEM, _NOT_TOLD, _EACH = 1_000, 100, 10
 """Costs of an insertion inside the sentence that asks, of one that the writer does not name, and
 of every one; what its edges cost comes on top."""
@@ -123,11 +125,22 @@ def _places(kept: Sequence[str], after: Sequence[str]) -> list[list[int]] | None
     return found if steps <= _MOST_STEPS else None
 
 
-def _named(told: Collection[str]) -> frozenset[tuple[str, ...]]:
-    """The words of every text, and of texts that follow one another: they may stand together."""
-    texts = [_folded(words_of(text)) for text in list(told)[:_MOST_TOLD]]
-    runs = (texts[i:j] for i in range(len(texts)) for j in range(i + 1, len(texts) + 1))
-    return frozenset(tuple(word for text in run for word in text) for run in runs) - {()}
+def _named(told: Collection[str], longest: int) -> frozenset[tuple[str, ...]]:
+    """The words of every text, and of texts that follow one another: they may stand together.
+
+    Args:
+        told: the texts.
+        longest: words in the longest that can be found.
+    """
+    texts = [tuple(_folded(words_of(text))) for text in list(told)[:_MOST_TOLD]]
+    found = set()
+    for i in range(len(texts)):
+        run: tuple[str, ...] = ()
+        for text in texts[i:]:
+            if len(run) + len(text) > longest:
+                break
+            found.add(run := run + text)
+    return frozenset(found - {()})
 
 
 def _folded(words: Iterable[Word]) -> list[str]:
@@ -141,8 +154,8 @@ class _Costs:
         self, old: Sequence[Word], new: Sequence[Word], stem: int, told: Collection[str]
     ) -> None:
         self._old, self._new, self._stem = old, new, stem
-        self._named = _named(told)
         self._folded = _folded(new)
+        self._named = _named(told, len(self._folded))
         self._n_folded = [0, *accumulate(word.text[0].isalnum() for word in new)]
 
     def best(self, kept: Sequence[int], places: Sequence[Sequence[int]]) -> list[int]:
@@ -189,15 +202,15 @@ class _Costs:
         parted = self._is_parted(i)
         before = old[i - 1].text if i else ""
         after = old[i].text if i < len(old) else "."
-        opens, last = new[start].text in _CLAUSE_OPENS, new[end - 1].text
+        first, last = new[start].text, new[end - 1].text
         if parted and (not i or is_end(old, i - 1)) and is_end(new[start:end], end - start - 1):
             return _SENTENCE
-        if opens and (last in _CLAUSE_CLOSES or after in _CLAUSE_CLOSES | _ENDS):
+        closed = after in _CLAUSE_CLOSES | _ENDS
+        if not parted and not (closed and self._is_parted(i + 1)) and before not in _OPENERS:
+            return _PART_OF_WORD
+        if first in _CLAUSE_OPENS and (last in _CLAUSE_CLOSES or closed):
             return _CLAUSE
-        if before in _CLAUSE_OPENS and last in _CLAUSE_CLOSES:
-            return _CLAUSE
-        closes = after in _CLAUSE_CLOSES | _ENDS and self._is_parted(i + 1)
-        return _WORDS if parted or closes or before in _OPENERS else _PART_OF_WORD
+        return _CLAUSE if before in _CLAUSE_OPENS and last in _CLAUSE_CLOSES else _WORDS
 
     def _is_parted(self, i: int) -> bool:
         """Whether there is white space before old[i]."""
@@ -217,30 +230,22 @@ def readings(before: str, inserted: str, after: str) -> Iterator[tuple[str, str,
      the lack of
     """
     yield before, inserted, after
-    n_words = len(words_of(inserted))
-    to_right = to_left = (before, inserted, after)
-    for _ in range(n_words):
-        if (moved := _moved_right(*to_right)) is None:
-            break
-        yield (to_right := moved)
-    for _ in range(n_words):
-        if (moved := _moved_left(*to_left)) is None:
-            break
-        yield (to_left := moved)
+    words = words_of(before)
+    start = len(words)
+    words += _moved(words_of(inserted), len(before))
+    end = len(words)
+    words += _moved(words_of(after), len(before) + len(inserted))
+    text = f"{before}{inserted}{after}"
+    for step in (1, -1):
+        for n in range(1, min(end - start, _MOST_READINGS) + 1):
+            here, there = start + n * step, end + n * step
+            gone, come = (here - 1, there - 1) if step > 0 else (there, here)
+            if here < 0 or there > len(words) or words[gone].text != words[come].text:
+                break
+            first = words[here - 1].end if here else 0
+            last = words[there - 1].end
+            yield text[:first], text[first:last], text[last:]
 
 
-def _moved_right(before: str, inserted: str, after: str) -> tuple[str, str, str] | None:
-    own, other = words_of(inserted), words_of(after)
-    if not own or not other or own[0].text != other[0].text:
-        return None
-    start, end = own[0].end, other[0].end
-    return before + inserted[:start], inserted[start:] + after[:end], after[end:]
-
-
-def _moved_left(before: str, inserted: str, after: str) -> tuple[str, str, str] | None:
-    own, other = words_of(inserted), words_of(before)
-    if not own or not other or own[-1].text != other[-1].text:
-        return None
-    start = other[-2].end if len(other) > 1 else 0
-    cut = own[-2].end if len(own) > 1 else 0
-    return before[:start], before[start:] + inserted[:cut], inserted[cut:] + after
+def _moved(words: Iterable[Word], by: int) -> list[Word]:
+    return [Word(word.text, word.start + by, word.end + by) for word in words]
