@@ -183,9 +183,9 @@ class MedFuzz:
 
     def with_files(self, base: Path) -> MedFuzz:
         """This attack with its prompts and worked questions read, relative to a folder."""
-        if isinstance(self.template, PromptSet):
-            return self
-        made = replace(self, template=load_prompts(self.template, base))
+        made = self
+        if isinstance(self.template, str):
+            made = replace(self, template=load_prompts(self.template, base))
         return made if self.exemplars_from is None else made.drawing_from(self.exemplars_from, base)
 
     def drawing_from(self, file: str, base: Path) -> MedFuzz:

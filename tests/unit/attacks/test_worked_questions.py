@@ -54,6 +54,13 @@ def test_questions_of_medqas_train_split_are_drawn_and_shown_with_their_key(tmp_
     assert text.index("Example 2") < text.index(ITEM.stem)
 
 
+def test_the_file_counts_beside_prompts_that_are_given_as_an_object(tmp_path):
+    written(tmp_path, ROWS)
+    prompts = load_prompts("misinformation")
+    given = MedFuzz(template=prompts, exemplars=2, exemplars_from="train.jsonl")
+    assert len(given.with_files(tmp_path).prompts.exemplars) == len(ROWS)
+
+
 def test_neither_the_item_nor_a_question_with_its_answer_is_drawn(tmp_path):
     same = {**ROWS[0], "question": ITEM.question}
     answer = {**ROWS[1], "options": {**ROWS[1]["options"], "B": ITEM.key_text}}
