@@ -203,7 +203,7 @@ class _Costs:
         before = old[i - 1].text if i else ""
         after = old[i].text if i < len(old) else "."
         first, last = new[start].text, new[end - 1].text
-        if parted and (not i or is_end(old, i - 1)) and is_end(new[start:end], end - start - 1):
+        if _ends(old, i) and is_end(new[start:end], end - start - 1):
             return _SENTENCE
         closed = after in _CLAUSE_CLOSES | _ENDS
         if not parted and not (closed and self._is_parted(i + 1)) and before not in _OPENERS:
@@ -221,6 +221,9 @@ class _Costs:
 def readings(before: str, inserted: str, after: str) -> Iterator[tuple[str, str, str]]:
     """An insertion where it stands, and at the places next to it that give the same words.
 
+    Where it is a sentence of its own at one of them, everybody reads it so: that one is given
+    alone.
+
     Yields:
         (text before, insertion, text after); the words of all three together stay the same.
 
@@ -229,22 +232,40 @@ def readings(before: str, inserted: str, after: str) -> Iterator[tuple[str, str,
      of the lack
      the lack of
     """
-    yield before, inserted, after
     words = words_of(before)
     start = len(words)
     words += _moved(words_of(inserted), len(before))
     end = len(words)
     words += _moved(words_of(after), len(before) + len(inserted))
     text = f"{before}{inserted}{after}"
-    for step in (1, -1):
-        for n in range(1, min(end - start, _MOST_READINGS) + 1):
-            here, there = start + n * step, end + n * step
-            gone, come = (here - 1, there - 1) if step > 0 else (there, here)
-            if here < 0 or there > len(words) or words[gone].text != words[come].text:
-                break
-            first = words[here - 1].end if here else 0
-            last = words[there - 1].end
-            yield text[:first], text[first:last], text[last:]
+    steps = _steps([word.text for word in words], start, end)
+    whole = [n for n in steps if _ends(words, start + n) and _ends(words, end + n)]
+    for n in whole or steps:
+        first, last = len(before), len(before) + len(inserted)
+        if n:
+            first, last = words[start + n - 1].end if start + n else 0, words[end + n - 1].end
+        yield text[:first], text[first:last], text[last:]
+
+
+def _steps(words: Sequence[str], start: int, end: int) -> list[int]:
+    """By how many words words[start:end] can be moved, the text staying the same; 0 first."""
+    found = [0]
+    most = min(end - start, _MOST_READINGS)
+    for n in range(1, most + 1):
+        if end + n > len(words) or words[start + n - 1] != words[end + n - 1]:
+            break
+        found.append(n)
+    for n in range(1, most + 1):
+        if n > start or words[start - n] != words[end - n]:
+            break
+        found.append(-n)
+    return found
+
+
+def _ends(words: Sequence[Word], n: int) -> bool:
+    """Whether a sentence ends before the n-th word."""
+    parted = not 0 < n < len(words) or words[n - 1].end < words[n].start
+    return n == 0 or (parted and is_end(words, n - 1))
 
 
 def _moved(words: Iterable[Word], by: int) -> list[Word]:

@@ -143,6 +143,17 @@ def test_readings_give_the_same_words_at_every_place():
     assert len(list(readings("", "no", ""))) == 1
 
 
+def test_a_sentence_of_its_own_is_read_as_one_and_changes_nothing_beside_it():
+    item = question("He smokes. He is ill.")
+    new = "He smokes. He has no car and no money. He is ill. What is it?"
+    for claimed in ("He has no car and no money.", "has no car and no money. He"):
+        made = edits_between(item, new, [claimed])
+        assert texts(made) == [claimed]
+        assert facts_kept(Draft(candidate=made, options={})) is None
+    (read,) = readings("He smokes. He", " has no car. He", " is ill.")
+    assert read == ("He smokes.", " He has no car.", " He is ill.")
+
+
 WORDS = st.lists(st.sampled_from(["his", "wife", "is", "ill", ".", ","]), max_size=14)
 
 
