@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from medstress.attacks.alignment import plain, readings
 from medstress.attacks.evidence_terms import evidence_in
 from medstress.attacks.finding_guards import finding_harmed, number_harmed
 from medstress.attacks.number_units import numbers_in
@@ -79,12 +80,14 @@ class Draft:
 
 
 def options_kept(draft: Draft) -> str | None:
-    """Options and their order byte for byte, and the sentence that asks as it was."""
+    """Options and their order, quotes and dashes of either kind being one, and the sentence that
+    asks as it was. Nobody but the gate sees the options that came back.
+    """
     expected = dict(zip(draft.item.letters, draft.item.options, strict=True))
     if list(draft.options) != list(expected):
         return f"the options are lettered {', '.join(draft.options) or 'not at all'}"
     for letter, text in expected.items():
-        if draft.options[letter] != text:
+        if plain(draft.options[letter]) != plain(text):
             return f"option {letter} became {draft.options[letter]!r}"
     for edit in draft.candidate.edits:
         leads = edit.start == edit.end == 0 and not draft.item.context
@@ -113,9 +116,10 @@ def facts_kept(draft: Draft) -> str | None:
         return f"{n_deleted} of {n_words} words were deleted"
     for edit in draft.candidate.edits:
         before, after = _around(draft.item, edit)
-        for harmed in (finding_harmed, number_harmed):
-            if why := harmed(before, edit.replacement, after):
-                return why
+        for read in readings(before, edit.replacement, after):
+            for harmed in (finding_harmed, number_harmed):
+                if why := harmed(*read):
+                    return why
     return None
 
 

@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
-from dataclasses import dataclass
+from collections.abc import Collection
 
-from rapidfuzz.distance import Indel
-
+from medstress.attacks.alignment import Word, aligned, words_of
 from medstress.items import Candidate, Question
 from medstress.text import Edit
 
-_WORD = re.compile(r"\w+|[^\w\s]")
 _HIDDEN = ("Cc", "Cf")
 """Unicode categories: controls, and marks without a shape."""
 _LAYOUT = "\t\n\r"
 
 
-@dataclass(frozen=True, slots=True)
-class _Word:
-    text: str
-    start: int
-    end: int
-
-
-def edits_between(item: Question, rewritten: str) -> Candidate:
+def edits_between(item: Question, rewritten: str, told: Collection[str] = ()) -> Candidate:
     """Return the item with the fewest word insertions and deletions that give the rewritten text.
 
-    White space between words that stay is that of the original; what is inserted keeps its own.
-    An insertion between context and stem belongs to the context.
+    Quotes and dashes of either kind are one. White space and marks of words that stay are those
+    of the original; what is inserted keeps its own. An insertion between context and stem belongs
+    to the context. Among equally few edits those of `alignment.aligned` are taken.
+
+    Args:
+        item: the original.
+        rewritten: the whole question.
+        told: what whoever wrote it says was inserted.
 
     >>> item = Question(id="q", context="A man coughs.", stem="Why?", options=("Flu", "Cold"),
     ...                 key="A")
@@ -36,20 +32,16 @@ def edits_between(item: Question, rewritten: str) -> Candidate:
     >>> made.context, made.stem
     ('A man, a teacher, coughs.', 'Why?')
     """
-    old, new = _words(item.question), _words(rewritten)
-    before, after = [word.text for word in old], [word.text for word in new]
+    old, new = words_of(item.question), words_of(rewritten)
+    stem = len(words_of(item.context))
     edits: list[Edit] = []
     i = j = 0
-    for op in [*Indel.opcodes(before, after), None]:
-        if op is not None and op.tag != "equal":
-            continue
-        until = (len(old), len(new)) if op is None else (op.src_start, op.dest_start)
+    for until in [*aligned(old, new, stem, told), (len(old), len(new))]:
         if until != (i, j):
             edits += _edits(
                 item, old[i : until[0]], new[j : until[1]], (old, i), (new, j), rewritten
             )
-        if op is not None:
-            i, j = op.src_end, op.dest_end
+        i, j = until[0] + 1, until[1] + 1
     return Candidate(item=item, edits=tuple(edits))
 
 
@@ -67,16 +59,12 @@ def hidden_in(rewritten: str, original: str) -> str | None:
     return None
 
 
-def _words(text: str) -> list[_Word]:
-    return [_Word(found.group(), found.start(), found.end()) for found in _WORD.finditer(text)]
-
-
 def _edits(
     item: Question,
-    gone: list[_Word],
-    come: list[_Word],
-    old: tuple[list[_Word], int],
-    new: tuple[list[_Word], int],
+    gone: list[Word],
+    come: list[Word],
+    old: tuple[list[Word], int],
+    new: tuple[list[Word], int],
     rewritten: str,
 ) -> list[Edit]:
     """The edits of one place where the two texts differ."""
@@ -84,15 +72,15 @@ def _edits(
     if gone:
         start, end = gone[0].start, gone[-1].end
         text = rewritten[come[0].start : come[-1].end] if come else ""
-        return _placed(item, start, end, text)
+        return placed(item, start, end, text)
     if i:
         at = old_words[i - 1].end
-        return _placed(item, at, at, rewritten[new_words[j - 1].end : come[-1].end])
+        return placed(item, at, at, rewritten[new_words[j - 1].end : come[-1].end])
     follows = new_words[j + len(come)].start if j + len(come) < len(new_words) else len(rewritten)
-    return _placed(item, 0, 0, rewritten[come[0].start : follows])
+    return placed(item, 0, 0, rewritten[come[0].start : follows])
 
 
-def _placed(item: Question, start: int, end: int, text: str) -> list[Edit]:
+def placed(item: Question, start: int, end: int, text: str) -> list[Edit]:
     """An edit of the whole question as edits of its fields; one across both becomes two."""
     n = len(item.context)
     if not n:

@@ -6,24 +6,25 @@ question answering", arXiv 2406.06573, 2024, Algorithm 1. Prompts are ours.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from medstress.attacks.attacker_edits import ask_edit
 from medstress.attacks.choices import check_flag, check_word
 from medstress.attacks.edit_gates import GATES, NAMES, NO_CATEGORY, Draft
-from medstress.attacks.item_edits import edits_between, hidden_in
 from medstress.attacks.judges import JUDGE, Panel, judges_in, picks_key
 from medstress.attacks.protocol import SearchOn
 from medstress.attacks.role_session import RoleSession
+from medstress.attacks.worked_questions import draw_worked
 from medstress.errors import TrialError, UsageError, did_you_mean
 from medstress.items import Candidate, Question
 from medstress.outcomes import Prediction, Replaced, parse_goal
-from medstress.prompts import DEFAULT, Exemplar, PromptSet, load_prompts
-from medstress.prompts.replies import Modification, Plan, Unreadable
+from medstress.prompts import DEFAULT, PromptSet, load_prompts
+from medstress.prompts.exemplars import Exemplar, exemplars_from
+from medstress.prompts.replies import Plan, Unreadable
 from medstress.queries import Predict, Steps, ask, note
 from medstress.resources import Resources
 from medstress.validity import PANEL
@@ -61,6 +62,9 @@ class MedFuzz:
     """E: runs an item and seed, each with worked exemplars of its own."""
     exemplars: int = 3
     """Worked questions before the target's case, drawn by item and run."""
+    exemplars_from: str | None = None
+    """A JSONL file they are drawn from, such as MedQA's train split; default: those of the set of
+    prompts."""
     attack_all: bool = False
     """Whether items that are wrong at baseline are attacked too; they stay wrong in every rate."""
     template: str | PromptSet = DEFAULT
@@ -90,6 +94,10 @@ class MedFuzz:
             check_flag(NAME, key, getattr(self, key))
         if not isinstance(self.template, str | PromptSet) or not self.template:
             raise UsageError(f"{NAME}: template must be a name or a folder, got {self.template!r}")
+        if self.exemplars_from is not None and not isinstance(self.exemplars_from, str):
+            raise UsageError(
+                f"{NAME}: exemplars_from must be a JSONL file, got {self.exemplars_from!r}"
+            )
         self._check_gates()
         try:
             goal = parse_goal(self.goal)
@@ -173,40 +181,40 @@ class MedFuzz:
         return tuple(name for name in NAMES if name not in self.prompts.without_gates)
 
     def with_files(self, base: Path) -> MedFuzz:
-        """This attack with its prompts read, relative to a folder."""
-        if isinstance(self.template, PromptSet):
-            return self
-        return replace(self, template=load_prompts(self.template, base))
+        """This attack with its prompts and worked questions read, relative to a folder."""
+        made = self
+        if isinstance(self.template, str):
+            made = replace(self, template=load_prompts(self.template, base))
+        return made if self.exemplars_from is None else made.drawing_from(self.exemplars_from, base)
 
-    def draw_exemplars(self, item: Question, rng: Generator) -> tuple[Exemplar, ...]:
-        """Draw the worked questions of one run, never the item itself nor one with its answer.
+    def drawing_from(self, file: str, base: Path) -> MedFuzz:
+        """This attack with the worked questions of a file, relative to a folder.
 
         Raises:
-            UsageError: the set of prompts holds too few.
+            UsageError: the file cannot be used.
         """
-        key = item.options[item.letters.index(item.key)].casefold()
-        others = [
-            each
-            for each in self.prompts.exemplars
-            if each.id != item.id
-            and each.question.casefold() != item.question.casefold()
-            and dict(each.options)[each.answer].casefold() != key
-        ]
-        if len(others) < self.exemplars:
-            raise UsageError(
-                f"{NAME}: exemplars = {self.exemplars}, and template {self.prompts.name!r} holds "
-                f"{len(others)} that are neither the item nor have its answer: "
-                "lower exemplars or add worked questions"
-            )
-        drawn = rng.choice(len(others), size=self.exemplars, replace=False)
-        return tuple(others[i] for i in drawn)
+        found = exemplars_from(base / Path(file).expanduser(), file, self.exemplars)
+        return replace(self, exemplars_from=file, template=replace(self.prompts, exemplars=found))
+
+    @property
+    def as_it_was(self) -> MedFuzz | None:
+        """This attack with its set of prompts as the first edition had it."""
+        before = self.prompts.as_it_was
+        return None if before is None else replace(self, template=before)
+
+    def draw_exemplars(self, item: Question, rng: Generator) -> tuple[Exemplar, ...]:
+        """Draw the worked questions of one run; see `draw_worked`."""
+        file, prompts = self.exemplars_from, self.prompts
+        source = f"template {prompts.name!r}" if file is None else f"exemplars_from = {file!r}"
+        return draw_worked(prompts.exemplars, self.exemplars, item, rng, source)
 
     def spec(self) -> dict[str, Any]:
         """The parameters, as JSON values."""
         found = {f.name: getattr(self, f.name) for f in fields(self)}
-        prompts = self.prompts
-        own = {"template": prompts.name, "prompts": prompts.hash, "gates": list(self.gates_on)}
-        return {"name": NAME, **found, **own}
+        prompts, file = self.prompts, found.pop("exemplars_from")
+        found |= {"template": prompts.name, "prompts": prompts.hash, "gates": list(self.gates_on)}
+        # Their words are in the hash; older folders know no such key.
+        return {"name": NAME, **found, **({"exemplars_from": Path(file).name} if file else {})}
 
     def label_parameters(self) -> dict[str, Any]:
         """The parameters that tell attacks of this name apart."""
@@ -288,14 +296,12 @@ class MedFuzz:
         )
         if isinstance(plan, Unreadable):
             return {"unreadable": "the plan", "reason": plan.reason}
-        options = json.dumps(shown, ensure_ascii=False)
-        request = say("attacker_modify", question=item.question, options_json=options)
-        made = yield from session.ask(request, Modification, partial(_hidden, item))
+        made = yield from ask_edit(session, item, self.prompts)
         if isinstance(made, Unreadable):
             told = {"plan": plan.plan, "post_mortem": plan.post_mortem}
             return {"unreadable": "the edited item", "reason": made.reason, **told}
         draft = Draft(
-            candidate=edits_between(item, made.modified_item),
+            candidate=made.candidate,
             options=made.options,
             added=made.added,
             categories=self.prompts.categories,
@@ -344,12 +350,6 @@ def _no_distractor(item: Question, plan: Plan) -> str | None:
     if plan.target_option in distractors:
         return None
     return f"target_option: expected the letter of a distractor ({', '.join(distractors)})"
-
-
-def _hidden(item: Question, made: Modification) -> str | None:
-    """What is wrong with the characters of an edit; options are compared byte by byte anyway."""
-    found = hidden_in(" ".join([made.modified_item, *(a.text for a in made.added)]), item.question)
-    return None if found is None else f"it holds the character {found}, which nobody can see"
 
 
 def _told(plan: Plan, draft: Draft) -> dict[str, Any]:

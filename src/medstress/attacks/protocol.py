@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from medstress.items import Question
 from medstress.outcomes import Goal, parse_goal
-from medstress.prompts import Exemplar, PromptSet
+from medstress.prompts import PromptSet
+from medstress.prompts.exemplars import Exemplar
 from medstress.queries import Steps
 
 if TYPE_CHECKING:

@@ -52,22 +52,21 @@ class RoleSession:
             kind: what the reply has to be.
             objection: says what is wrong with a reply of this form, or None.
         """
-        found = yield from self._said(text, kind, objection)
+        found = read_reply((yield from self.say(text, kind)), kind, objection)
         if isinstance(found, Unreadable):
             repair = self._prompts.render("repair", reason=found.reason)
-            found = yield from self._said(repair, kind, objection)
+            found = read_reply((yield from self.say(repair, kind)), kind, objection)
         return found
 
-    def _said(
-        self, text: str, kind: type[R], objection: Callable[[R], str | None] | None
-    ) -> Steps[R | Unreadable]:
+    def say(self, text: str, kind: type[Reply]) -> Steps[str]:
+        """Say something and return the reply as it came; servers are sent the schema of `kind`."""
         self._turns.append(Message("user", text))
         schema = schema_of(kind, self._letters)
         call = Generate(tuple(self._turns), self._decoding, schema=schema)
         (answer,) = yield from consult(self._role, [call], self._sample)
         assert isinstance(answer, Generated)
         self._turns.append(Message("assistant", answer.text))
-        return read_reply(answer.text, kind, objection)
+        return answer.text
 
 
 def replies(

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
 
-from medstress.attacks.medfuzz import MedFuzz
 from medstress.entities.lexicon import FIXED
 from medstress.experiment.prepared import Prepared
 from medstress.experiment.sentence_groups import SentenceGroupPart, sentence_resources
@@ -65,19 +64,20 @@ def _keep_readers(prepared: Prepared, known: Mapping[str, Any]) -> None:
 
 
 def keep_prompts(prepared: Prepared, known: Mapping[str, str]) -> None:
-    """Let attacks that a folder holds go on with the words of the version that it began with.
+    """Let attacks that a folder holds say what they said in its first trials.
 
-    Shipped prompts are part of what an attack is; new words would make it another one.
+    The words of shipped sets have changed since the first edition, and a file that a set of the
+    user's lacks comes from one of them. Where the folder holds the attack as it was and not as it
+    is, the former words stay.
 
     Args:
-        prepared: its attacks are exchanged where the folder holds them with earlier prompts.
-        known: label -> content hash of the attacks of the folder.
+        prepared: with its attacks made.
+        known: label -> hash of the attacks in the folder.
     """
     held = set(known.values())
     for i, part in enumerate(prepared.attacks):
-        attack = part.attack
-        if not isinstance(attack, MedFuzz) or content_hash(attack.spec()) in held:
+        before = getattr(part.attack, "as_it_was", None)
+        if before is None or content_hash(part.attack.spec()) in held:
             continue
-        earlier = (replace(attack, template=prompts) for prompts in attack.prompts.earlier)
-        began = next((each for each in earlier if content_hash(each.spec()) in held), attack)
-        prepared.attacks[i] = replace(part, attack=began)
+        if content_hash(before.spec()) in held:
+            prepared.attacks[i] = replace(part, attack=before)

@@ -20,7 +20,7 @@ from medstress.metrics.monte_carlo import LEAST, ControlPlan
 from medstress.metrics.significance import Null
 from medstress.validity import PANEL
 
-PER_ATTEMPT = {"attacker": 4, JUDGE: N_VOTES + 2}
+PER_ATTEMPT = {"attacker": 5, JUDGE: N_VOTES + 2}
 """Calls to a role at an attempt, with all repairs and votes on categories."""
 
 
@@ -67,7 +67,7 @@ def role_lines(prepared: Prepared, n_victims: int) -> Iterator[str]:
         if isinstance(part.attack, AsksInTurns):
             n = n_trials[part.label] * part.attack.budget
             yield (
-                f"{part.label}: at most {n:,} attempts, each with 2 calls to the attacker (4 where "
+                f"{part.label}: at most {n:,} attempts, each with 2 calls to the attacker (5 where "
                 "replies have to be repaired) and, where there are judges, at most 3 to each (5)"
             )
     n_attempts = sum(

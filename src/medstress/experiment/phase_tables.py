@@ -121,6 +121,8 @@ class SignificanceTable(Table):
     """matched, flipped: how often a control's loop of attempts starts over until it errs."""
     generator: Literal["lexicon", "attacker"] = "lexicon"
     """Who writes neutral insertions."""
+    exemplars_from: NonEmpty | None = None
+    """A JSONL file of worked questions that victims are shown in tests; default: the attack's."""
     panel: bool = True
     """Ask the judges' panel, where the attack had one, whether controls keep the key."""
     faithfulness: bool = True

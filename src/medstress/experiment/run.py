@@ -115,7 +115,7 @@ def prepare(
     checked, given, base = resolve(experiment, overrides, complete=complete)
     attacks = make_attacks(checked.attack, base)
     check_roles(checked.role, attacks, checked.test)
-    check_tests(checked, attacks)
+    check_tests(checked, attacks, base)
     check_scores(attacks, checked.victim)
     check_prices(checked)
     prompt_encoder(checked.analysis, base)  # refused now, not after the last query

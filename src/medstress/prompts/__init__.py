@@ -1,15 +1,15 @@
 """Sets of prompts for attacks that hold conversations: Jinja files, shipped or the user's own.
 
 A set is a folder. A file that it lacks comes from the set `patient_characteristics`, so that a set
-of yours may hold nothing but what differs.
+of yours may hold nothing but what differs. The folder `first_edition` keeps the words of the first
+edition, with which its run folders are resumed.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -20,15 +20,19 @@ from pydantic_core import to_jsonable_python
 
 from medstress.errors import UsageError, did_you_mean
 from medstress.hashing import content_hash
-from medstress.input_files import parse_toml, reason
+from medstress.input_files import parse_toml
+from medstress.prompts.exemplars import Exemplar, exemplars_in, first_error
 from medstress.rendering import names_read, render
 
 DEFAULT = "patient_characteristics"
+FIRST_EDITION = "first_edition"
+INSERT, MODIFY = "attacker_insert", "attacker_modify"
 SUFFIX = ".jinja"
 PIECES: Mapping[str, tuple[str, ...]] = {
     "attacker_system": ("categories", "allow_history", "max_words", "attempts"),
     "attacker_plan": ("feedback", "listing", "key", "key_text"),
-    "attacker_modify": ("question", "options_json"),
+    INSERT: ("question",),
+    MODIFY: ("question", "options_json", "reason"),
     "repair": ("reason",),
     "target_system": (),
     "target_reasoning": ("question", "options", "exemplars"),
@@ -58,21 +62,6 @@ class Category(BaseModel):
     """Words and phrases that give an insertion away as one of this category."""
 
 
-class Exemplar(BaseModel):
-    """A worked question for the target's reasoning turn."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-    id: str = Field(min_length=1)
-    question: str = Field(min_length=1)
-    options: tuple[tuple[str, str], ...] = Field(min_length=2)
-    """Pairs of letter and text."""
-    reasoning: str = Field(min_length=1)
-    """One paragraph."""
-    answer: str
-    """The letter."""
-
-
 class _Categories(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -81,7 +70,7 @@ class _Categories(BaseModel):
     category: tuple[Category, ...] = Field(min_length=1, strict=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class PromptSet:
     """All that is said to attacker, target and judge, except the items."""
 
@@ -97,11 +86,18 @@ class PromptSet:
     """Gates that make no sense with this set, and are off unless asked for."""
     exemplars: tuple[Exemplar, ...]
     """Worked questions to draw from."""
-    earlier: tuple[PromptSet, ...] = ()
-    """The same set as earlier versions of medstress shipped it, or what it lacks: run folders that
-    began with one go on with it."""
+    as_it_was: PromptSet | None = None
+    """The set as the first edition had it; run folders that began with it go on with it."""
 
     @property
+    def asks_for_insertions(self) -> bool:
+        """Whether an attacker is asked for insertions and their places before it is asked for the
+        whole question: not in the first edition, nor by a folder with only its own
+        `attacker_modify`.
+        """
+        return INSERT in dict(self.sources)
+
+    @cached_property
     def hash(self) -> str:
         """Content hash of everything in the set but its name."""
         categories = [[c.name, c.description, list(c.cues)] for c in self.categories]
@@ -136,9 +132,15 @@ def _compiled(source: str) -> Any:
 @lru_cache(maxsize=1)
 def _shipped_texts() -> frozenset[str]:
     """The templates that come with medstress: they need no process with bounds."""
-    folders = [root / name for root in _roots() for name in shipped()]
-    found = [entry for folder in folders for entry in folder.iterdir()]
-    return frozenset(one.read_text("utf-8") for one in found if one.name.endswith(SUFFIX))
+    return frozenset(one.read_text("utf-8") for one in _below(_root()) if one.name.endswith(SUFFIX))
+
+
+def _below(folder: Traversable) -> Iterator[Traversable]:
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from _below(entry)
+        else:
+            yield entry
 
 
 def shipped() -> list[str]:
@@ -157,7 +159,8 @@ def load_prompts(name: str, base: Path | None = None) -> PromptSet:
     """
     known = shipped()
     if name in known:
-        return _loaded(name, [root / name for root in _roots()])
+        before = _load(name, _first() / name, _first())
+        return _load(name, _root() / name, _root(), before)
     folder = (base or Path()) / Path(name).expanduser()
     if not folder.is_dir():
         raise UsageError(
@@ -168,7 +171,8 @@ def load_prompts(name: str, base: Path | None = None) -> PromptSet:
         if entry.name not in _FILES and not entry.name.startswith("."):
             hint = did_you_mean(entry.name, _FILES) or f" (known: {', '.join(_FILES)})"
             raise UsageError(f"template {name!r}: the file {entry.name} is not known{hint}")
-    return _loaded(folder.name, [folder] * len(_roots()))
+    before = _load(folder.name, folder, _first())
+    return _load(folder.name, folder, _root(), before)
 
 
 def texts_of(name: str) -> dict[str, str]:
@@ -180,33 +184,40 @@ def _root() -> Traversable:
     return files("medstress.prompts")
 
 
-def _roots() -> list[Traversable]:
-    """Where shipped sets lie: those of now, then those of earlier versions, the latest first."""
-    return [_root(), *_earlier_roots()]
+def _first() -> Traversable:
+    return _root() / FIRST_EDITION
 
 
-def _earlier_roots() -> list[Traversable]:
-    editions = (_root() / "earlier").iterdir()
-    return sorted(editions, key=lambda entry: int(entry.name), reverse=True)
+def _load(
+    name: str, folder: Traversable, root: Traversable, before: PromptSet | None = None
+) -> PromptSet:
+    """A set from its folder; what it lacks comes from the edition below `root`."""
 
+    def text(file: str) -> str:
+        return _text(name, folder, file, root)
 
-def _loaded(name: str, folders: Sequence[Traversable]) -> PromptSet:
-    """A set from its folder in each edition, whose default set has what it lacks."""
-    now, *before = [_load(name, *each) for each in zip(folders, _roots(), strict=True)]
-    return replace(now, earlier=tuple(before))
-
-
-def _load(name: str, folder: Traversable, root: Traversable) -> PromptSet:
-    sources = tuple((piece, _text(name, folder, piece + SUFFIX, root)) for piece in PIECES)
-    kinds = _categories(name, _text(name, folder, CATEGORIES, root))
+    kinds = _categories(name, text(CATEGORIES))
     return PromptSet(
         name=name,
         summary=kinds.summary,
-        sources=sources,
+        sources=tuple((piece, text(piece + SUFFIX)) for piece in _pieces(folder, root)),
         categories=kinds.category,
         without_gates=kinds.without_gates,
-        exemplars=_exemplars(name, _text(name, folder, EXEMPLARS, root)),
+        exemplars=exemplars_in(text(EXEMPLARS), f"template {name!r}: {EXEMPLARS}"),
+        as_it_was=before,
     )
+
+
+def _pieces(folder: Traversable, root: Traversable) -> list[str]:
+    """The pieces of a set: all that its edition knows.
+
+    A folder's own words for the whole question are asked at once, unless it has some for
+    insertions too.
+    """
+    own = {piece for piece in PIECES if (folder / (piece + SUFFIX)).is_file()}
+    at_once = MODIFY in own and INSERT not in own
+    known = [p for p in PIECES if p in own or (root / DEFAULT / (p + SUFFIX)).is_file()]
+    return [piece for piece in known if piece != INSERT or not at_once]
 
 
 def _text(name: str, folder: Traversable, file: str, root: Traversable) -> str:
@@ -239,35 +250,6 @@ def _categories(name: str, text: str) -> _Categories:
         return _Categories.model_validate(parse_toml(text, f"template {name!r}: {CATEGORIES}"))
     except ValidationError as error:
         raise UsageError(
-            f"template {name!r}: {CATEGORIES}: {_first(error)}; expected [[category]] tables, "
+            f"template {name!r}: {CATEGORIES}: {first_error(error)}; expected [[category]] tables, "
             "each with name, description and cues"
         ) from None
-
-
-def _exemplars(name: str, text: str) -> tuple[Exemplar, ...]:
-    found = []
-    for number, line in enumerate(filter(str.strip, text.splitlines()), start=1):
-        try:
-            found.append(_exemplar(json.loads(line)))
-        except (ValueError, RecursionError) as error:
-            said = f"template {name!r}: {EXEMPLARS}, line {number}: {_first(error)}"
-            raise UsageError(said) from None
-    return tuple(found)
-
-
-def _exemplar(row: Any) -> Exemplar:
-    options = row.get("options") if isinstance(row, Mapping) else None
-    if not isinstance(options, Mapping):
-        raise ValueError('expected an object with options as {"A": "text", ...}')
-    exemplar = Exemplar.model_validate({**row, "options": tuple(options.items())})
-    if exemplar.answer not in options:
-        raise ValueError(f"the answer {exemplar.answer!r} is none of its options")
-    return exemplar
-
-
-def _first(error: Exception) -> str:
-    """What is wrong, in few words."""
-    if isinstance(error, ValidationError):
-        found = error.errors()[0]
-        return f"{'.'.join(map(str, found['loc']))}: {found['msg']}"
-    return reason(error)

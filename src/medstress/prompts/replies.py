@@ -16,6 +16,8 @@ _MOST_BRACES = 100
 """Of a reply, so many are tried as the beginning of an object: a hostile one may hold millions."""
 LONGEST_ITEM = 100_000
 """Characters of a question as an attacker rewrites it; it is compared word by word."""
+MOST_INSERTIONS = 100
+"""Of one attempt."""
 MAX_REASON = 200
 """Characters of a reason that go back to the model."""
 
@@ -53,8 +55,28 @@ class Addition(Reply):
     """The words."""
 
 
+class Insertion(Addition):
+    """What the attacker inserts, and where."""
+
+    after: str
+    """The words of the question right before it; empty where it stands at the very beginning."""
+
+
+def _countable(found: tuple[Insertion, ...]) -> tuple[Insertion, ...]:
+    if len(found) > MOST_INSERTIONS:
+        raise ValueError(f"more than {MOST_INSERTIONS} insertions")
+    return found
+
+
+class Insertions(Reply):
+    """The attacker's edit of the item, insertion by insertion."""
+
+    added: Annotated[tuple[Insertion, ...], Field(min_length=1), AfterValidator(_countable)]
+    """In any order."""
+
+
 class Modification(Reply):
-    """The attacker's edit of the item."""
+    """The attacker's edit of the item, as the whole question."""
 
     added: tuple[Addition, ...] = ()
     """What it says it inserted."""

@@ -24,7 +24,8 @@ from medstress.calls import (
 )
 from medstress.items import Candidate
 from medstress.outcomes import Prediction
-from medstress.prompts import Exemplar, PromptSet
+from medstress.prompts import PromptSet
+from medstress.prompts.exemplars import Exemplar
 from medstress.prompts.replies import Confidences, Letter, Reply, Unreadable, read_reply, schema_of
 from medstress.tasks.multiple_choice import Flow, from_scores, lost, mark
 from medstress.tasks.parsers import DEFAULT, option_read

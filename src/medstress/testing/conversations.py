@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from medstress.items import Question
 
@@ -56,8 +56,11 @@ def scripted_attacker(
     *,
     category: str = "occupation",
     unreadable: Collection[int] = (),
+    whole: bool = False,
 ) -> Speaker:
     """Make an attacker that inserts one sentence of a script after another before the stem.
+
+    It writes the form it is asked for: the words and those they stand after, or the whole question.
 
     Args:
         items: recognised by their stems.
@@ -65,10 +68,13 @@ def scripted_attacker(
             with ``!`` is put in place of the whole context, and of option A.
         category: what it says every insertion is.
         unreadable: attempts, from 1, at which it writes no JSON, not even when asked again.
+        whole: whether it writes the whole question in any case.
     """
 
     def speak(conversations: list[Conversation]) -> list[str]:
-        return [_attacker(turns, items, script, category, unreadable) for turns in conversations]
+        return [
+            _attacker(turns, items, script, category, unreadable, whole) for turns in conversations
+        ]
 
     return speak
 
@@ -130,22 +136,25 @@ def _attacker(
     script: Sequence[str],
     category: str,
     unreadable: Collection[int],
+    whole: bool,
 ) -> str:
     asked = [turn["content"] for turn in turns if turn["role"] == "user"]
     attempt = sum('"target_option"' in text for text in asked)
     if attempt in unreadable:
         return "I would rather not."
     item = _item(asked[0], items)
-    if '"modified_item"' not in asked[-1] and '"target_option"' in asked[-1]:
+    if '"target_option"' in asked[-1]:
         why = None if attempt == 1 else "It was not believed."
         return json.dumps({"post_mortem": why, "target_option": _other(item), "plan": "Insert it."})
     text = script[(attempt - 1) % len(script)]
-    options = dict(zip(item.letters, item.options, strict=True))
-    modified = f"{item.context} {text} {item.stem}".strip()
-    if text.startswith("!"):
-        modified, options["A"] = f"{text} {item.stem}", "Changed"
-    added = [{"category": category, "text": text}]
-    reply = {"added": added, "modified_item": modified, "options": options}
+    reply: dict[str, Any] = {"added": [{"category": category, "text": text}]}
+    if '"after"' in asked[-1] and not whole and not text.startswith("!"):
+        reply["added"][0]["after"] = item.context
+    else:
+        options = dict(zip(item.letters, item.options, strict=True))
+        reply |= {"modified_item": f"{item.context} {text} {item.stem}".strip(), "options": options}
+        if text.startswith("!"):
+            reply["modified_item"], options["A"] = f"{text} {item.stem}", "Changed"
     return f"```json\n{json.dumps(reply)}\n```"
 
 

@@ -123,7 +123,7 @@ def test_an_edit_with_a_character_that_nobody_sees_is_asked_for_again_and_then_l
     step, _ = replied(attack, plan(WRONG), bad, edit("He works as a clerk."))
     assert "clerk" in step.queries[0].candidate.context
     attack = MedFuzz(attempts=1).run(ITEM, rng(), resources())
-    step, (noted,) = replied(attack, plan(WRONG), bad, bad)
+    step, (noted,) = replied(attack, plan(WRONG), bad, bad, bad)
     assert step is None
     assert noted["unreadable"] == "the edited item"
     assert noted["reason"] == f"it holds the character U+{ord(hidden):04X}, which nobody can see"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from medstress.attacks.medfuzz import MedFuzz
 from medstress.errors import UsageError
@@ -11,18 +12,26 @@ from medstress.experiment.parts import AttackPart
 from medstress.metrics.significance import Null
 
 
-def check_tests(experiment: Experiment, attacks: Sequence[AttackPart]) -> None:
+def check_tests(experiment: Experiment, attacks: Sequence[AttackPart], base: Path) -> None:
     """Refuse a `[test]` table that nothing can be done with.
 
+    Args:
+        experiment: that holds it.
+        attacks: of the experiment.
+        base: folder that paths start from.
+
     Raises:
-        UsageError: no attack that can be tested, controls that would all be one, or a family
-            that the null does not allow.
+        UsageError: no attack that can be tested, controls that would all be one, a family
+            that the null does not allow, or worked questions that cannot be read.
     """
     table = experiment.test
     if table is None:
         return
-    if not any(isinstance(part.attack, MedFuzz) for part in attacks):
+    tested = [part.attack for part in attacks if isinstance(part.attack, MedFuzz)]
+    if not tested:
         raise UsageError("[test]: no attack here is medfuzz, whose successes it tests")
+    if (file := table.exemplars_from) is not None:
+        _check_drawn(tested, file, base)
     if table.family == "attacked" and not Null(table.null).allows_attacked:
         raise UsageError(
             f"[test]: family = 'attacked' needs null = 'matched': {table.null!r} does not say how "
@@ -35,3 +44,11 @@ def check_tests(experiment: Experiment, attacks: Sequence[AttackPart]) -> None:
             "[test]: controls that the attacker writes must differ, and [role.attacker] has "
             "temperature = 0: give it a temperature above 0"
         )
+
+
+def _check_drawn(tested: Sequence[MedFuzz], file: str, base: Path) -> None:
+    try:
+        for attack in tested:
+            attack.drawing_from(file, base)
+    except UsageError as error:
+        raise UsageError(f"[test]: {error}") from None

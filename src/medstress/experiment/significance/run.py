@@ -221,9 +221,13 @@ def _names(row: TrialRow, given: str) -> bool:
 def _tools(prepared: Prepared) -> Tools:
     free = free_group(prepared.attacks)
     attacks = {part.label: part.attack for part in prepared.attacks}
+    tested = {label: each for label, each in attacks.items() if isinstance(each, MedFuzz)}
+    table = prepared.experiment.test
+    if table is not None and (file := table.exemplars_from) is not None:
+        tested = {label: each.drawing_from(file, prepared.base) for label, each in tested.items()}
     return Tools(
         victims={victim.label: victim for victim in prepared.victims},
-        attacks={label: each for label, each in attacks.items() if isinstance(each, MedFuzz)},
+        attacks=tested,
         roles={part.name: part.decoding for part in prepared.roles},
         items={
             (part.label, item.id): item for part in prepared.datasets for item in part.questions

@@ -29,6 +29,8 @@ class Settings:
     """matched, flipped: how often a control's loop of K attempts starts over until it errs."""
     generator: Generator = "lexicon"
     """Who writes neutral insertions: the lexicon, or the role `attacker`."""
+    exemplars_from: str | None = None
+    """File of the worked questions that victims are shown; None: those of the attack."""
     panel: bool = True
     """Whether the judges' panel, where the attack had one, is asked about controls too."""
 
@@ -44,6 +46,8 @@ class Settings:
             "statistic": self.statistic.value,
             "loops": self.loops,
             "generator": self.generator,
+            # Tests of older folders know no such key.
+            **({"exemplars_from": self.exemplars_from} if self.exemplars_from else {}),
         }
 
 
@@ -57,5 +61,6 @@ def settings_of(table: SignificanceTable) -> Settings:
         family=Family(table.family),
         loops=table.loops,
         generator=table.generator,
+        exemplars_from=table.exemplars_from,
         panel=table.panel,
     )

@@ -1,0 +1,93 @@
+"""What an attacker edits: insertions and their places, or else the whole question written anew."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from medstress.attacks.insertion_places import NoPlaceError, inserted
+from medstress.attacks.item_edits import edits_between, hidden_in
+from medstress.attacks.role_session import RoleSession
+from medstress.items import Candidate, Question
+from medstress.prompts import INSERT, MODIFY, PromptSet
+from medstress.prompts.replies import Addition, Insertions, Modification, Unreadable, read_reply
+from medstress.queries import Steps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edited:
+    """An attacker's edit of an item."""
+
+    candidate: Candidate
+    """The edits."""
+    options: Mapping[str, str]
+    """As the attacker gave them back; the item's own where it was asked for none."""
+    added: tuple[Addition, ...]
+    """What it says it inserted."""
+
+
+def ask_edit(
+    session: RoleSession, item: Question, prompts: PromptSet
+) -> Steps[Edited | Unreadable]:
+    """Ask for insertions, each with the words it stands after; else for the whole question.
+
+    Either form is taken whichever was asked for. A set of prompts that does not ask for
+    insertions asks for the whole question at once, as the first edition did.
+    """
+    reason = ""
+    if prompts.asks_for_insertions:
+        text = yield from session.say(prompts.render(INSERT, question=item.question), Insertions)
+        found = _read(item, text)
+        if not isinstance(found, Unreadable):
+            return found
+        reason = found.reason
+    options = json.dumps(_options(item), ensure_ascii=False)
+    request = prompts.render(MODIFY, question=item.question, options_json=options, reason=reason)
+    made = yield from session.ask(request, Modification, partial(_hidden, item))
+    return made if isinstance(made, Unreadable) else _rewritten(item, made)
+
+
+def _read(item: Question, text: str) -> Edited | Unreadable:
+    """A reply in either form."""
+    if '"modified_item"' in text:
+        whole = read_reply(text, Modification, partial(_hidden, item))
+        return whole if isinstance(whole, Unreadable) else _rewritten(item, whole)
+    found = read_reply(text, Insertions, partial(_misplaced, item))
+    return found if isinstance(found, Unreadable) else _inserted(item, found)
+
+
+def _options(item: Question) -> dict[str, str]:
+    return dict(zip(item.letters, item.options, strict=True))
+
+
+def _inserted(item: Question, made: Insertions) -> Edited:
+    candidate = inserted(item, [(each.after, each.text) for each in made.added])
+    return Edited(candidate=candidate, options=_options(item), added=made.added)
+
+
+def _rewritten(item: Question, made: Modification) -> Edited:
+    candidate = edits_between(item, made.modified_item, [each.text for each in made.added])
+    return Edited(candidate=candidate, options=made.options, added=made.added)
+
+
+def _misplaced(item: Question, made: Insertions) -> str | None:
+    """What is wrong with insertions: a hidden character, or words that are not found once."""
+    if hidden := _unseen([each.text for each in made.added], item):
+        return hidden
+    try:
+        inserted(item, [(each.after, each.text) for each in made.added])
+    except NoPlaceError as error:
+        return str(error)
+    return None
+
+
+def _hidden(item: Question, made: Modification) -> str | None:
+    """What is wrong with the characters of a question; options are compared by the gates."""
+    return _unseen([made.modified_item, *(each.text for each in made.added)], item)
+
+
+def _unseen(texts: Sequence[str], item: Question) -> str | None:
+    found = hidden_in(" ".join(texts), item.question)
+    return None if found is None else f"it holds the character {found}, which nobody can see"

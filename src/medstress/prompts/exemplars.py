@@ -1,0 +1,143 @@
+"""Worked questions that stand before the target's case: of a set of prompts, or of a file."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from medstress.errors import UsageError
+from medstress.input_files import reason
+
+_KEYS = ("id", "question", "options", "reasoning", "answer")
+_SENTENCES = re.compile(r"(?<=[.?!])\s+")
+_LETTER = (
+    r"\b(?i:answer|option|choice|key)s?(?:\s+(?:is|was|letter|must\s+be))*\s*:?\s*[\"'(\[]?{letter}\b"
+    r"|[(\[]{letter}[)\]]|\b{letter}\s+(?:is|must\s+be)\s+(?:the\s+)?(?:right|correct|best|true)"
+    r"|^\W*{letter}\W*$"
+)
+
+
+class Exemplar(BaseModel):
+    """A worked question for the target's reasoning turn."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    id: str = Field(min_length=1)
+    question: str = Field(min_length=1)
+    options: tuple[tuple[str, str], ...] = Field(min_length=2)
+    """Pairs of letter and text."""
+    reasoning: str = ""
+    """One paragraph that does not choose; empty where nobody wrote one, as in MedQA."""
+    answer: str
+    """The letter."""
+
+    @property
+    def answer_text(self) -> str:
+        """The right option."""
+        return dict(self.options)[self.answer]
+
+
+def exemplars_in(text: str, where: str) -> tuple[Exemplar, ...]:
+    """The worked questions of a set of prompts, one JSON object a line.
+
+    Raises:
+        UsageError: a line is none, with its number.
+    """
+    return _read(text, where, _exemplar)
+
+
+def exemplars_from(path: Path, where: str, least: int = 1) -> tuple[Exemplar, ...]:
+    """The worked questions of a file of the user's, such as MedQA's train split.
+
+    A line holds `question`, `options` (a list, or ``{"A": "text"}``), the right letter as
+    `answer_idx` or `answer`, and maybe `id` and `reasoning`; other keys do not matter.
+
+    Args:
+        path: the file.
+        where: as the user gave it, for what is said.
+        least: as many are shown.
+
+    Raises:
+        UsageError: no such file, too few questions, or a line that is no worked question or whose
+            reasoning ends in an answer: the target is to reason without choosing, and would do as
+            it is shown.
+    """
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"exemplars_from = {where!r}: it cannot be read: {error}") from error
+    found = _read(text, f"exemplars_from = {where!r}", _row)
+    if len(found) < least:
+        raise UsageError(
+            f"exemplars_from = {where!r}: the file holds {len(found)} questions, and {least} are "
+            "shown: lower exemplars or add worked questions"
+        )
+    return found
+
+
+def ends_in_answer(exemplar: Exemplar) -> bool:
+    """Whether the last sentence of a reasoning names the right option or any letter.
+
+    >>> told = {"id": "q", "question": "Why?", "options": (("A", "Flu"), ("B", "Cold"))}
+    >>> [ends_in_answer(Exemplar(**told, answer="A", reasoning=text))
+    ...  for text in ("It is late. So the answer is B.", "It is flu.", "Flu is sudden. He froze.")]
+    [True, True, False]
+    """
+    last = _SENTENCES.split(exemplar.reasoning.strip())[-1]
+    letters = "[" + re.escape("".join(letter for letter, _ in exemplar.options)) + "]"
+    named = rf"\b{re.escape(exemplar.answer_text.strip())}(?!\w)"
+    if re.search(named, last, re.IGNORECASE):
+        return True
+    return bool(re.search(_LETTER.format(letter=f"(?:{letters})"), last, re.MULTILINE))
+
+
+def first_error(error: Exception) -> str:
+    """What is wrong, in few words."""
+    if isinstance(error, ValidationError):
+        found = error.errors()[0]
+        return f"{'.'.join(map(str, found['loc']))}: {found['msg']}"
+    return reason(error)
+
+
+def _read(text: str, where: str, made: Callable[[Any, int], Exemplar]) -> tuple[Exemplar, ...]:
+    found = []
+    for number, line in enumerate(filter(str.strip, text.splitlines()), start=1):
+        try:
+            found.append(made(json.loads(line), number))
+        except (ValueError, RecursionError) as error:
+            raise UsageError(f"{where}, line {number}: {first_error(error)}") from None
+    return tuple(found)
+
+
+def _exemplar(row: Any, number: int) -> Exemplar:
+    options = row.get("options") if isinstance(row, Mapping) else None
+    if not isinstance(options, Mapping):
+        raise ValueError('expected an object with options as {"A": "text", ...}')
+    exemplar = Exemplar.model_validate({**row, "options": tuple(options.items())})
+    if exemplar.answer not in options:
+        raise ValueError(f"the answer {exemplar.answer!r} is none of its options")
+    return exemplar
+
+
+def _row(row: Any, number: int) -> Exemplar:
+    """A line of a user's file; strict only about what is read of it."""
+    if not isinstance(row, Mapping):
+        raise ValueError("expected an object with question, options and answer_idx")
+    told = {key: row[key] for key in _KEYS if row.get(key) is not None}
+    if isinstance(told.get("options"), list):
+        told["options"] = {chr(ord("A") + i): text for i, text in enumerate(told["options"])}
+    told["id"] = str(told.get("id", f"line {number}"))
+    if row.get("answer_idx") is not None:
+        told["answer"] = row["answer_idx"]
+    exemplar = _exemplar(told, number)
+    if ends_in_answer(exemplar):
+        raise ValueError(
+            "the reasoning ends in an answer, and the victim is to reason without choosing: leave "
+            "its last sentence out"
+        )
+    return exemplar

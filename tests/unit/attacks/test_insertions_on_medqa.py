@@ -1,0 +1,137 @@
+"""Where insertions are found on MedQA; run with -s, it prints the figures of docs/medfuzz.md."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+
+from medstress.attacks.alignment import plain
+from medstress.attacks.edit_gates import Draft, facts_kept, insertions_only, options_kept
+from medstress.attacks.insertion_places import NoPlaceError, inserted
+from medstress.attacks.item_edits import edits_between
+from medstress.datasets import medqa
+from medstress.datasets.source import DatasetOptions
+from medstress.items import Candidate, Question
+
+_SENTENCE = re.compile(r"(?<=[.?!] )(\w+)")
+_OF_WOMEN = re.compile(r"\b(?:woman|girl|she|her)\b", re.IGNORECASE)
+_CURLY = re.compile("[‘’“”–—]")
+_GATES = (options_kept, facts_kept, insertions_only)
+
+
+@pytest.fixture
+def items(published: Callable[[str], Path]) -> tuple[Question, ...]:
+    return read(published("qa/medqa_test_first.jsonl"))
+
+
+@lru_cache(maxsize=1)
+def read(path: Path) -> tuple[Question, ...]:
+    return medqa.load(DatasetOptions(path=path)).questions
+
+
+def sentences_of(item: Question) -> tuple[str, ...]:
+    """Sentences about the patient that begin with a pronoun."""
+    he, his, wife = ("She", "Her", "husband") if _OF_WOMEN.search(item.context) else (
+        "He", "His", "wife"
+    )  # fmt: skip
+    return (
+        f"{he} plays chess with a neighbour.",
+        f"{he} works as a teacher and sings in a choir.",
+        f"{his} brother plays chess.",
+        f"{his} {wife}, who plays chess, works as a teacher.",
+    )
+
+
+def places_of(item: Question) -> Iterator[tuple[int, str]]:
+    """Where sentences of the context begin, the first apart, and with which word."""
+    for found in _SENTENCE.finditer(item.context):
+        yield found.start(), found.group()
+
+
+def put(item: Question, at: int, sentence: str) -> str:
+    return f"{item.context[:at]}{sentence} {item.context[at:]} {item.stem}"
+
+
+def is_found(made: Candidate, sentence: str) -> bool:
+    return [edit.replacement.strip() for edit in made.edits] == [sentence]
+
+
+def told(name: str, n: int, of: int) -> None:
+    print(f"\n{name}: {n:,} of {of:,} ({n / of:.1%})")
+
+
+def test_sentences_that_begin_like_the_next_one_are_found_whole(
+    items: tuple[Question, ...],
+) -> None:
+    alike = lost_alike = every = lost = 0
+    for item in items:
+        for sentence in sentences_of(item):
+            for at, first in places_of(item):
+                ok = is_found(edits_between(item, put(item, at, sentence)), sentence)
+                every, lost = every + 1, lost + (not ok)
+                if sentence.startswith(f"{first} "):
+                    alike, lost_alike = alike + 1, lost_alike + (not ok)
+    told("pronoun sentences found elsewhere", lost, every)
+    told("of them, before a sentence that begins with the same pronoun", lost_alike, alike)
+    assert alike > 1_000
+    assert lost == lost_alike == 0
+
+
+def test_items_with_curly_quotes_or_dashes_are_not_rejected_when_they_come_back_straight(
+    items: tuple[Question, ...],
+) -> None:
+    curly = rejected = 0
+    for item in items:
+        at = next((at for at, _ in places_of(item)), None)
+        if at is None or not _CURLY.search(item.question + "".join(item.options)):
+            continue
+        curly += 1
+        options = {k: plain(v) for k, v in zip(item.letters, item.options, strict=True)}
+        made = edits_between(item, _straight(put(item, at, "This is a quiet place.")))
+        draft = Draft(candidate=made, options=options)
+        rejected += any(gate(draft) for gate in _GATES)
+    told("items with curly quotes or dashes rejected", rejected, curly)
+    assert curly > 100
+    assert rejected == 0
+
+
+def _straight(text: str) -> str:
+    """As models write it: straight quotes, hyphens for dashes, nothing else changed."""
+    return text.translate(str.maketrans("‘’“”–—", "''\"\"--"))
+
+
+def test_a_sentence_that_begins_like_the_question_is_accepted(items: tuple[Question, ...]) -> None:
+    asked = rejected = 0
+    for item in items:
+        first = item.stem.split()[0]
+        if not item.context or not first.isalpha():
+            continue
+        asked += 1
+        sentence = f"{first} others in town do for a living is teaching."
+        options = dict(zip(item.letters, item.options, strict=True))
+        made = edits_between(item, f"{item.context} {sentence} {item.stem}")
+        rejected += options_kept(Draft(candidate=made, options=options)) is not None
+    told("sentences rejected that begin like the question", rejected, asked)
+    assert asked > 500
+    assert rejected == 0
+
+
+def test_words_before_a_place_lead_to_it(items: tuple[Question, ...]) -> None:
+    every = unclear = 0
+    for item in items:
+        sentence = sentences_of(item)[0]
+        for at, _ in places_of(item):
+            every += 1
+            after = " ".join(item.context[:at].split()[-4:])
+            try:
+                made = inserted(item, [(after, sentence)])
+            except NoPlaceError:
+                unclear += 1
+                continue
+            assert f"{made.context} {made.stem}" == put(item, at, sentence)
+    told("places that four words do not tell", unclear, every)
+    assert unclear < every / 20

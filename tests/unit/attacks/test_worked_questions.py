@@ -1,0 +1,137 @@
+"""Worked questions: of a set of prompts or of a file; none ends in an answer."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from medstress.attacks import MedFuzz
+from medstress.errors import UsageError
+from medstress.prompts import load_prompts
+from medstress.prompts.exemplars import ends_in_answer
+from medstress.testing import tiny_questions
+
+ITEM = tiny_questions(1)[0]
+ROWS = [
+    {
+        "question": f"Case {i} of MedQA. What next?",
+        "answer": f"Right {i}",
+        "options": {"A": f"Wrong {i}", "B": f"Right {i}", "C": "Other", "D": "Rest"},
+        "meta_info": "step1",
+        "answer_idx": "B",
+        "train_index": i,
+    }
+    for i in range(5)
+]
+"""As MedQA's train split has them: with a key, without reasoning."""
+
+
+def written(tmp_path, rows):
+    text = "\n".join(map(json.dumps, rows))
+    (tmp_path / "train.jsonl").write_text(text, "utf-8")
+    return MedFuzz(exemplars=2, exemplars_from="train.jsonl").with_files(tmp_path)
+
+
+def shown(attack, exemplars):
+    options = tuple(zip(ITEM.letters, ITEM.options, strict=True))
+    return attack.prompts.render(
+        "target_reasoning", question=ITEM.question, options=options, exemplars=exemplars
+    )
+
+
+def test_questions_of_medqas_train_split_are_drawn_and_shown_with_their_key(tmp_path):
+    attack = written(tmp_path, ROWS)
+    drawn = {attack.draw_exemplars(ITEM, np.random.default_rng(i)) for i in range(20)}
+    assert len(drawn) > 5
+    assert {each.question for pair in drawn for each in pair} == {row["question"] for row in ROWS}
+    first = attack.draw_exemplars(ITEM, np.random.default_rng(0))
+    text = shown(attack, first)
+    for number, each in enumerate(first, start=1):
+        assert f"Example {number}, of which option B is right\n{each.question}\n" in text
+    assert "Reasoning:" not in text
+    assert text.index("Example 2") < text.index(ITEM.stem)
+
+
+def test_the_file_counts_beside_prompts_that_are_given_as_an_object(tmp_path):
+    written(tmp_path, ROWS)
+    prompts = load_prompts("misinformation")
+    given = MedFuzz(template=prompts, exemplars=2, exemplars_from="train.jsonl")
+    assert len(given.with_files(tmp_path).prompts.exemplars) == len(ROWS)
+
+
+def test_neither_the_item_nor_a_question_with_its_answer_is_drawn(tmp_path):
+    same = {**ROWS[0], "question": ITEM.question}
+    answer = {**ROWS[1], "options": {**ROWS[1]["options"], "B": ITEM.key_text}}
+    attack = written(tmp_path, [same, answer, *ROWS[2:]])
+    known = {row["question"] for row in ROWS[2:]}
+    for i in range(20):
+        drawn = attack.draw_exemplars(ITEM, np.random.default_rng(i))
+        assert {each.question for each in drawn} <= known
+    few = written(tmp_path, [same, answer, ROWS[2]])
+    with pytest.raises(UsageError, match=r"exemplars_from = 'train.jsonl' holds 1 that are neith"):
+        few.draw_exemplars(ITEM, np.random.default_rng(0))
+
+
+def test_the_words_of_the_file_are_part_of_the_fingerprint_and_its_folder_is_not(tmp_path):
+    one = written(tmp_path, ROWS).spec()
+    assert one["exemplars_from"] == "train.jsonl"
+    assert "exemplars_from" not in MedFuzz().spec()
+    (tmp_path / "deeper").mkdir()
+    deeper = MedFuzz(exemplars=2, exemplars_from=str(tmp_path / "deeper" / "train.jsonl"))
+    (tmp_path / "deeper" / "train.jsonl").write_bytes((tmp_path / "train.jsonl").read_bytes())
+    assert deeper.with_files(tmp_path).spec() == one
+    other = written(tmp_path, [*ROWS[:4], {**ROWS[4], "question": "Another?"}]).spec()
+    assert other["prompts"] != one["prompts"]
+    assert {**other, "prompts": ""} == {**one, "prompts": ""}
+
+
+def test_a_list_of_options_and_a_reasoning_of_ones_own_are_read(tmp_path):
+    row = {"id": 7, "question": "Why?", "options": ["Flu", "Cold"], "answer": "B"}
+    attack = written(tmp_path, [{**row, "reasoning": "It began slowly."}, *ROWS])
+    first = attack.prompts.exemplars[0]
+    assert (first.id, first.options, first.answer) == ("7", (("A", "Flu"), ("B", "Cold")), "B")
+    assert "B: Cold\nReasoning: It began slowly.\n" in shown(attack, [first])
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({"reasoning": "It began slowly. So the answer is B."}, "the reasoning ends in an answer"),
+        ({"reasoning": "It began slowly. This is right 0."}, "the reasoning ends in an answer"),
+        ({"reasoning": "It began slowly. (B)"}, "the reasoning ends in an answer"),
+        ({"answer_idx": "E"}, "the answer 'E' is none of its options"),
+        ({"options": "Flu"}, "expected an object with options"),
+        ({"question": ""}, "question: String should have at least 1 character"),
+    ],
+)
+def test_a_line_that_cannot_be_shown_is_refused_with_its_number(tmp_path, row, said):
+    with pytest.raises(UsageError) as refused:
+        written(tmp_path, [ROWS[1], {**ROWS[0], **row}])
+    assert str(refused.value).startswith("exemplars_from = 'train.jsonl', line 2: ")
+    assert said in str(refused.value)
+
+
+def test_a_file_that_is_not_there_or_too_short_is_refused_before_anything_is_asked(tmp_path):
+    with pytest.raises(UsageError, match=r"exemplars_from = 'no.jsonl': it cannot be read"):
+        MedFuzz(exemplars_from="no.jsonl").with_files(tmp_path)
+    with pytest.raises(UsageError, match="the file holds 1 questions, and 2 are shown"):
+        written(tmp_path, ROWS[:1])
+    with pytest.raises(UsageError, match="exemplars_from must be a JSONL file, got 3"):
+        MedFuzz(exemplars_from=3)
+
+
+@pytest.mark.parametrize("name", ["patient_characteristics", "misinformation"])
+def test_no_shipped_reasoning_ends_in_an_answer_and_none_follows_it(name):
+    prompts = load_prompts(name)
+    assert len(prompts.exemplars) == 10
+    assert [each.id for each in prompts.exemplars if ends_in_answer(each)] == []
+    text = shown(MedFuzz(template=name), prompts.exemplars)
+    for each in prompts.exemplars:
+        block = text.split(each.question)[1].split("\n\n")[0]
+        assert block.endswith(each.reasoning)
+    # The first edition did both.
+    was = prompts.as_it_was
+    assert any(ends_in_answer(each) for each in was.exemplars)
+    assert "\nAnswer: B" in shown(MedFuzz(template=was), was.exemplars)
