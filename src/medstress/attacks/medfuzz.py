@@ -22,6 +22,7 @@ from medstress.errors import TrialError, UsageError, did_you_mean
 from medstress.items import Candidate, Question
 from medstress.outcomes import Prediction, Replaced, parse_goal
 from medstress.prompts import DEFAULT, Exemplar, PromptSet, load_prompts
+from medstress.prompts.kinds import evidence_told
 from medstress.prompts.replies import CategoryVote, Letter, Modification, Plan, Unreadable
 from medstress.queries import Predict, Steps, ask, note
 from medstress.resources import Resources
@@ -74,7 +75,8 @@ class MedFuzz:
     max_words: int = 80
     """Most words inserted."""
     allow_history: bool = False
-    """Whether family and travel history may be inserted."""
+    """Whether what a history is taken of may be inserted: family, kinship of the parents, sexual
+    life, travel, diet, exposures, amount and route of a substance."""
     reasoning_tokens: int = 384
     """Most tokens of the target's reasoning."""
     goal: str = "untargeted"
@@ -266,6 +268,7 @@ class MedFuzz:
         return self.prompts.render(
             "attacker_system",
             categories=self.prompts.categories,
+            evidence=evidence_told(allow_history=self.allow_history),
             allow_history=self.allow_history,
             max_words=self.max_words,
             attempts=self.attempts,
