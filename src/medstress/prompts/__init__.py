@@ -65,7 +65,9 @@ class Category(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _from_the_list(cls, given: Any) -> Any:
-        known = kinds().characteristics.get(given.get("name")) if isinstance(given, dict) else None
+        known = (
+            kinds().characteristics.get(str(given.get("name"))) if isinstance(given, dict) else None
+        )
         return {**known, **given} if known is not None else given
 
 
