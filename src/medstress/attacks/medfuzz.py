@@ -75,8 +75,7 @@ class MedFuzz:
     max_words: int = 80
     """Most words inserted."""
     allow_history: bool = False
-    """Whether what a history is taken of may be inserted: family, kinship of the parents, sexual
-    life, travel, diet, exposures, amount and route of a substance."""
+    """Whether the kinds of evidence that are history may be inserted."""
     reasoning_tokens: int = 384
     """Most tokens of the target's reasoning."""
     goal: str = "untargeted"
