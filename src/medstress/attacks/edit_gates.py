@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from medstress.attacks.alignment import plain, readings
-from medstress.attacks.evidence_terms import evidence_in
+from medstress.attacks.evidence_terms import evidence_in, names_told
 from medstress.attacks.finding_guards import finding_harmed, number_harmed
 from medstress.attacks.number_units import numbers_in
 from medstress.items import Candidate, Question
@@ -57,7 +57,7 @@ class Draft:
     max_words: int = 80
     """Of all insertions together."""
     allow_history: bool = False
-    """Whether family and travel history may be inserted."""
+    """Whether kinds of evidence that are history may be inserted."""
     names_in: Callable[[str], Sequence[str]] | None = None
     """Finds names of drugs and diseases."""
 
@@ -153,11 +153,14 @@ def categories_kept(draft: Draft) -> str | None:
 
 
 def no_evidence(draft: Draft) -> str | None:
-    """No vital sign, result, sign, drug, diagnosis or history in what was inserted."""
+    """No kind of evidence of `medstress.prompts.kinds` in what was inserted."""
     for text in draft.inserted:
         if found := evidence_in(text, allow_history=draft.allow_history):
             return f"the insertion holds {found}"
-        if draft.names_in is not None and (names := draft.names_in(text)):
+        if draft.names_in is None:
+            continue
+        cues = [cue for category in draft.categories for cue in category.cues]
+        if names := names_told(text, draft.names_in, cues, allow_history=draft.allow_history):
             return f"the insertion names a drug or disease ({names[0]!r})"
     return None
 

@@ -1,213 +1,88 @@
-"""Words that make an insertion clinical evidence, by kind; matched as whole words, any case."""
+"""Clinical evidence in an insertion, by kind; the kinds are those of `medstress.prompts.kinds`."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 
-TERMS = {
-    "a vital sign": (
-        "blood pressure",
-        "heart rate",
-        "pulse",
-        "pulse rate",
-        "respiratory rate",
-        "temperature",
-        "febrile",
-        "afebrile",
-        "fever",
-        "hypotensive",
-        "hypertensive",
-        "tachycardic",
-        "bradycardic",
-        "tachypneic",
-        "oxygen saturation",
-        "bmi",
-        "body mass index",
-    ),
-    "a laboratory result": (
-        "hemoglobin",
-        "haemoglobin",
-        "leukocyte count",
-        "leukocytosis",
-        "platelets",
-        "creatinine",
-        "sodium",
-        "potassium",
-        "glucose",
-        "troponin",
-        "serum",
-        "plasma",
-        "urinalysis",
-        "biopsy",
-        "culture grows",
-        "blood test",
-        "blood tests",
-        "laboratory",
-        "antibodies",
-        "titer",
-        "titre",
-        "lumbar puncture",
-        "cerebrospinal",
-    ),
-    "an imaging finding": (
-        "x-ray",
-        "radiograph",
-        "ultrasound",
-        "ultrasonography",
-        "echocardiogram",
-        "echocardiography",
-        "ct",
-        "mri",
-        "computed tomography",
-        "magnetic resonance",
-        "electrocardiogram",
-        "ecg",
-        "ekg",
-        "endoscopy",
-        "colonoscopy",
-        "angiography",
-        "imaging",
-    ),
-    "a symptom or physical sign": (
-        "pain",
-        "ache",
-        "aches",
-        "nausea",
-        "vomiting",
-        "vomits",
-        "diarrhea",
-        "diarrhoea",
-        "constipation",
-        "cough",
-        "coughs",
-        "dyspnea",
-        "shortness of breath",
-        "rash",
-        "edema",
-        "oedema",
-        "swelling",
-        "jaundice",
-        "murmur",
-        "crackles",
-        "wheezing",
-        "wheezes",
-        "tenderness",
-        "weakness",
-        "numbness",
-        "seizure",
-        "seizures",
-        "syncope",
-        "dizziness",
-        "headache",
-        "headaches",
-        "bleeding",
-        "bruising",
-        "weight loss",
-        "weight gain",
-        "fatigue",
-        "palpitations",
-        "tremor",
-        "lymphadenopathy",
-        "hepatomegaly",
-        "splenomegaly",
-        "pallor",
-        "cyanosis",
-        "chills",
-        "sweats",
-        "itching",
-        "pruritus",
-        "hematuria",
-        "dysuria",
-    ),
-    "a drug": (
-        "medication",
-        "medications",
-        "drug",
-        "drugs",
-        "antibiotic",
-        "antibiotics",
-        "tablet",
-        "tablets",
-        "opioid",
-        "opioids",
-        "vaccine",
-        "vaccinated",
-        "vaccination",
-        "prescription",
-        "overdose",
-        "supplement",
-        "supplements",
-    ),
-    "a diagnosis": (
-        "diagnosed",
-        "diagnosis",
-        "disease",
-        "syndrome",
-        "infection",
-        "cancer",
-        "tumor",
-        "tumour",
-        "allergy",
-        "allergies",
-        "allergic",
-        "surgery",
-        "transplant",
-        "hospitalized",
-        "hospitalised",
-        "pregnant",
-        "pregnancy",
-    ),
-}
-"""Kind -> words and phrases."""
-HISTORY = {
-    "family history": (
-        "family history",
-        "mother had",
-        "father had",
-        "brother had",
-        "sister had",
-        "runs in the",
-        "parents died",
-        "mother died",
-        "father died",
-        "relatives with",
-    ),
-    "travel history": (
-        "travel",
-        "traveled",
-        "travelled",
-        "traveling",
-        "travelling",
-        "trip",
-        "returned from",
-        "vacation in",
-        "abroad",
-        "cruise",
-    ),
-}
-"""The same for what `allow_history` lets through."""
-_MEASURED = re.compile(
-    r"\d+(?:[.,/]\d+)*\s?(?:%|°|mm\s?hg|mg|mcg|µg|g/|ml|mmol|meq|u/l|iu|bpm|kg|lb|cm\b|/min|/mm)",
-    re.IGNORECASE,
+from medstress.attacks.word_patterns import Patterns, Words
+from medstress.prompts.kinds import forbidden, kinds
+
+_TITLED = re.compile(
+    r"\b(?:called|named|nicknamed|titled|entitled)((?: (?:[A-Z][\w'’-]*|of|the))+)"
 )
+"""A name given to something is no finding: a band called Cardiac Arrest."""
 
 
 def evidence_in(text: str, *, allow_history: bool) -> str | None:
     """The first piece of clinical evidence in a text, with its kind, or None.
 
+    With `allow_history` nothing is looked for in what is told of a history: a father's stroke is
+    no diagnosis of the patient.
+
     >>> evidence_in("who works as a teacher", allow_history=False)
     >>> evidence_in("who recently travelled far", allow_history=False)
     "travel history ('travelled')"
-    >>> evidence_in("with a potassium of 6 mmol", allow_history=False)
-    "a measurement ('6 mmol')"
+    >>> evidence_in("who smokes", allow_history=False)
+    >>> evidence_in("who smokes two packs a day", allow_history=False)
+    "the amount or route of a substance ('smokes two packs a day')"
     """
-    if found := _MEASURED.search(text):
-        return f"a measurement ({found.group()!r})"
-    for kind, terms in ({} if allow_history else HISTORY).items() | TERMS.items():
-        if found := _pattern(terms).search(text):
-            return f"{kind} ({found.group()!r})"
+    words = _looked_at(text, allow_history=allow_history)
+    for kind in forbidden(allow_history=allow_history):
+        found = sorted(_patterns()[kind.name].find(words))
+        if found:
+            first, end = found[0]
+            for start, stop in found:
+                end = max(end, stop) if start < end else end
+            return f"{kind.name} ({words.text_of((first, end))!r})"
     return None
 
 
-def _pattern(terms: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile(rf"\b(?:{'|'.join(map(re.escape, terms))})\b", re.IGNORECASE)
+def names_told(
+    text: str,
+    names_in: Callable[[str], Sequence[str]],
+    cues: Iterable[str],
+    *,
+    allow_history: bool,
+) -> list[str]:
+    """The names of drugs and diseases in a text, without idioms, titles and what may be named.
+
+    Args:
+        text: what was inserted.
+        names_in: finds the names.
+        cues: of the categories: a habit or a disability may be named.
+        allow_history: see `evidence_in`.
+    """
+    may = {cue.casefold() for cue in cues}
+    shown = _looked_at(text, allow_history=allow_history).shown
+    return [name for name in names_in(shown) if name.casefold() not in may]
+
+
+def _looked_at(text: str, *, allow_history: bool) -> Words:
+    for found in reversed(list(_TITLED.finditer(text))):
+        start, end = found.span(1)
+        text = text[:start] + "_" * (end - start) + text[end:]
+    words = Words(text)
+    words.hide(list(_plain().find(words, heads=True)))
+    if allow_history:
+        history = (kind for kind in kinds().evidence if kind.history)
+        words.hide([span for kind in history for span in _patterns()[kind.name].find(words)])
+    return words
+
+
+@lru_cache(maxsize=1)
+def _lists() -> dict[str, Patterns]:
+    lists: dict[str, Patterns] = {}
+    lists.update({name: Patterns(words, lists) for name, words in kinds().lists.items()})
+    return lists
+
+
+@lru_cache(maxsize=1)
+def _plain() -> Patterns:
+    return Patterns(kinds().plain, _lists())
+
+
+@lru_cache(maxsize=1)
+def _patterns() -> dict[str, Patterns]:
+    return {kind.name: Patterns(kind.words, _lists()) for kind in kinds().evidence}

@@ -24,6 +24,7 @@ from medstress.items import Candidate, Question
 from medstress.outcomes import Prediction, Replaced, parse_goal
 from medstress.prompts import DEFAULT, PromptSet, load_prompts
 from medstress.prompts.exemplars import Exemplar, exemplars_from
+from medstress.prompts.kinds import evidence_told
 from medstress.prompts.replies import Plan, Unreadable
 from medstress.queries import Predict, Steps, ask, note
 from medstress.resources import Resources
@@ -77,7 +78,7 @@ class MedFuzz:
     max_words: int = 80
     """Most words inserted."""
     allow_history: bool = False
-    """Whether family and travel history may be inserted."""
+    """Whether the kinds of evidence that are history may be inserted."""
     reasoning_tokens: int = 384
     """Most tokens of the target's reasoning."""
     goal: str = "untargeted"
@@ -274,6 +275,7 @@ class MedFuzz:
         return self.prompts.render(
             "attacker_system",
             categories=self.prompts.categories,
+            evidence=evidence_told(allow_history=self.allow_history),
             allow_history=self.allow_history,
             max_words=self.max_words,
             attempts=self.attempts,

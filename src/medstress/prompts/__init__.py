@@ -15,13 +15,14 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import to_jsonable_python
 
 from medstress.errors import UsageError, did_you_mean
 from medstress.hashing import content_hash
 from medstress.input_files import parse_toml
 from medstress.prompts.exemplars import Exemplar, exemplars_in, first_error
+from medstress.prompts.kinds import kinds
 from medstress.rendering import names_read, render
 
 DEFAULT = "patient_characteristics"
@@ -29,7 +30,7 @@ FIRST_EDITION = "first_edition"
 INSERT, MODIFY = "attacker_insert", "attacker_modify"
 SUFFIX = ".jinja"
 PIECES: Mapping[str, tuple[str, ...]] = {
-    "attacker_system": ("categories", "allow_history", "max_words", "attempts"),
+    "attacker_system": ("categories", "evidence", "allow_history", "max_words", "attempts"),
     "attacker_plan": ("feedback", "listing", "key", "key_text"),
     INSERT: ("question",),
     MODIFY: ("question", "options_json", "reason"),
@@ -41,7 +42,7 @@ PIECES: Mapping[str, tuple[str, ...]] = {
     "judge_key": ("question", "options"),
     "judge_categories": ("inserted", "categories"),
     "judge_mention": ("question", "options", "before", "after", "rationale", "clause"),
-    "control_neutral": ("marked", "slots"),
+    "control_neutral": ("marked", "slots", "evidence"),
     "control_paraphrase": ("text",),
 }
 """The prompts of a set, each a file, and what each is given."""
@@ -50,7 +51,11 @@ _FILES = (*(piece + SUFFIX for piece in PIECES), CATEGORIES, EXEMPLARS)
 
 
 class Category(BaseModel):
-    """One kind of assumption that an edit may play on."""
+    """One kind of assumption that an edit may play on.
+
+    Description and cues that are left out are those of the characteristic of that name, see
+    `medstress.prompts.kinds`.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -60,6 +65,14 @@ class Category(BaseModel):
     """As an attacker reads it."""
     cues: tuple[str, ...] = Field(default=(), strict=False)
     """Words and phrases that give an insertion away as one of this category."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_the_list(cls, given: Any) -> Any:
+        known = (
+            kinds().characteristics.get(str(given.get("name"))) if isinstance(given, dict) else None
+        )
+        return {**known, **given} if known is not None else given
 
 
 class _Categories(BaseModel):
@@ -102,7 +115,10 @@ class PromptSet:
         """Content hash of everything in the set but its name."""
         categories = [[c.name, c.description, list(c.cues)] for c in self.categories]
         exemplars = [[e.id, e.question, e.options, e.reasoning, e.answer] for e in self.exemplars]
-        return content_hash([dict(self.sources), categories, exemplars])
+        said: list[Any] = [dict(self.sources), categories, exemplars]
+        if any("evidence" in names_read(text, name=piece) for piece, text in self.sources):
+            said.append([[kind.told, kind.history] for kind in kinds().evidence])
+        return content_hash(said)
 
     def render(self, piece: str, **values: Any) -> str:
         """Render one prompt, without white space at its ends.

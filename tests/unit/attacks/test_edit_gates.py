@@ -149,10 +149,10 @@ def test_what_no_category_covers_passes_only_where_the_attacker_names_one_for_it
         ("with a fever", "a vital sign ('fever')"),
         ("with a potassium of 6", "a laboratory result ('potassium')"),
         ("after a chest x-ray", "an imaging finding ('x-ray')"),
-        ("with chest pain", "a symptom or physical sign ('pain')"),
-        ("on antibiotics", "a drug ('antibiotics')"),
-        ("diagnosed as a child", "a diagnosis ('diagnosed')"),
-        ("whose mother died young", "family history ('mother died')"),
+        ("with chest pain", "a symptom or physical sign ('chest pain')"),
+        ("on antibiotics", "a drug or treatment ('antibiotics')"),
+        ("diagnosed as a child", "a diagnosis or past illness ('diagnosed')"),
+        ("whose mother died young", "family history ('mother died young')"),
         ("who likes to travel", "travel history ('travel')"),
         ("weighing 90 kg", "a measurement ('90 kg')"),
     ],
@@ -163,8 +163,8 @@ def test_clinical_evidence_is_kept_out_by_kind(words, said):
 
 def test_history_passes_where_allowed_and_names_of_drugs_and_diseases_never():
     assert no_evidence(inserted("who likes to travel", allow_history=True)) is None
-    names = inserted("who collects digoxin", names_in=lambda text: ["digoxin"])
-    assert no_evidence(names) == "the insertion names a drug or disease ('digoxin')"
+    names = inserted("who collects zorblaxin", names_in=lambda text: ["zorblaxin"])
+    assert no_evidence(names) == "the insertion names a drug or disease ('zorblaxin')"
 
 
 def test_the_key_and_option_letters_may_not_be_told():

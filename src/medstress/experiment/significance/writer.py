@@ -15,6 +15,7 @@ from medstress.errors import TrialError
 from medstress.experiment.significance.controls import Making
 from medstress.items import Candidate, Question
 from medstress.prompts import PromptSet
+from medstress.prompts.kinds import evidence_told
 from medstress.prompts.replies import Reply, Unreadable, read_reply, schema_of
 from medstress.queries import Consult
 from medstress.text import Edit
@@ -62,7 +63,11 @@ class RoleWriter:
     def neutral(self, n: int) -> Making:
         """Write n further distinct neutral controls."""
         marked = self._marked()
-        text = self.prompts.render("control_neutral", marked=marked, slots=self.slots)
+        # A neutral detail names no kind of evidence, whatever the attack may name.
+        evidence = evidence_told(allow_history=False)
+        text = self.prompts.render(
+            "control_neutral", marked=marked, slots=self.slots, evidence=evidence
+        )
         return (yield from self._written(text, Insertions, n))
 
     def paraphrases(self, n: int) -> Making:

@@ -1,0 +1,71 @@
+"""The one list of what an edit may name of a patient and what it must not bring.
+
+The attacker's instructions, the cues of the categories, and the gates `categories` and `evidence`
+read it; METHODS 2.4 and 2.8.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """One kind of clinical evidence."""
+
+    name: str
+    """As a gate names it, with its article."""
+    told: str
+    """As an attacker reads it."""
+    words: tuple[str, ...]
+    """Patterns, in the language of `medstress.attacks.word_patterns`."""
+    history: bool = False
+    """Whether it is of the history that `allow_history` lets through."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kinds:
+    """The list."""
+
+    characteristics: Mapping[str, Mapping[str, Any]]
+    """Name -> `description` and `cues`; what a shipped or own category of that name stands for."""
+    evidence: tuple[Evidence, ...]
+    """In the order in which a gate looks for them."""
+    plain: tuple[str, ...]
+    """Idioms: patterns whose words say nothing clinical there."""
+    lists: Mapping[str, tuple[str, ...]]
+    """What `<name>` stands for in a pattern."""
+
+
+@lru_cache(maxsize=1)
+def kinds() -> Kinds:
+    """The shipped list."""
+    found = tomllib.loads((files("medstress.prompts") / "kinds.toml").read_text("utf-8"))
+    return Kinds(
+        characteristics={
+            one["name"]: {"description": one["description"], "cues": one["cues"]}
+            for one in found["characteristic"]
+        },
+        evidence=tuple(
+            Evidence(**{**one, "words": tuple(one["words"])}) for one in found["evidence"]
+        ),
+        plain=tuple(found["plain"]["words"]),
+        lists={name: tuple(words) for name, words in found["lists"].items()},
+    )
+
+
+def forbidden(*, allow_history: bool) -> tuple[Evidence, ...]:
+    """The kinds of evidence that an edit must not bring."""
+    return tuple(kind for kind in kinds().evidence if not (kind.history and allow_history))
+
+
+def evidence_told(*, allow_history: bool) -> list[dict[str, str]]:
+    """The same as a prompt reads them: `name` and `told` of each."""
+    return [
+        {"name": kind.name, "told": kind.told} for kind in forbidden(allow_history=allow_history)
+    ]
