@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from itertools import product
 
 from medstress.attacks.medfuzz import JUDGE, MedFuzz
@@ -11,12 +10,11 @@ from medstress.attacks.protocol import AsksInTurns, Attack, n_repeats
 from medstress.experiment.config import SignificanceTable
 from medstress.experiment.prepared import Prepared
 from medstress.experiment.roles import RolePart
-from medstress.experiment.significance.plan import most_conversations, most_votes
+from medstress.experiment.significance.bounds import Bound, bound_of
 from medstress.experiment.significance.settings import settings_of
 from medstress.experiment.significance.writer import MAX_ROUNDS
 from medstress.experiment.spent import all_prices
-from medstress.metrics.monte_carlo import LEAST, ControlPlan
-from medstress.metrics.significance import Null
+from medstress.metrics.hardness import Statistic
 from medstress.validity import PANEL
 
 PER_ATTEMPT = {"attacker": (2, 4), "judge": (3, 5)}
@@ -33,9 +31,13 @@ def most_tested(attack: Attack, table: SignificanceTable | None) -> tuple[int, i
         return 0, 0
     tests = 0
     if table.significance:
-        tests = most_conversations(attack.attempts, attack.attempts, settings_of(table))
+        tests = _bound(attack, table, judged=False).n_conversations
     slopes = (attack.max_words + 1) * table.slope_samples if table.faithfulness_slope else 0
     return tests, slopes
+
+
+def _bound(attack: MedFuzz, table: SignificanceTable, *, judged: bool) -> Bound:
+    return bound_of(attack.attempts, attack.attempts, settings_of(table), judged=judged)
 
 
 def tests_remark(prepared: Prepared) -> str:
@@ -45,13 +47,16 @@ def tests_remark(prepared: Prepared) -> str:
     settings = settings_of(table)
     told = "every trial a success, every loop of controls run to its end"
     tested = [part.attack for part in prepared.attacks if isinstance(part.attack, MedFuzz)]
-    if settings.controls.fixed is None and table.significance and tested:
-        few = replace(settings, controls=ControlPlan(fixed=LEAST))
-        one = max(most_conversations(each.attempts, each.attempts, few) for each in tested)
-        told += (
-            f", {settings.controls.most} controls each; most tests stop earlier (after {LEAST} "
-            f"controls a success has taken at most {one:,})"
-        )
+    if table.significance and tested:
+        costs = [
+            settings.cost(attack.attempts, attack.attempts, statistic)
+            for attack in tested
+            for statistic in Statistic
+        ]
+        most = max(settings.plan(cost).most for cost in costs)
+        told += f", up to {most} controls a success"
+        if settings.max_calls is not None:
+            told += f" for max_calls = {settings.max_calls}"
     return f"  [test] is bounded by: {told}"
 
 
@@ -75,7 +80,7 @@ def role_lines(prepared: Prepared, n_victims: int) -> Iterator[str]:
         if part.label in n_trials
     )
     for role in prepared.roles:
-        n_written = _n_written(prepared, role.name, sum(n_trials.values()))
+        n_written = _n_written(prepared, role.name, n_trials)
         n_for_controls = n_written + _n_votes(prepared, role.name, n_trials)
         n = n_attempts * PER_ATTEMPT[role.name][1] + n_for_controls
         yield _role(role, n, n_for_controls, prepared)
@@ -94,31 +99,32 @@ def _n_runs(prepared: Prepared, attack: Attack) -> int:
     return len(prepared.experiment.experiment.seeds) * n_repeats(attack)
 
 
-def _n_written(prepared: Prepared, role: str, n_trials: int) -> int:
+def _n_written(prepared: Prepared, role: str, n_trials: Mapping[str, int]) -> int:
     """The most calls for controls that a role writes."""
-    table = prepared.experiment.test
-    if table is None or not table.significance or role != "attacker":
-        return 0
-    settings = settings_of(table)
-    if settings.null is Null.PARAPHRASE or (
-        settings.generator == "attacker" and settings.null is Null.NEUTRAL
-    ):
-        return n_trials * settings.controls.most * MAX_ROUNDS
-    looped = settings.null in (Null.MATCHED, Null.FLIPPED, Null.BEST_OF_K)
-    return n_trials * LEAST * MAX_ROUNDS if settings.generator == "attacker" and looped else 0
+    return MAX_ROUNDS * sum(
+        n_trials[label] * bound.n_written
+        for label, bound in _bounds(prepared)
+        if role == "attacker"
+    )
 
 
 def _n_votes(prepared: Prepared, role: str, n_trials: Mapping[str, int]) -> int:
     """The most votes of judges on controls."""
-    table = prepared.experiment.test
-    if table is None or not table.significance or not table.panel or role != JUDGE:
-        return 0
-    settings = settings_of(table)
     return sum(
-        n_trials[part.label] * most_votes(part.attack.attempts, part.attack.attempts, settings)
-        for part in prepared.attacks
-        if isinstance(part.attack, MedFuzz) and PANEL in part.attack.gates_on
+        n_trials[label] * bound.n_votes for label, bound in _bounds(prepared) if role == JUDGE
     )
+
+
+def _bounds(prepared: Prepared) -> Iterator[tuple[str, Bound]]:
+    """The bound of one test of every attack, by label."""
+    table = prepared.experiment.test
+    if table is None or not table.significance:
+        return
+    has_judge = any(role.name == JUDGE for role in prepared.roles)
+    for part in prepared.attacks:
+        if isinstance(part.attack, MedFuzz):
+            judged = has_judge and table.panel and PANEL in part.attack.gates_on
+            yield part.label, _bound(part.attack, table, judged=judged)
 
 
 def _role(role: RolePart, n: int, n_for_controls: int, prepared: Prepared) -> str:

@@ -22,7 +22,7 @@ from medstress.metrics.significance import (
     adjust,
     attainable,
     histogram,
-    refusal,
+    shortfall,
 )
 from medstress.outcomes import Outcome, Prediction
 
@@ -147,26 +147,26 @@ def test_thirty_controls_need_a_third_of_the_family_at_the_minimum() -> None:
     best = attainable(100, 100, Family.SUCCESSES, ControlPlan(fixed=30))
     assert best.adjusted == 1 / 31
     assert best.n_needed == 33
-    assert refusal(best) is None
+    assert shortfall(best) is None
 
 
-def test_a_family_in_which_nothing_can_be_found_is_refused_with_the_controls_it_needs() -> None:
+def test_a_family_in_which_nothing_can_be_found_is_told_the_controls_it_needs() -> None:
     plan = ControlPlan(fixed=30)
     best = attainable(10, 60, Family.ATTACKED, plan)
     assert best.adjusted == pytest.approx(6 / 31)
-    said = refusal(best)
+    said = shortfall(best)
     assert said is not None
     assert "--controls 59 or more" in said
-    assert refusal(attainable(10, 60, Family.ATTACKED, ControlPlan(fixed=59))) is None
-    assert refusal(attainable(10, 60, Family.ATTACKED, ControlPlan(fixed=58))) is not None
-    assert refusal(attainable(10, 60, Family.ATTACKED, ControlPlan())) is None
+    assert shortfall(attainable(10, 60, Family.ATTACKED, ControlPlan(fixed=59))) is None
+    assert shortfall(attainable(10, 60, Family.ATTACKED, ControlPlan(fixed=58))) is not None
+    assert shortfall(attainable(10, 60, Family.ATTACKED, ControlPlan())) is None
 
 
 def test_a_family_is_all_successes_whichever_are_tested() -> None:
     plan = ControlPlan(fixed=30)
     best = attainable(4, 60, Family.SUCCESSES, plan, n_tested=1)
     assert (best.adjusted, best.controls_needed) == (4 / 31, 39)
-    said = refusal(best)
+    said = shortfall(best)
     assert said is not None
     assert "(1 successes in a family of 4)" in said
     assert attainable(4, 60, Family.ATTACKED, plan, n_tested=2).adjusted == pytest.approx(30 / 31)

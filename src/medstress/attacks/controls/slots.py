@@ -118,9 +118,7 @@ def slots_of(fuzz: Candidate, added: Sequence[tuple[str, str]] = ()) -> tuple[Sl
     return tuple(found)
 
 
-def _sentences(
-    core: str, form: Form, added: Sequence[tuple[str, str]]
-) -> tuple[Part, ...]:
+def _sentences(core: str, form: Form, added: Sequence[tuple[str, str]]) -> tuple[Part, ...]:
     """The sentences of an insertion that holds several; empty for one."""
     texts: list[str] = []
     for text in _BETWEEN.split(core):

@@ -16,7 +16,7 @@ from medstress.experiment.run import (
     opened_victims,
     prepare,
 )
-from medstress.experiment.significance.run import Chosen, conduct_tests
+from medstress.experiment.significance.run import Chosen, Tellers, conduct_tests
 from medstress.store.interpreting import interpreting
 from medstress.store.reader import RunReader
 from medstress.store.run_store import FILE, RunStore, lock_folder
@@ -30,7 +30,9 @@ def run_tests(
     changes: Mapping[str, Any],
     watcher: Watcher,
     overrides: Sequence[str] = (),
-) -> None:
+    *,
+    dry_run: bool = False,
+) -> str | None:
     """Test successes of a run; what was asked before is not asked again.
 
     Whom to ask, where, and with which key, says the experiment, never the folder. The folder has
@@ -43,9 +45,13 @@ def run_tests(
         changes: keys of `[test]` that the command line gives.
         watcher: told what is being done, and the counts of tests.
         overrides: as the command line's --set.
+        dry_run: announce what would be asked, and ask nothing.
+
+    Returns:
+        Why not everything was tested, as a sentence; None where it was.
 
     Raises:
-        UsageError: nothing to test, or a family in which nothing could be found.
+        UsageError: what was chosen cannot be tested.
         StoreError: the folder is a run of another experiment.
     """
     with interpreting(folder / FILE):
@@ -74,7 +80,10 @@ def run_tests(
                 RunStore(folder, lock=lock) as store,
             ):
                 prepared.shared = shared
-                conduct_tests(store, prepared, chosen, watcher.note, watcher.progress)
+                tellers = Tellers(
+                    note=watcher.note, announce=watcher.announce, progress=watcher.progress
+                )
+                return conduct_tests(store, prepared, chosen, tellers, dry_run=dry_run)
     finally:
         lock.release()
 

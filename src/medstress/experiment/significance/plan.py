@@ -11,20 +11,21 @@ import numpy as np
 
 from medstress.attacks.controls.slots import Slot, slots_of
 from medstress.attacks.edit_gates import GATES, Draft
-from medstress.attacks.medfuzz import JUDGE, N_VOTES, MedFuzz
+from medstress.attacks.medfuzz import JUDGE, MedFuzz
 from medstress.calls import Decoding
 from medstress.errors import UsageError
 from medstress.experiment.conversations import victim_of
+from medstress.experiment.significance.bounds import Bound, bound_of
 from medstress.experiment.significance.controls import Controls
 from medstress.experiment.significance.flow import Success, significance_flow
-from medstress.experiment.significance.panel import MAX_ROUNDS, Panel
+from medstress.experiment.significance.panel import Panel
 from medstress.experiment.significance.settings import Settings
+from medstress.experiment.significance.sharing import leaders
 from medstress.experiment.significance.writer import RoleWriter
 from medstress.items import Candidate, Question
 from medstress.metrics.counts import is_flipped, is_refused
-from medstress.metrics.hardness import Statistic
-from medstress.metrics.significance import Null, attainable, refusal
-from medstress.metrics.success_tests import family_counts
+from medstress.metrics.significance import attainable, shortfall
+from medstress.metrics.success_families import Scope, family_counts, family_of, is_called
 from medstress.prompts.replies import Addition
 from medstress.rows import TrialRow
 from medstress.scheduler.need import Purpose
@@ -38,7 +39,7 @@ from medstress.victim import Victim
 TEMPERATURE = 1.0
 """At which reasonings are sampled for T (METHODS 2.4)."""
 ATTACKER = "attacker"
-MOST_SAMPLES = max(statistic.n_samples for statistic in Statistic)
+MAX_SAMPLE = 2**31
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,91 +67,99 @@ def _is_success(row: TrialRow) -> bool:
     return is_flipped(row) and not is_refused(row)
 
 
-def check_family(
+def fixed_successes(
+    rows: Sequence[TrialRow], successes: Sequence[TrialRow], scope: Scope
+) -> list[TrialRow]:
+    """The successes of the family.
+
+    Raises:
+        UsageError: a trial of a fixed family that the run does not hold.
+    """
+    for given in scope.trials:
+        if not any(is_called(row, given) for row in rows):
+            raise UsageError(
+                f"[test] trials: no trial is called {given!r}; trial_id stands in: medstress "
+                "export DIR --table trials --to trials.csv"
+            )
+    return [row for row in successes if scope.holds(row)]
+
+
+def outlook(
     rows: Sequence[TrialRow],
     chosen: Sequence[TrialRow],
+    tools: Tools,
     settings: Settings,
+    scope: Scope,
     done: Collection[str] = (),
-) -> None:
-    """Refuse a family of tests in which nothing could be found, before anything is asked.
+) -> list[str]:
+    """What the tests ask at most and what they could show, as sentences.
 
     Args:
         rows: trials of the run; they make the family, whichever are tested.
         chosen: successes to test.
+        tools: of the experiment.
         settings: of the tests.
+        scope: the family.
         done: identifiers of trials that were tested with these settings before.
-
-    Raises:
-        UsageError: with the number of controls it needs.
     """
+    used = [(tools.attacks[row.attack], row.first_success_attempt or 1) for row in chosen]
+    bounds = [
+        bound_of(attack.attempts, n, settings, judged=panel_of(attack, tools, settings) is not None)
+        for attack, n in used
+    ]
+    told = [
+        f"significance: {len(chosen)} successes, {settings.null.value} controls, "
+        f"{sum(bounds, Bound()).told}"
+    ]
+    if scope.label is not None:
+        named = ", ".join((*scope.items, *scope.trials)[:8])
+        told.append(f"significance: a {scope.label} family: {named}")
     ids = {row.trial_id for row in chosen} | set(done)
     tested = [row for row in rows if row.trial_id in ids]
-    n_successes, n_attacked = family_counts(rows, tested)
-    best = attainable(n_successes, n_attacked, settings.family, settings.controls, len(tested))
-    if said := refusal(best):
-        more = ", or test more of them" if len(tested) < n_successes else ""
-        raise UsageError(said + more)
-
-
-def n_conversations(chosen: Sequence[TrialRow], tools: Tools, settings: Settings) -> int:
-    """The most conversations that the tests can hold with the victims.
-
-    A share of right answers takes more samples than a mean; the bound counts the share.
-    """
-    return sum(
-        most_conversations(
-            tools.attacks[row.attack].attempts, row.first_success_attempt or 1, settings
+    n_successes, n_attacked = family_counts(family_of(rows, tested, scope))
+    costs = [settings.cost(attack.attempts, n, settings.statistic) for attack, n in used]
+    plan = max((settings.plan(cost) for cost in costs), key=lambda one: one.most)
+    if plan.most:
+        best = attainable(n_successes, n_attacked, scope.family, plan, len(tested), scope.adjust)
+        told.append(
+            f"significance: with at most {plan.most} controls the smallest p is {plan.p_min:.3g}, "
+            f"adjusted {best.adjusted:.3g}"
         )
-        for row in chosen
-    )
+
+        def max_calls(n_controls: int) -> int:
+            return max(cost.needed(n_controls) for cost in costs)
+
+        bounded = settings.controls.fixed is None
+        if said := shortfall(best, max_calls if bounded else None):
+            told.append(f"significance: {said}")
+    if settings.null.caution is not None:
+        told.append(f"significance: {settings.null.value}: {settings.null.caution}")
+    return told
 
 
-def n_votes(chosen: Sequence[TrialRow], tools: Tools, settings: Settings) -> int:
-    """The most votes of the panel that the tests can take."""
-    asked = [(tools.attacks[row.attack], row.first_success_attempt or 1) for row in chosen]
-    return sum(
-        most_votes(attack.attempts, used, settings)
-        for attack, used in asked
-        if panel_of(attack, tools, settings) is not None
-    )
-
-
-def most_conversations(attempts: int, used: int, settings: Settings) -> int:
-    """The most conversations of one test.
+def studies(
+    chosen: Sequence[TrialRow], rows: Sequence[TrialRow], tools: Tools, settings: Settings
+) -> list[Study]:
+    """One study for every chosen success; the same ones in every process.
 
     Args:
-        attempts: K of the attack.
-        used: attempts until its success.
-        settings: of the test.
+        chosen: what is tested.
+        rows: trials of the run: an earlier success on the item lends its controls, tested or not.
+        tools: of the experiment.
+        settings: of the tests.
     """
-    tries = _tries(attempts, used, settings)
-    return 2 * MOST_SAMPLES + settings.controls.most * (tries + MOST_SAMPLES)
+    successes = [row for row in rows if is_flipped(row) and row.attack in tools.attacks]
+    described = [(row, slots_of(_fuzz(row, tools), _added(row))) for row in successes]
+    led_by = leaders(described, settings)
+    return [_study(row, led_by[row.trial_id], tools, settings) for row in chosen]
 
 
-def most_votes(attempts: int, used: int, settings: Settings) -> int:
-    """The most votes of the panel in one test: on every control, tried or drawn in its place."""
-    drawn = _tries(attempts, used, settings) or MAX_ROUNDS
-    return settings.controls.most * drawn * N_VOTES
+def _fuzz(row: TrialRow, tools: Tools) -> Candidate:
+    return Candidate(item=tools.items[row.dataset, row.item_id], edits=decode_edits(row.edits))
 
 
-def _tries(attempts: int, used: int, settings: Settings) -> int:
-    """The most attempts of one control's loop; 0 where there is no loop."""
-    return {
-        Null.MATCHED: attempts * settings.loops,
-        Null.FLIPPED: attempts * settings.loops,
-        Null.BEST_OF_K: used,
-    }.get(settings.null, 0)
-
-
-def studies(chosen: Sequence[TrialRow], tools: Tools, settings: Settings) -> list[Study]:
-    """One study for every success; the same ones in every process."""
-    return [_study(row, tools, settings) for row in chosen]
-
-
-def _study(row: TrialRow, tools: Tools, settings: Settings) -> Study:
-    item = tools.items[row.dataset, row.item_id]
-    attack = tools.attacks[row.attack]
-    fuzz = Candidate(item=item, edits=decode_edits(row.edits))
+def _study(row: TrialRow, leader: TrialRow, tools: Tools, settings: Settings) -> Study:
+    attack, fuzz = tools.attacks[row.attack], _fuzz(row, tools)
     success = Success(
         fuzz=fuzz,
         attempts=attack.attempts,
@@ -158,12 +167,14 @@ def _study(row: TrialRow, tools: Tools, settings: Settings) -> Study:
     )
 
     def steps() -> Studying:
-        return significance_flow(success, settings, _controls(row, fuzz, tools, settings))
+        return significance_flow(success, settings, _controls(leader, fuzz, tools, settings))
 
     told = {"trial": row.trial_id, "edits": row.edits, **settings.as_told()}
     if panel_of(attack, tools, settings) is not None:
         told["panel"] = True
-    return study_of(row, tools, Purpose.TEST, told, steps)
+    if leader is not row:
+        told["leader"] = leader.trial_id
+    return replace(study_of(leader, tools, Purpose.TEST, told, steps), seed=row.seed)
 
 
 def study_of(
@@ -201,20 +212,26 @@ def at_temperature(victim: Victim, temperature: float) -> Victim:
     return replace(victim, task=replace(task, decoding=decoding))
 
 
-def _controls(row: TrialRow, fuzz: Candidate, tools: Tools, settings: Settings) -> Controls:
-    attack, item = tools.attacks[row.attack], fuzz.item
-    slots = slots_of(fuzz, _added(row))
+def _controls(leader: TrialRow, fuzz: Candidate, tools: Tools, settings: Settings) -> Controls:
+    """Controls of a success, as its leader's insertions and random streams make them."""
+    attack, item = tools.attacks[leader.attack], fuzz.item
+    slots = slots_of(_fuzz(leader, tools), _added(leader))
     gate = _gate(attack, slots, tools)
 
     def rng_of(what: str, number: int) -> np.random.Generator:
-        stream = f"test/{what}/{row.attack}/{row.repeat}"
-        return rng_for(row.seed or 0, stream, row.dataset, item.id, number)
+        stream = f"test/{what}/{leader.attack}/{leader.repeat}"
+        return rng_for(leader.seed or 0, stream, leader.dataset, item.id, number)
 
     decoding = tools.roles.get(ATTACKER)
     writer = None
     if decoding is not None:
         writer = RoleWriter(
-            item=item, slots=slots, prompts=attack.prompts, decoding=decoding, gate=gate
+            item=item,
+            slots=slots,
+            prompts=attack.prompts,
+            decoding=decoding,
+            gate=gate,
+            first_sample=int(rng_of("written", 0).integers(1, MAX_SAMPLE)),
         )
     return Controls(
         fuzz=fuzz,
