@@ -103,12 +103,12 @@ class Adjust(StrEnum):
 
 
 _AMONG_SUCCESSES = {
-    Null.MATCHED: 0.40,
+    Null.MATCHED: 0.42,
     Null.FLIPPED: LEVEL,
     Null.NEUTRAL: 0.26,
     Null.PARAPHRASE: 0.26,
     Null.SCRAMBLED: 0.26,
-    Null.BEST_OF_K: 0.17,
+    Null.BEST_OF_K: 0.16,
 }
 
 

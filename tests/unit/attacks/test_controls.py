@@ -164,7 +164,7 @@ def test_controls_of_every_length_are_let_pass_by_the_gates(n_words: int) -> Non
     assert len(list(islice(draws, n))) == n
 
 
-@pytest.mark.parametrize("n_words", (5, 7, 12, 24))
+@pytest.mark.parametrize("n_words", [5, 7, 12, 24])
 @pytest.mark.parametrize("form", ["who", "He"])
 def test_five_attempts_of_thirty_loops_need_no_text_twice(form: str, n_words: int) -> None:
     told = f"{form} " + " ".join(["word"] * (n_words - 1))

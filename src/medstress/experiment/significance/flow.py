@@ -66,12 +66,17 @@ class _Drawn:
         self.texts.update(map(text_of, candidates))
         self.n_tried += len(candidates)
 
-    @property
-    def n_distinct(self) -> int | None:
-        """Controls that the different texts make; None where none repeats."""
-        if len(self.texts) == self.n_tried:
+    def n_distinct(self, null: Null) -> int | None:
+        """Controls that the different texts make; None where none repeats.
+
+        A loop of several texts repeats others wherever its texts do: thirty texts make six loops
+        of five, however many are run.
+        """
+        n = len(self.texts)
+        if n == self.n_tried:
             return None
-        return len(self.values) * len(self.texts) // self.n_tried
+        is_loop = null in (Null.MATCHED, Null.FLIPPED)
+        return len(self.values) * n // self.n_tried if is_loop else n
 
 
 def significance_flow(success: Success, settings: Settings, controls: Controls) -> Studying:
@@ -124,7 +129,7 @@ def significance_flow(success: Success, settings: Settings, controls: Controls) 
         "as_hard": drawn.as_hard,
         "flipped": drawn.flipped,
         "n_loops": drawn.n_begun,
-        "n_distinct": drawn.n_distinct,
+        "n_distinct": drawn.n_distinct(settings.null),
         "edits": drawn.edits,
     }
 

@@ -24,6 +24,7 @@ from medstress.experiment.significance.sharing import leaders
 from medstress.experiment.significance.writer import RoleWriter
 from medstress.items import Candidate, Question
 from medstress.metrics.counts import is_flipped, is_refused
+from medstress.metrics.hardness import Statistic
 from medstress.metrics.significance import attainable, shortfall
 from medstress.metrics.success_families import Scope, family_counts, family_of, is_called
 from medstress.prompts.replies import Addition
@@ -33,6 +34,7 @@ from medstress.scheduler.study import Study, Studying
 from medstress.seeding import rng_for
 from medstress.store.codec import decode_edits
 from medstress.tasks.conversation import Conversation
+from medstress.tasks.multiple_choice import AnswerBy
 from medstress.validity import PANEL
 from medstress.victim import Victim
 
@@ -102,24 +104,21 @@ def outlook(
         scope: the family.
         done: identifiers of trials that were tested with these settings before.
     """
-    used = [(tools.attacks[row.attack], row.first_success_attempt or 1) for row in chosen]
-    bounds = [
-        bound_of(attack.attempts, n, settings, judged=panel_of(attack, tools, settings) is not None)
-        for attack, n in used
-    ]
-    told = [
-        f"significance: {len(chosen)} successes, {settings.null.value} controls, "
-        f"{sum(bounds, Bound()).told}"
-    ]
+    costs, bound = [], Bound()
+    for row in chosen:
+        attack, used = tools.attacks[row.attack], row.first_success_attempt or 1
+        judged = panel_of(attack, tools, settings) is not None
+        bound += bound_of(attack.attempts, used, settings, judged=judged)
+        costs.append(settings.cost(attack.attempts, used, _statistic(row, tools, settings)))
+    told = [f"significance: {len(chosen)} successes, {settings.null.value} controls, {bound.told}"]
     if scope.label is not None:
         named = ", ".join((*scope.items, *scope.trials)[:8])
         told.append(f"significance: a {scope.label} family: {named}")
     ids = {row.trial_id for row in chosen} | set(done)
-    tested = [row for row in rows if row.trial_id in ids]
+    tested = [row for row in rows if row.trial_id in ids and scope.holds(row)]
     n_successes, n_attacked = family_counts(family_of(rows, tested, scope))
-    costs = [settings.cost(attack.attempts, n, settings.statistic) for attack, n in used]
     plan = max((settings.plan(cost) for cost in costs), key=lambda one: one.most)
-    if plan.most:
+    if plan.most and tested:
         best = attainable(n_successes, n_attacked, scope.family, plan, len(tested), scope.adjust)
         told.append(
             f"significance: with at most {plan.most} controls the smallest p is {plan.p_min:.3g}, "
@@ -135,6 +134,16 @@ def outlook(
     if settings.null.caution is not None:
         told.append(f"significance: {settings.null.value}: {settings.null.caution}")
     return told
+
+
+def _statistic(row: TrialRow, tools: Tools, settings: Settings) -> Statistic:
+    """What is likely to estimate T: without option probabilities answers are counted."""
+    task = tools.victims[row.victim].on(row.dataset).task
+    scores = getattr(task, "answer_by", None) is AnswerBy.LETTER
+    wanted = settings.statistic
+    if wanted is Statistic.KEY_PROBABILITY and not scores:
+        return Statistic.SHARE_CORRECT
+    return wanted
 
 
 def studies(

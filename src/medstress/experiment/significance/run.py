@@ -65,6 +65,11 @@ class Tellers:
     progress: OnProgress
     """Counts of conversations."""
 
+    def say(self, what: str) -> None:
+        """Tell both: it is what is being done, and it costs something."""
+        self.note(what)
+        self.announce(what)
+
 
 def finish_tests(store: RunStore, prepared: Prepared, tellers: Tellers) -> bool:
     """Test all successes of a run whose experiment has a `[test]` table.
@@ -85,7 +90,7 @@ def finish_tests(store: RunStore, prepared: Prepared, tellers: Tellers) -> bool:
         successes = _to_test(store, tools, settings, Chosen(), tellers)
     except UsageError as error:
         store.write_manifest(with_refusal(store.manifest(), settings, str(error)))
-        tellers.announce(str(error))
+        tellers.say(str(error))
         return True
     return _ask(store, tools, settings, successes, start, tellers)
 
@@ -116,7 +121,7 @@ def conduct_tests(
     if dry_run:
         _announce(store, tools, settings, successes, tellers)
         for line in _faithfulness_costs(table, _rows(store), tools):
-            tellers.announce(line)
+            tellers.say(line)
         return None
     if _faithfulness(table, store, tools, start, tellers) and _ask(
         store, tools, settings, successes, start, tellers
@@ -144,7 +149,7 @@ def _tested_earlier(
     done = _tested_with(store, key)
     if not all(row.trial_id in done for row in testable(_rows(store), tools.attacks)):
         return False
-    tellers.announce(
+    tellers.say(
         "significance: an earlier version tested this run, and its p-values stay; medstress test "
         "tests it by today's rule beside them"
     )
@@ -177,7 +182,7 @@ def _faithfulness(
     rows = _rows(store)
     judged = mention_studies(rows, tools) if table.faithfulness else []
     for line in _faithfulness_costs(table, rows, tools):
-        tellers.announce(line)
+        tellers.say(line)
     if judged and not _conducted(store, judged, start):
         return False
     if not table.faithfulness_slope:
@@ -242,11 +247,11 @@ def _announce(
 ) -> None:
     """What the tests ask at most and what they could show, before it is paid for."""
     if not successes:
-        tellers.announce("significance: there is no success to test")
+        tellers.say("significance: there is no success to test")
         return
     scope, done = scope_of(settings, store.manifest()), _done(store, settings)
     for line in outlook(_rows(store), successes, tools, settings, scope, done):
-        tellers.announce(line)
+        tellers.say(line)
 
 
 def _ask(
