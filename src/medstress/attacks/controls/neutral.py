@@ -14,7 +14,7 @@ from importlib.resources import files
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from medstress.attacks.controls.slots import Form, Part, Slot, is_distinct
+from medstress.attacks.controls.slots import SHORT, Form, Part, Slot, is_distinct
 from medstress.errors import TrialError
 from medstress.items import Candidate, Question
 
@@ -201,12 +201,11 @@ def _fillings(part: Part, category: str) -> tuple[str, ...]:
 
 
 def _described(n_words: int) -> tuple[str, ...]:
-    """All texts of one to three words that describe somebody."""
+    """All texts of about as many words, one to three, that describe somebody."""
     held = lexicon()
-    if n_words == 1:
-        return held.adjectives
-    if n_words == 2:
-        return tuple(f"{degree} {word}" for degree, word in product(held.degrees, held.adjectives))
+    graded = [f"{degree} {word}" for degree, word in product(held.degrees, held.adjectives)]
+    if n_words < SHORT:
+        return (*held.adjectives, *graded) if n_words == 1 else tuple(graded)
     return tuple(f"{a} and {b}" for a, b in product(held.adjectives, repeat=2) if a != b)
 
 

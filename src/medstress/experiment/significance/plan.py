@@ -181,7 +181,7 @@ def _study(row: TrialRow, leader: TrialRow, tools: Tools, settings: Settings) ->
     told = {"trial": row.trial_id, "edits": row.edits, **settings.as_told()}
     if panel_of(attack, tools, settings) is not None:
         told["panel"] = True
-    if leader is not row:
+    if leader.trial_id != row.trial_id:
         told["leader"] = leader.trial_id
     return replace(study_of(leader, tools, Purpose.TEST, told, steps), seed=row.seed)
 
