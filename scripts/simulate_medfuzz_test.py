@@ -306,16 +306,17 @@ def main() -> None:
     print(f"about {per_talk:,.0f} tokens a conversation\n")
     print(
         "| true effect | successes | found at .05 | conversations a success: mean (most) | calls | "
-        "tokens | conversations an attacked item |"
+        "tokens | an attacked item: conversations | calls | tokens |"
     )
-    print("| --- |" + " --- |" * 6)
+    print("| --- |" + " --- |" * 8)
     for effect, found in power(min(n, 2_000)):
         talks = found.conversations
+        per_item = talks.sum() / found.n_items
         print(
             f"| {effect:.1f} | {len(found.p) / found.n_items:.2f} | "
             f"{found.n_rejected / len(found.p):.3f} | {talks.mean():.0f} ({talks.max()}) | "
             f"{TURNS * talks.mean():.0f} | {per_talk * talks.mean():,.0f} | "
-            f"{talks.sum() / found.n_items:.0f} |"
+            f"{per_item:.0f} | {TURNS * per_item:.0f} | {per_talk * per_item:,.0f} |"
         )
 
 

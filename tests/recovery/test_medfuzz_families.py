@@ -348,8 +348,8 @@ def test_a_dry_run_of_a_test_prints_the_bound_and_asks_nothing(
 ) -> None:
     path = bench / "dry.toml"
     path.write_text(toml(experiment(bench)))
-    asks = ["test", str(plain.folder), "--experiment", str(path), "--stat", "x"]
-    asks = asks[:-2] + ["--generator", "attacker", "--null", "flipped", "--dry-run"]
+    asks = ["test", str(plain.folder), "--experiment", str(path), "--generator", "attacker"]
+    asks += ["--null", "flipped", "--dry-run"]
     before, manifest = n_exchanges(plain), plain.manifest()
     assert medstress_cli(asks) == 0
     shown = capsys.readouterr().out
