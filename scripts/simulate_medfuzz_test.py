@@ -171,7 +171,7 @@ def outcome(
     shape = (len(own), plan.most)
     is_loop = test.null in (Null.MATCHED, Null.FLIPPED)
     n_looks = np.zeros(shape, dtype=np.int64)
-    flipped = np.ones(shape, dtype=bool)
+    flipped: Flags = np.ones(shape, dtype=bool)
     per_control = ATTEMPTS if is_loop or test.null is Null.BEST_OF_K else 1
     texts = drawn(rng, neutral, own, plan.most * per_control, test.repertoire)
     tried = texts.reshape(*shape, per_control)
@@ -179,7 +179,7 @@ def outcome(
     chosen = np.zeros(shape, dtype=np.int64)
     if is_loop:
         erred = rng.random(tried.shape) > shown
-        flipped, chosen = erred.any(axis=2), erred.argmax(axis=2)
+        flipped, chosen = np.asarray(erred.any(axis=2)), erred.argmax(axis=2)
         n_looks = np.where(flipped, chosen + 1, ATTEMPTS)
     elif test.null is Null.BEST_OF_K:
         mine = np.arange(ATTEMPTS) < used[:, None, None]
@@ -287,7 +287,7 @@ def _table(rows: Sequence[tuple[str, str, int, int, int]], *, of_successes: bool
     print("| --- |" + " --- |" * len(TARGETS))
     for name in TESTS:
         mine = [row for row in rows if row[1] == name]
-        cells = " | ".join(_cell(row[2], row[3 if of_successes else 4]) for row in mine)
+        cells = " | ".join(_cell(row[2], row[3] if of_successes else row[4]) for row in mine)
         print(f"| {name} | {cells} |")
 
 

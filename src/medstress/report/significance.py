@@ -121,7 +121,7 @@ def _families(families: Sequence[Mapping[str, Any]]) -> Table:
                 tally(one["n_tested"]),
                 tally(one["n_successes"]),
                 tally(one["n_family"], _family(one)),
-                words(METHODS[one["adjust"]]),
+                words(METHODS.get(one["adjust"], one["adjust"])),
                 tally(one["n_significant"]),
                 _up_to(one),
                 tally(one["n_discoveries"]),
