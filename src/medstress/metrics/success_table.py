@@ -23,7 +23,8 @@ HEADERS = (
     "p paper",
     "p +1",
     "p",
-    "rejects of no effect",
+    "if no effect",
+    "p flipped",
     "p adj.",
     "",
 )
@@ -117,6 +118,7 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
         _number(row["p_plus1"]),
         _number(row["p"]),
         _rejects(row),
+        _among_flipped(row),
         _number(row["p_adjusted"]),
         _remark(row),
     )
@@ -126,7 +128,14 @@ def _rejects(row: Mapping[str, Any]) -> str:
     """Beside p: how many successes without effect this null called significant at most."""
     if row["p"] is None:
         return ""
-    return f"up to {row['level_among_successes']:.2f}"
+    return f"up to {row['level_among_successes']:.2f} at .05"
+
+
+def _among_flipped(row: Mapping[str, Any]) -> str:
+    """p among the loops that erred, and how many these are."""
+    if row["p_flipped"] is None or row["against"] == Null.FLIPPED:
+        return ""
+    return f"{_number(row['p_flipped'])} of {row['n_flipped']}"
 
 
 def _remark(row: Mapping[str, Any]) -> str:

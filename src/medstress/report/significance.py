@@ -172,6 +172,7 @@ def _tests(rows: Sequence[Row]) -> Table:
             "p (paper)",
             "p",
             "Of no effect, p up to .05",
+            "p among loops that erred",
             "p adjusted",
             "Remark",
         ),
@@ -199,6 +200,7 @@ def _test(row: Row) -> tuple[Cell, ...]:
         words(row["p_paper"]),
         p_cell(row["p"]),
         _up_to(row) if row["p"] is not None else words(NONE),
+        p_cell(row["p_flipped"]),
         p_cell(row["p_adjusted"]),
         words(remark),
     )
