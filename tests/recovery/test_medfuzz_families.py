@@ -184,7 +184,9 @@ def test_calls_and_controls_can_be_capped(plain: Run, bench: Path) -> None:
     assert any("with at most 7 controls the smallest p is 0.125" in line for line in said)
 
 
-def test_a_success_that_cannot_be_tested_has_no_p_value_and_is_in_no_family(bench: Path) -> None:
+def test_a_success_that_cannot_be_tested_has_no_p_value_and_is_in_no_family(
+    bench: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     found = run(experiment(bench), bench / "untested")
     retested(found, bench, null="scrambled", controls=30)
     rows = rows_of(found, "scrambled")
@@ -203,6 +205,12 @@ def test_a_success_that_cannot_be_tested_has_no_p_value_and_is_in_no_family(benc
         assert "max_calls = 100 buys no control" in row["note"]
         assert "give at least 129" in row["note"]
     assert any("have no p-value" in line for line in found.summary()["warnings"])
+    path = bench / "untested.toml"
+    path.write_text(toml(experiment(bench)))
+    capsys.readouterr()
+    asks = ["test", str(found.folder), "--experiment", str(path), "--max-calls", "100", "--quiet"]
+    assert medstress_cli(asks) == 0
+    assert "such as item 'abel': max_calls = 100 buys no control" in capsys.readouterr().out
 
 
 def test_a_family_named_before_the_first_query_is_pre_specified(bench: Path) -> None:

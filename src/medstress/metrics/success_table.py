@@ -44,12 +44,22 @@ def family_lines(summary: Mapping[str, Any]) -> Iterator[str]:
         if one["n_not_testable"]:
             yield (
                 f"{one['null']}: {one['n_not_testable']} successes could not be tested: they have "
-                "no p-value and count in no family"
+                f"no p-value and count in no family; such as {_example(summary, one['null'])}"
             )
         if not one["n_tested"]:
             yield f"{one['null']}: none of the tests could be finished"
             continue
         yield from _tested_family(one)
+
+
+def _example(summary: Mapping[str, Any], null: str) -> str:
+    """A success that could not be tested with a null, and why."""
+    rows = [
+        row
+        for row in summary["tests"]
+        if row["family"] == FAMILY and row["against"] == null and row["p"] is None
+    ]
+    return f"item {rows[0]['item_id']!r}: {rows[0]['note']}"
 
 
 def _tested_family(one: Mapping[str, Any]) -> Iterator[str]:
