@@ -1,39 +1,53 @@
-"""Does the significance test of MedFuzz keep its level? The tables of docs/significance.md.
+"""Does the significance test of MedFuzz keep its level, and what does it cost?
 
-A simulated target answers the key of a changed item with probability t, and each sampled
-reasoning about it shows a P(key) scattered around t. Under the null hypothesis the attacker's
-insertions draw their t as neutral ones do; under the alternative they have a lower one. The
-attack tries up to K insertions and is tested where one of them brought an error, which is the
-selection that a test has to survive. Run it with: python scripts/simulate_medfuzz_test.py
+The tables of docs/significance.md. A simulated target answers the key of a changed item with
+probability t, and each sampled reasoning about it shows a P(key) scattered around t. Under the
+null hypothesis the attacker's insertions draw their t as neutral ones do; under the alternative
+they have a lower one. Every item is attacked with up to K insertions and tested where one of them
+brought an error, which is the selection that a test has to survive; the p-values are computed by
+medstress itself. Run it with: python scripts/simulate_medfuzz_test.py
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from medstress.attacks.medfuzz import MedFuzz
+from medstress.datasets import sample
+from medstress.datasets.source import DatasetOptions
+from medstress.metrics.control_costs import MAX_CALLS, TURNS, cost_of
 from medstress.metrics.estimates import wilson_ends
+from medstress.metrics.hardness import Statistic
 from medstress.metrics.monte_carlo import TOLERANCE, ControlPlan, p_values
 from medstress.metrics.significance import LEVEL, Null
 
 Array = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 Strength = Callable[[np.random.Generator, Array], Array]
 """(rng, an item's own t for every insertion wanted) -> t of each insertion, same shape."""
 
 ATTEMPTS = 5
 SCATTER = 8.0
 """P(key) of one reasoning is Beta(SCATTER t, SCATTER (1 - t))."""
-BLOCK = 60
-"""Controls drawn at once while an adaptive test goes on."""
+BLOCK = 10
+"""Controls that an adaptive test makes side by side."""
 
-NULLS: dict[str, Strength] = {
+
+def _around(rng: np.random.Generator, own: Array) -> Array:
+    """t of insertions scattered around their item's own."""
+    return reasoning(rng, own)
+
+
+TARGETS: dict[str, Strength] = {
     "the same t = .8 everywhere": lambda _, own: np.full(own.shape, 0.8),
     "t of an item from Beta(4, 1)": lambda _, own: own,
     "t of an insertion from Beta(4, 1)": lambda rng, own: rng.beta(4, 1, own.shape),
+    "t of an insertion around its item's": _around,
     "3 % of insertions with t = .1, else .95": lambda rng, own: np.where(
         rng.random(own.shape) < 0.03, 0.1, 0.95
     ),
@@ -45,15 +59,65 @@ NULLS: dict[str, Strength] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Successes:
-    """Attacks that brought an error."""
+class Test:
+    """One way of testing."""
 
-    own: Array
-    """t of the item, shape (n,)."""
-    t: Array
-    """t of the insertion that brought it, shape (n,)."""
-    attempts: NDArray[np.int64]
-    """Insertions the attack tried, shape (n,)."""
+    null: Null
+    """What a control is."""
+    statistic: Statistic = Statistic.KEY_PROBABILITY
+    """What T is estimated by."""
+    fixed: int | None = None
+    """Controls; None: what `max_calls` buys."""
+    repertoire: int | None = None
+    """Texts that the generator has for one success; None: a new one each time."""
+    written: bool = False
+    """Whether a role writes the texts."""
+
+    @property
+    def plan(self) -> ControlPlan:
+        """How many controls there are."""
+        if self.fixed is not None:
+            return ControlPlan(fixed=self.fixed)
+        cost = cost_of(self.null, ATTEMPTS, self.statistic, written=self.written)
+        return ControlPlan(limit=cost.bought(MAX_CALLS))
+
+
+TESTS = {
+    "matched (default)": Test(null=Null.MATCHED),
+    "matched, answers counted": Test(null=Null.MATCHED, statistic=Statistic.SHARE_CORRECT),
+    "matched, attacker": Test(null=Null.MATCHED, written=True),
+    "matched, attacker with 30 texts": Test(null=Null.MATCHED, written=True, repertoire=30),
+    "flipped": Test(null=Null.FLIPPED),
+    "flipped, attacker": Test(null=Null.FLIPPED, written=True),
+    "neutral, 30": Test(null=Null.NEUTRAL, fixed=30),
+    "neutral, 30, attacker": Test(null=Null.NEUTRAL, fixed=30, written=True),
+    "paraphrase, 30": Test(null=Null.PARAPHRASE, fixed=30, written=True),
+    "scrambled, 30": Test(null=Null.SCRAMBLED, fixed=30),
+    "best_of_k, 30": Test(null=Null.BEST_OF_K, fixed=30),
+    "best_of_k, 30, attacker": Test(null=Null.BEST_OF_K, fixed=30, written=True),
+}
+"""All nulls with all who can write their controls. A control of `paraphrase` and `scrambled` is one
+draw, as one of `neutral` is: what is planted is that it does to the target what the insertion does.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """Tests of attacked items."""
+
+    p: Array
+    """Of every success; NaN where it could not be tested."""
+    n_items: int
+    """Attacked items."""
+    conversations: NDArray[np.int64]
+    """Of every success."""
+    texts: NDArray[np.int64]
+    """Controls that a role wrote for it."""
+
+    @property
+    def n_rejected(self) -> int:
+        """Successes at the level."""
+        return int((self.p <= LEVEL).sum())
 
 
 def reasoning(rng: np.random.Generator, t: Array) -> Array:
@@ -61,153 +125,116 @@ def reasoning(rng: np.random.Generator, t: Array) -> Array:
     return rng.beta(np.maximum(SCATTER * t, 1e-6), np.maximum(SCATTER * (1 - t), 1e-6))
 
 
-def estimate(rng: np.random.Generator, t: Array, statistic: str) -> Array:
+def estimate(rng: np.random.Generator, t: Array, statistic: Statistic) -> Array:
     """T of insertions from fresh samples: 5 reasonings, or 20 answers."""
-    if statistic == "share_correct":
-        return rng.binomial(20, t) / 20
-    return np.asarray(sum(reasoning(rng, t) for _ in range(5)) / 5)
-
-
-def attack(rng: np.random.Generator, strength: Strength, n: int) -> Successes:
-    """Attack items until n attacks succeeded."""
-    own: list[Array] = []
-    t: list[Array] = []
-    attempts: list[NDArray[np.int64]] = []
-    while sum(len(each) for each in t) < n:
-        items = rng.beta(4, 1, 4 * n)
-        tried = strength(rng, np.repeat(items[:, None], ATTEMPTS, axis=1))
-        erred = rng.random(tried.shape) > reasoning(rng, tried)
-        hit, first = erred.any(axis=1), erred.argmax(axis=1)
-        own.append(items[hit])
-        t.append(tried[hit, first[hit]])
-        attempts.append(first[hit] + 1)
-    return Successes(
-        own=np.concatenate(own)[:n],
-        t=np.concatenate(t)[:n],
-        attempts=np.concatenate(attempts)[:n],
+    if statistic is Statistic.SHARE_CORRECT:
+        return rng.binomial(statistic.n_samples, t) / statistic.n_samples
+    return np.asarray(
+        sum(reasoning(rng, t) for _ in range(statistic.n_samples)) / statistic.n_samples
     )
 
 
-def loops(
-    rng: np.random.Generator, strength: Strength, own: Array, restarts: int
-) -> tuple[Array, NDArray[np.bool_]]:
-    """Try neutral insertions until one brings an error, up to restarts x ATTEMPTS of them.
+def attack(
+    rng: np.random.Generator, strength: Strength, n: int
+) -> tuple[Array, Array, NDArray[np.int64]]:
+    """Attack n items: of those that flipped their own t, t of what flipped them, and when."""
+    own = rng.beta(4, 1, n)
+    tried = strength(rng, np.repeat(own[:, None], ATTEMPTS, axis=1))
+    erred = rng.random(tried.shape) > reasoning(rng, tried)
+    hit, first = erred.any(axis=1), erred.argmax(axis=1)
+    return own[hit], tried[hit, first[hit]], first[hit] + 1
 
-    Returns:
-        For each loop t of the insertion that erred, or of the hardest one where none did, and
-        whether one did; shapes of `own`.
+
+def drawn(
+    rng: np.random.Generator, neutral: Strength, own: Array, n_texts: int, repertoire: int | None
+) -> Array:
+    """t of so many neutral insertions for every success, shape (n_successes, n_texts)."""
+    n = n_texts if repertoire is None else repertoire
+    made = neutral(rng, np.repeat(own[:, None], n, axis=1))
+    return np.take(made, np.arange(n_texts) % n, axis=1)
+
+
+def outcome(
+    rng: np.random.Generator, test: Test, n: int, neutral: Strength, biased: Strength | None = None
+) -> Result:
+    """Attack n items and test every success.
+
+    Args:
+        rng: draws everything.
+        test: how.
+        n: items.
+        neutral: what neutral insertions do.
+        biased: what the attacker's do; None: the same, so that there is nothing to find.
     """
-    flat = own.ravel()
-    t, hardest = np.empty_like(flat), np.full_like(flat, np.inf)
-    flipped = np.zeros(flat.shape, dtype=bool)
-    live = np.arange(len(flat))
-    for _ in range(restarts * ATTEMPTS):
-        tried = strength(rng, flat[live])
-        shown = reasoning(rng, tried)
+    own, t, used = attack(rng, biased or neutral, n)
+    plan, observed = test.plan, estimate(rng, t, test.statistic)
+    shape = (len(own), plan.most)
+    is_loop = test.null in (Null.MATCHED, Null.FLIPPED)
+    n_looks = np.zeros(shape, dtype=np.int64)
+    flipped: Flags = np.ones(shape, dtype=bool)
+    per_control = ATTEMPTS if is_loop or test.null is Null.BEST_OF_K else 1
+    texts = drawn(rng, neutral, own, plan.most * per_control, test.repertoire)
+    tried = texts.reshape(*shape, per_control)
+    shown = reasoning(rng, tried)
+    chosen = np.zeros(shape, dtype=np.int64)
+    if is_loop:
         erred = rng.random(tried.shape) > shown
-        better = erred | (shown < hardest[live])
-        t[live[better]] = tried[better]
-        hardest[live[better]] = shown[better]
-        flipped[live[erred]] = True
-        live = live[~erred]
-    return t.reshape(own.shape), flipped.reshape(own.shape)
+        flipped, chosen = np.asarray(erred.any(axis=2)), erred.argmax(axis=2)
+        n_looks = np.where(flipped, chosen + 1, ATTEMPTS)
+    elif test.null is Null.BEST_OF_K:
+        mine = np.arange(ATTEMPTS) < used[:, None, None]
+        chosen = np.where(mine, shown, np.inf).argmin(axis=2)
+        n_looks = np.repeat(used[:, None], plan.most, axis=1)
+    controls = np.take_along_axis(tried, chosen[:, :, None], axis=2)[:, :, 0]
+    hard = flipped & (estimate(rng, controls, test.statistic) <= observed[:, None] + TOLERANCE)
+    return _decided(test, plan, n, hard, flipped, n_looks)
 
 
-def controls(
-    rng: np.random.Generator,
-    strength: Strength,
-    null: Null,
-    found: Successes,
-    n: int,
-    restarts: int,
-) -> tuple[Array, NDArray[np.bool_]]:
-    """t of n controls of every success, and which of them count, shapes (n_successes, n)."""
-    own = np.repeat(found.own[:, None], n, axis=1)
-    if null is Null.NEUTRAL:
-        return strength(rng, own), np.ones(own.shape, dtype=bool)
-    if null is Null.BEST_OF_K:
-        tried = strength(rng, np.repeat(own[:, :, None], ATTEMPTS, axis=2))
-        shown = reasoning(rng, tried)
-        used = np.arange(ATTEMPTS) < found.attempts[:, None, None]
-        best = np.where(used, shown, np.inf).argmin(axis=2)[:, :, None]
-        return np.take_along_axis(tried, best, axis=2)[:, :, 0], np.ones(own.shape, dtype=bool)
-    t, flipped = loops(rng, strength, own, restarts)
-    return t, flipped if null is Null.FLIPPED else np.ones(own.shape, dtype=bool)
+def _decided(
+    test: Test, plan: ControlPlan, n: int, hard: Flags, flipped: Flags, n_looks: NDArray[np.int64]
+) -> Result:
+    """p-values by medstress's own rule, and what was asked until it had them."""
+    samples = test.statistic.n_samples
+    p, conversations, texts = [], [], []
+    for is_hard, has_flipped, looks in zip(hard, flipped, n_looks, strict=True):
+        counted = has_flipped if test.null is Null.FLIPPED else np.ones_like(has_flipped)
+        end = plan.most
+        if plan.fixed is None:
+            enough = np.flatnonzero(np.cumsum(is_hard & counted) >= plan.stop_at)
+            end = min(end, -(-(enough[0] + 1) // BLOCK) * BLOCK) if len(enough) else end
+        row = [bool(one) for one in is_hard[:end][counted[:end]]]
+        n_tried = int(looks[:end].sum()) or end
+        n_distinct = None
+        if test.repertoire is not None and test.repertoire < n_tried:
+            n_distinct = len(row) * test.repertoire // n_tried
+        own_plan = plan if plan.is_done(row) else ControlPlan(fixed=len(row))
+        p.append(p_values(row, own_plan, n_distinct).p if row else np.nan)
+        measured = int(has_flipped[:end].sum())
+        conversations.append(int(looks[:end].sum()) + samples * (measured + 2))
+        texts.append(n_tried if test.written else 0)
+    return Result(
+        p=np.array(p), n_items=n, conversations=np.array(conversations), texts=np.array(texts)
+    )
 
 
-def rejected(
-    rng: np.random.Generator,
-    strength: Strength,
-    null: Null,
-    found: Successes,
-    plan: ControlPlan,
-    *,
-    statistic: str = "key_probability",
-    restarts: int = 10,
-) -> tuple[int, int]:
-    """Test all successes.
-
-    Returns:
-        How many are significant at the level, and how many controls were drawn.
-    """
-    fuzz = estimate(rng, found.t, statistic)
-    drawn: list[list[bool]] = [[] for _ in fuzz]
-    open_ = np.arange(len(fuzz))
-    while len(open_):
-        rest = Successes(own=found.own[open_], t=found.t[open_], attempts=found.attempts[open_])
-        block = plan.fixed or BLOCK
-        t, counts = controls(rng, strength, null, rest, block, restarts)
-        hard = estimate(rng, t, statistic) <= fuzz[open_, None] + TOLERANCE
-        for i, row, counted in zip(open_, hard, counts, strict=True):
-            # A fixed number of loops is what is paid for; those that never flipped do not count.
-            drawn[i] = (drawn[i] + [bool(one) for one in row[counted]])[: plan.most]
-        done = plan.fixed is not None
-        open_ = np.array(
-            [] if done else [i for i in open_ if not plan.is_done(drawn[i])], dtype=int
-        )
-    ps = [
-        p_values(row, plan if plan.fixed is None else ControlPlan(fixed=len(row))).p
-        for row in drawn
-        if row
-    ]
-    return sum(p <= LEVEL for p in ps), sum(map(len, drawn))
-
-
-def level(n: int, seed: int = 0) -> list[tuple[str, str, str, float, float, float]]:
-    """Rejection rates under the planted nulls.
+def level(n: int, seed: int = 0) -> list[tuple[str, str, int, int, int]]:
+    """Rejections where there is nothing to find.
 
     Returns:
-        Rows (target, statistic, test, rate, low, high), Wilson 95 %.
+        Rows (target, test, rejected, successes, attacked items).
     """
-    tests: list[tuple[str, Null, ControlPlan, int]] = [
-        ("matched, 30", Null.MATCHED, ControlPlan(fixed=30), 10),
-        ("matched, adaptive", Null.MATCHED, ControlPlan(), 10),
-        ("matched, 30, loops = 1", Null.MATCHED, ControlPlan(fixed=30), 1),
-        ("flipped, 30", Null.FLIPPED, ControlPlan(fixed=30), 10),
-        ("neutral (single), 30", Null.NEUTRAL, ControlPlan(fixed=30), 1),
-        ("best_of_k, 30", Null.BEST_OF_K, ControlPlan(fixed=30), 1),
-    ]
-    rows: list[tuple[str, str, str, float, float, float]] = []
-    for target, strength in NULLS.items():
-        for statistic in ("key_probability", "share_correct"):
-            for name, null, plan, restarts in tests:
-                rng = np.random.default_rng([seed, len(rows)])
-                found = attack(rng, strength, n)
-                k, _ = rejected(
-                    rng, strength, null, found, plan, statistic=statistic, restarts=restarts
-                )
-                rows.append((target, statistic, name, k / n, *wilson_ends(k, n)))
+    rows: list[tuple[str, str, int, int, int]] = []
+    for target, strength in TARGETS.items():
+        for name, test in TESTS.items():
+            rng = np.random.default_rng([seed, len(rows)])
+            found = outcome(rng, test, n, strength)
+            rows.append((target, name, found.n_rejected, len(found.p), n))
     return rows
 
 
-def power(n: int, seed: int = 1) -> list[tuple[float, float, float, float]]:
-    """Share of successes found where the target reacts to biased insertions alone.
-
-    Returns:
-        Rows (true effect, power with 30 controls, power of the adaptive test, its mean number
-        of controls).
-    """
-    rows: list[tuple[float, float, float, float]] = []
+def power(n: int, seed: int = 1) -> list[tuple[float, Result]]:
+    """The default test where the target reacts to biased insertions alone, by true effect."""
+    rows: list[tuple[float, Result]] = []
     for lower in (0.0, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8):
         rng = np.random.default_rng([seed, len(rows)])
 
@@ -217,33 +244,80 @@ def power(n: int, seed: int = 1) -> list[tuple[float, float, float, float]]:
         def biased(_: np.random.Generator, own: Array, lower: float = lower) -> Array:
             return np.full(own.shape, 0.9 - lower)
 
-        found = attack(rng, biased, n)
-        k, _ = rejected(rng, neutral, Null.MATCHED, found, ControlPlan(fixed=30))
-        adaptive, drawn = rejected(rng, neutral, Null.MATCHED, found, ControlPlan())
-        rows.append((lower, k / n, adaptive / n, drawn / n))
+        rows.append((lower, outcome(rng, TESTS["matched (default)"], n, neutral, biased)))
     return rows
+
+
+def tokens_of_a_conversation() -> float:
+    """About how many tokens one conversation reads and writes, at 4 characters a token.
+
+    Three turns about a question of the embedded sample, with the prompts that ship and three
+    worked questions: 300 tokens of reasoning, and everything said before is read again.
+    """
+    prompts = MedFuzz().prompts
+    sizes = []
+    for item in sample.load(DatasetOptions()).questions:
+        options = tuple(zip(item.letters, item.options, strict=True))
+        first = prompts.render(
+            "target_reasoning",
+            question=item.question,
+            options=options,
+            exemplars=prompts.exemplars[:3],
+        )
+        later = [
+            prompts.render("target_confidences", letters=item.letters),
+            prompts.render("target_answer", by_letter=False),
+        ]
+        read = [len(prompts.render("target_system")) + len(first)]
+        for turn, written in zip(later, (1_200, 60), strict=True):
+            read.append(read[-1] + written + len(turn))
+        sizes.append((sum(read) + 1_200 + 60 + 20) / 4)
+    return float(np.mean(sizes))
+
+
+def _cell(k: int, n: int) -> str:
+    if not n:
+        return "no success"
+    low, high = wilson_ends(k, n)
+    return f"{k / n:.3f} ({low:.3f}-{high:.3f})"
+
+
+def _table(rows: Sequence[tuple[str, str, int, int, int]], *, of_successes: bool) -> None:
+    print("| test | " + " | ".join(TARGETS) + " |")
+    print("| --- |" + " --- |" * len(TARGETS))
+    for name in TESTS:
+        mine = [row for row in rows if row[1] == name]
+        cells = " | ".join(_cell(row[2], row[3] if of_successes else row[4]) for row in mine)
+        print(f"| {name} | {cells} |")
 
 
 def main() -> None:
     """Print the tables of docs/significance.md."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--successes", type=int, default=2_000, metavar="N")
-    n = parser.parse_args().successes
-    print(f"Rejected at {LEVEL} under the null, {n:,} successes a cell (95 % interval)\n")
+    parser.add_argument("--items", type=int, default=4_000, metavar="N")
+    n = parser.parse_args().items
     rows = level(n)
-    names = list(dict.fromkeys(row[2] for row in rows))
-    print("| target | T | " + " | ".join(names) + " |")
-    print("| --- | --- |" + " --- |" * len(names))
-    cells = {row[:3]: f"{row[3]:.3f} ({row[4]:.3f}-{row[5]:.3f})" for row in rows}
-    for target, statistic in dict.fromkeys(row[:2] for row in rows):
-        values = " | ".join(cells[target, statistic, name] for name in names)
-        print(f"| {target} | {statistic} | {values} |")
-    n = min(n, 1_000)
-    print(f"\nPower of the matched test at {LEVEL}, neutral t = .9, {n:,} successes a row\n")
-    print("| true effect | 30 controls | adaptive | controls drawn, adaptive |")
-    print("| --- | --- | --- | --- |")
-    for effect, fixed, adaptive, drawn in power(n):
-        print(f"| {effect:.1f} | {fixed:.3f} | {adaptive:.3f} | {drawn:.0f} |")
+    print(f"Of {n:,} attacked items, called significant at {LEVEL} with nothing to find\n")
+    _table(rows, of_successes=False)
+    print("\nThe same, of the successes among them\n")
+    _table(rows, of_successes=True)
+    per_talk = tokens_of_a_conversation()
+    print("\nPower and costs of the default, neutral t = .9;")
+    print(f"about {per_talk:,.0f} tokens a conversation\n")
+    print(
+        "| true effect | successes | found at .05 | conversations a success: mean (most) | calls | "
+        "tokens | an attacked item: conversations | calls | tokens |"
+    )
+    print("| --- |" + " --- |" * 8)
+    for effect, found in power(min(n, 2_000)):
+        talks = found.conversations
+        per_item = talks.sum() / found.n_items
+        print(
+            f"| {effect:.1f} | {len(found.p) / found.n_items:.2f} | "
+            f"{found.n_rejected / len(found.p):.3f} | {talks.mean():.0f} ({talks.max()}) | "
+            f"{TURNS * talks.mean():.0f} | {per_talk * talks.mean():,.0f} | "
+            f"{per_item:.0f} | {TURNS * per_item:.0f} | {per_talk * per_item:,.0f} |"
+        )
 
 
 if __name__ == "__main__":

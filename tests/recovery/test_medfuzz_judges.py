@@ -206,7 +206,7 @@ def test_runs_that_share_a_cache_share_what_judges_say_of_clean_items(folder: Pa
 def test_controls_are_judged_by_those_who_know_the_item(folder: Path) -> None:
     # Item 0, which the judge does not know, flips; its controls are judged by nobody.
     settings = tables("lost")
-    settings["test"] = {"controls": 30, "loops": 1, "faithfulness": False}
+    settings["test"] = {"null": "neutral", "controls": 30, "faithfulness": False}
     done = run(settings, folder / "run")
     found = {row["item_id"]: row for row in done.summary()["tests"]}
     assert [found[item]["p"] for item in ("tiny-0", "tiny-2", "tiny-3")] == [1 / 31] * 3
@@ -217,7 +217,7 @@ def test_controls_are_judged_by_those_who_know_the_item(folder: Path) -> None:
         return sum(items[item].stem in x and items[item].question not in x for x in lines)
 
     assert n_edited("tiny-0") == 0
-    # One edit of the attack, and the hardest attempt of each of 30 loops that held.
+    # One edit of the attack, and 30 controls.
     assert n_edited("tiny-2") == 3 * (1 + 30)
 
 

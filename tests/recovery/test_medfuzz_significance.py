@@ -185,8 +185,10 @@ def test_with_exactly_thirty_controls_a_planted_success_has_p_of_one_in_thirty_o
     for row in rows.values():
         assert row["p"] == row["p_plus1"] == 1 / 31
         assert row["p_paper"] == "< 1/30"
-        assert row["p_adjusted"] == 1 / 31
+        # Three items were attacked, one of which held: 1/31 x 3/2.
+        assert row["p_adjusted"] == 1 / 31 * 3 / 2
         assert (row["n_controls"], row["n_as_hard"], row["n_flipped"]) == (30, 0, 0)
+        assert row["p_flipped"] is None
         assert (row["t_original"], row["t_fuzz"]) == (1.0, 0.0)
         assert "30 matched controls that a panel let pass" in row["method"]
         assert row["effect"]["value"] == 1.0
@@ -200,9 +202,9 @@ def test_with_exactly_thirty_controls_a_planted_success_has_p_of_one_in_thirty_o
 
 def test_what_was_asked_for_controls_is_counted_as_other(tested: Run) -> None:
     (row,) = tested.summary()["results"]
-    # Two successes: 20 samples of clean item and fuzz; 30 controls of 3 x 10 attempts that all
-    # hold, and 20 samples each.
-    of_tests = 2 * (20 + 20 + 30 * 30 + 30 * 20)
+    # Two successes: 20 samples of clean item and fuzz; 30 controls of 3 attempts that all hold, and
+    # a loop that held needs no samples.
+    of_tests = 2 * (20 + 20 + 30 * 3)
     assert row["queries"]["other"] == of_tests + 2  # and two flip checks
     assert row["queries"]["asked"] == 2 + 2 + 3
 
@@ -255,13 +257,17 @@ def test_other_nulls_stand_beside_and_only_attacked_items_can_dilute_matched_one
     )
     shown = capsys.readouterr().out
     assert "smallest attainable p" in shown
-    assert "1 of 2 successes are tested; in the family the others count as p = 1" in shown
+    assert "1 of 2 successes are tested; the family counts the other 1 too" in shown
+    assert "2 successes could not be tested: they have no p-value and count in no family" in shown
     # No neutral loop errs, so nothing is comparable; and the attack's own words in any order err.
-    assert {row["p"] for row in rows_of(tested, "flipped").values()} == {1.0}
+    for row in rows_of(tested, "flipped").values():
+        assert (row["p"], row["p_adjusted"], row["significant"]) == (None, None, None)
+        assert "no neutral insertion misled the victim in 30 loops" in row["note"]
     (scrambled,) = rows_of(tested, "scrambled").values()
     assert (scrambled["p"], scrambled["n_as_hard"]) == (1.0, 30)
-    code = medstress_cli(asks(folder, "--controls", "30", "--family", "attacked", "--quiet"))
-    assert code == 0
+    assert medstress_cli(asks(folder, "--family", "successes", "--quiet")) == 0
+    assert {row["p_adjusted"] for row in rows_of(tested).values()} == {1 / 31}
+    assert medstress_cli(asks(folder, "--quiet")) == 0
     # Three attacked items, one of which held: 1/31 x 3/2.
     assert {row["p_adjusted"] for row in rows_of(tested).values()} == {1 / 31 * 3 / 2}
 
@@ -275,7 +281,7 @@ def test_a_role_can_write_the_controls(bench: Path, tested: Run, null: str) -> N
     assert (row["p"], row["n_controls"], row["n_as_hard"]) == (1 / 31, 30, 0)
     # Abel and Brook are the family, though Abel alone is tested.
     assert row["p_adjusted"] == pytest.approx(2 / 31)
-    assert "over 2 successes, p = 1 for the 1 successes without a test" in row["method"]
+    assert "over 2 successes, 1 of them not tested yet" in row["method"]
     families = tested.summary()["significance"]
     (family,) = (one for one in families if one["null"] == null)
     assert (family["n_tested"], family["n_successes"], family["n_family"]) == (1, 2, 2)
@@ -294,17 +300,28 @@ def test_the_report_shows_tests_histogram_and_faithfulness(tested: Run) -> None:
     assert "majority of 3 votes of a judge" in page
 
 
-def test_a_family_in_which_nothing_can_be_found_is_refused_before_anything_is_asked(
+def test_a_family_in_which_nothing_can_be_found_says_so_before_and_after_it_is_asked(
     tested: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert medstress_cli(asks(tested.folder, "--controls", "5", "--quiet")) == 2
-    assert "give --controls 9 or more" in capsys.readouterr().err
+    def said(*more: str) -> str:
+        assert medstress_cli(asks(tested.folder, *more, "--dry-run", "--quiet")) == 0
+        return capsys.readouterr().out
+
+    five = ["--controls", "5", "--family", "successes"]
+    assert "it takes --controls 9 or more" in said(*five)
     # One test alone could reach 1/11, or 1/26: of the two successes, of the three attacked items.
-    one = asks(tested.folder, "--item", "abel", "--quiet", "--controls")
-    assert medstress_cli([*one, "10"]) == 2
-    assert "give --controls 19 or more" in capsys.readouterr().err
-    assert medstress_cli([*one, "25", "--family", "attacked"]) == 2
-    assert "give --controls 29 or more" in capsys.readouterr().err
+    one = ["--item", "abel", "--family", "successes", "--null", "neutral", "--controls"]
+    assert "it takes --controls 19 or more" in said(*one, "10")
+    assert "it takes --controls 19 or more" not in said(*one, "19")
+    fewer = ["--item", "abel", "--set", 'test.controls="adaptive"', "--max-calls"]
+    # 3 (3 + 0) + 60 calls a control and 60 of the success: 5 of them, and 29 that it takes.
+    assert f"it takes max_calls = {29 * 69 + 60} (29 controls a success)" in said(*fewer, "420")
+    assert "with at most 5 controls" in said(*fewer, "420")
+    assert medstress_cli(asks(tested.folder, *five, "--quiet")) == 0
+    assert "it takes --controls 9 or more" in capsys.readouterr().out
+    warnings = tested.summary()["warnings"]
+    assert any("no adjusted p-value can fall below 0.167" in warning for warning in warnings)
+    assert "it takes --controls 9 or more" in tested.report()
     assert medstress_cli(asks(tested.folder, "--item", "cole", "--quiet")) == 2
     assert "no success of medfuzz on this item (items with one: abel, brook)" in (
         capsys.readouterr().err
@@ -387,7 +404,7 @@ def test_a_success_that_experts_refuse_is_none_in_valid_rates_tests_and_faithful
     assert "no longer holds" in tests["abel"]["note"]
     (family,) = summary["significance"]
     assert [family[f"n_{name}"] for name in ("tested", "successes", "refused", "family")] == [
-        1, 1, 1, 1,
+        1, 1, 1, 3,
     ]  # fmt: skip
     assert not any("could not be tested" in warning for warning in summary["warnings"])
     page = found.report()
@@ -513,7 +530,7 @@ def test_a_test_that_a_limit_stops_goes_on_where_it_stopped(bench: Path) -> None
 def test_the_slope_of_said_on_done_is_what_the_rules_make_it(bench: Path) -> None:
     notes: list[str] = []
     settings = experiment(bench, significance=False, faithfulness_slope=True, faithfulness=False)
-    found = run(settings, bench / "slope", watcher=Watcher(note=notes.append)).summary()
+    found = run(settings, bench / "slope", watcher=Watcher(announce=notes.append)).summary()
     # Three insertions, 20 conversations with each and 20 without, 20 votes on its reasonings.
     announced = "3 insertions of 3 trials, at most 120 conversations with the victims and 60 votes"
     assert any(announced in note for note in notes)
@@ -582,9 +599,9 @@ def test_a_dry_run_counts_tests_and_says_what_roles_may_cost(bench: Path) -> Non
     prepared = prepare(settings)
     with opened_victims(prepared, lambda _: None):
         text = "\n".join(estimate(prepared))
-    # Three trials: 2 x 20 samples and 30 controls of 3 x 10 attempts and 20 samples; the slope
+    # Three trials: 2 x 20 samples and 30 controls of 3 attempts and 20 samples; the slope
     # of up to 80 insertions, 20 conversations each and 20 about the whole edit.
-    tests, slopes = 3 * (2 * 20 + 30 * (30 + 20)), 3 * 81 * 20
+    tests, slopes = 3 * (2 * 20 + 30 * (3 + 20)), 3 * 81 * 20
     assert f"controls and samples {tests:,}" in text
     assert f"faithfulness slope {slopes:,}" in text
     # A baseline and a flip check a trial, and three attempts.
@@ -594,7 +611,7 @@ def test_a_dry_run_counts_tests_and_says_what_roles_may_cost(bench: Path) -> Non
     assert "$0.46" in text
     # Nine attempts of at most 5 calls, three votes on each of three clean items, and three on
     # everything that 30 controls can try.
-    votes = 3 * 30 * 30 * 3
+    votes = 3 * 30 * 3 * 3
     told = f"{9 + 45 + votes:,} calls, 9 of them about clean items, {votes:,} of them for controls"
     assert f"role judge: at most {told}" in text
     assert "faithfulness: further 3 votes of judges for each insertion" in text

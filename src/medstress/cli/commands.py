@@ -12,6 +12,7 @@ from typing import Any
 from medstress import recipes
 from medstress.cli.caching import cache_cli as cache_cli
 from medstress.cli.display import display, print_table
+from medstress.cli.significance import test_cli as test_cli
 from medstress.cli.streams import one_line
 from medstress.errors import UsageError
 from medstress.experiment.figures import INDEX
@@ -169,53 +170,6 @@ def recipe_cli(args: argparse.Namespace) -> int:
         raise UsageError(f"--to {path}: cannot write it: {error.strerror}") from error
     print(f"recipe: {path}   next: medstress run {path}")
     return 0
-
-
-def test_cli(args: argparse.Namespace) -> int:
-    """`medstress test`."""
-    from medstress.experiment.significance.afterwards import run_tests
-    from medstress.experiment.significance.run import Chosen
-    from medstress.metrics.success_table import family_lines, slope_lines, success_table
-
-    if args.experiment is None:
-        raise UsageError(
-            "test asks models again, and whom to ask says your own file, never the folder: add "
-            "--experiment FILE, the experiment (or recipe) that the folder is a run of"
-        )
-    changes = {
-        "null": args.null,
-        "controls": _controls(args.controls),
-        "statistic": args.statistic,
-        "family": args.family,
-        "faithfulness_slope": args.slope,
-    }
-    with display(quiet=args.quiet, stop=args.stop) as watcher:
-        run_tests(
-            Path(args.folder),
-            args.experiment,
-            Chosen(items=tuple(args.item), trial=args.trial),
-            {key: value for key, value in changes.items() if value is not None},
-            watcher,
-            args.set,
-        )
-    summary = Run(args.folder).summary()
-    table = success_table(summary)
-    print_table(table.headers, table.rows)
-    for line in [*family_lines(summary), *slope_lines(summary)]:
-        print(line)
-    return 0
-
-
-# pytest would take it for a test wherever it is imported.
-test_cli.__test__ = False  # type: ignore[attr-defined]
-
-
-def _controls(given: str | None) -> int | str | None:
-    if given is None or given == "adaptive":
-        return given
-    if not given.isdigit() or int(given) < 1:
-        raise UsageError(f"--controls {given}: expected a number from 1, or adaptive")
-    return int(given)
 
 
 def review_cli(args: argparse.Namespace) -> int:

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from rich.console import Console
 from rich.markup import escape
@@ -32,8 +33,17 @@ _REFRESH_SECONDS = 0.25
 def display(*, quiet: bool, stop: Stopping) -> Iterator[Watcher]:
     """Yield a watcher that draws bars on a terminal, and draws nothing where there is none."""
     console = Console(file=plain_stream(sys.stderr))
+
+    def announce(what: str) -> None:
+        # In a pipe and with --quiet too: it says what is about to be paid for.
+        console.print(one_line(what), markup=False, highlight=False, soft_wrap=True)
+
     if quiet or not console.is_terminal:
-        yield Watcher(progress=lambda _: stop.check(), drain_seconds=stop.drain_seconds)
+        yield Watcher(
+            announce=announce,
+            progress=lambda _: stop.check(),
+            drain_seconds=stop.drain_seconds,
+        )
         return
     with Progress(
         TextColumn("{task.description}", markup=False),
@@ -46,7 +56,7 @@ def display(*, quiet: bool, stop: Stopping) -> Iterator[Watcher]:
         refresh_per_second=1 / _REFRESH_SECONDS,
         transient=True,
     ) as bars:
-        yield _watcher(bars, stop)
+        yield replace(_watcher(bars, stop), announce=announce)
 
 
 def _watcher(bars: Progress, stop: Stopping) -> Watcher:

@@ -262,17 +262,35 @@ def _test(commands: argparse._SubParsersAction[_Parser]) -> None:
     which.add_argument("--all", action="store_true", help="all successes (the default)")
     test.add_argument("--null", choices=NULLS, help="what a control is (default: matched)")
     test.add_argument(
-        "--controls", metavar="N", help="controls a success, or adaptive: 30 to 999 (the default)"
+        "--controls",
+        metavar="N",
+        help="controls a success, or adaptive: what --max-calls buys (the default)",
+    )
+    test.add_argument(
+        "--max-calls", type=int, metavar="N", help="most calls of one success (default: 2000)"
+    )
+    test.add_argument(
+        "--generator",
+        choices=("lexicon", "attacker"),
+        help="who writes neutral insertions (default: lexicon)",
     )
     test.add_argument("--statistic", choices=STATISTICS, help="default: key_probability")
     test.add_argument(
-        "--family", choices=("successes", "attacked"), help="what p-values are adjusted over"
+        "--family",
+        choices=("successes", "attacked"),
+        help="what p-values are adjusted over (default: attacked for matched, else successes)",
+    )
+    test.add_argument(
+        "--adjust", choices=("bh", "holm", "none"), help="how p-values are adjusted (default: bh)"
     )
     test.add_argument(
         "--slope",
         action="store_true",
         default=None,
         help="ask again without each insertion: does what a reasoning says go with what it did?",
+    )
+    test.add_argument(
+        "--dry-run", action="store_true", help="print what would be asked at most, and ask nothing"
     )
     test.add_argument("--quiet", action="store_true", help="no progress display")
 

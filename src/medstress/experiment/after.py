@@ -11,7 +11,7 @@ from medstress.experiment.asked import AskedTrial, asked_trials
 from medstress.experiment.inquiries import plan
 from medstress.experiment.prepared import Prepared
 from medstress.experiment.rows import trial_rows
-from medstress.experiment.significance.run import finish_tests
+from medstress.experiment.significance.run import Tellers, finish_tests
 from medstress.experiment.similarity import store_similarities
 from medstress.experiment.spent import limits_of
 from medstress.metrics.arms import spec_of
@@ -28,6 +28,7 @@ def finish(
     prepared: Prepared,
     encoder: PromptEncoder | None,
     note: Callable[[str], None],
+    announce: Callable[[str], None],
     on_progress: Callable[[Progress], None],
 ) -> bool:
     """Do what `[analysis]` asks for; all trials are finished.
@@ -37,12 +38,14 @@ def finish(
         prepared: the experiment, victims opened.
         encoder: for prompt similarity; None where it is not asked for.
         note: told what is being done.
+        announce: told what has to be read before it is paid for.
         on_progress: told the counts of questions asked.
 
     Returns:
         Whether everything was asked; False where a limit of the run ended it.
     """
-    if not finish_tests(store, prepared, note, on_progress):
+    tellers = Tellers(note=note, announce=announce, progress=on_progress)
+    if not finish_tests(store, prepared, tellers):
         return False
     settings = prepared.experiment.analysis
     sweeping = any(part.attack.spec().get("sampler") == "exhaustive" for part in prepared.attacks)

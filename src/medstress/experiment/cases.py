@@ -96,7 +96,8 @@ def _p_text(row: Mapping[str, Any]) -> str:
     adjusted = "none" if row["p_adjusted"] is None else f"{row['p_adjusted']:.3g}"
     return (
         f"{row['against']}: p = {row['p']:.3g}, adjusted {adjusted}, paper's "
-        f"{row['p_paper']} ({row['n_controls']} controls)"
+        f"{row['p_paper']} ({row['n_controls']} controls"
+        + (f"; {row['caution']})" if row["caution"] else ")")
     )
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from itertools import product
+from typing import TypeGuard
 
 from medstress.attacks.judges import JUDGE, N_VOTES, is_judge, votes_each
 from medstress.attacks.medfuzz import MedFuzz
@@ -12,12 +12,11 @@ from medstress.attacks.protocol import AsksInTurns, Attack, n_repeats
 from medstress.experiment.config import SignificanceTable
 from medstress.experiment.prepared import Prepared
 from medstress.experiment.roles import RolePart
-from medstress.experiment.significance.plan import most_conversations, most_judged
+from medstress.experiment.significance.bounds import Bound, bound_of
 from medstress.experiment.significance.settings import settings_of
 from medstress.experiment.significance.writer import MAX_ROUNDS
 from medstress.experiment.spent import all_prices
-from medstress.metrics.monte_carlo import LEAST, ControlPlan
-from medstress.metrics.significance import Null
+from medstress.metrics.hardness import Statistic
 from medstress.validity import PANEL
 
 PER_ATTEMPT = {"attacker": 5, JUDGE: N_VOTES + 2}
@@ -34,9 +33,13 @@ def most_tested(attack: Attack, table: SignificanceTable | None) -> tuple[int, i
         return 0, 0
     tests = 0
     if table.significance:
-        tests = most_conversations(attack.attempts, attack.attempts, settings_of(table))
+        tests = _bound(attack, table).n_conversations
     slopes = (attack.max_words + 1) * table.slope_samples if table.faithfulness_slope else 0
     return tests, slopes
+
+
+def _bound(attack: MedFuzz, table: SignificanceTable, *, votes: int = 0) -> Bound:
+    return bound_of(attack.attempts, attack.attempts, settings_of(table), votes=votes)
 
 
 def tests_remark(prepared: Prepared) -> str:
@@ -46,13 +49,16 @@ def tests_remark(prepared: Prepared) -> str:
     settings = settings_of(table)
     told = "every trial a success, every loop of controls run to its end"
     tested = [part.attack for part in prepared.attacks if isinstance(part.attack, MedFuzz)]
-    if settings.controls.fixed is None and table.significance and tested:
-        few = replace(settings, controls=ControlPlan(fixed=LEAST))
-        one = max(most_conversations(each.attempts, each.attempts, few) for each in tested)
-        told += (
-            f", {settings.controls.most} controls each; most tests stop earlier (after {LEAST} "
-            f"controls a success has taken at most {one:,})"
-        )
+    if table.significance and tested:
+        costs = [
+            settings.cost(attack.attempts, attack.attempts, statistic)
+            for attack in tested
+            for statistic in Statistic
+        ]
+        most = max(settings.plan(cost).most for cost in costs)
+        told += f", up to {most} controls a success"
+        if settings.max_calls is not None:
+            told += f" for max_calls = {settings.max_calls}"
     return f"  [test] is bounded by: {told}"
 
 
@@ -76,7 +82,7 @@ def role_lines(prepared: Prepared, n_victims: int) -> Iterator[str]:
         if part.label in n_trials
     )
     for role in prepared.roles:
-        n_written = _n_written(prepared, role.name, sum(n_trials.values()))
+        n_written = _n_written(prepared, role.name, n_trials)
         n_for_controls = n_written + _n_votes(prepared, role.name, n_trials)
         n_clean = _n_clean(prepared, role.name)
         per_attempt = PER_ATTEMPT[JUDGE if is_judge(role.name) else role.name]
@@ -98,46 +104,41 @@ def _n_runs(prepared: Prepared, attack: Attack) -> int:
     return len(prepared.experiment.experiment.seeds) * n_repeats(attack)
 
 
-def _n_written(prepared: Prepared, role: str, n_trials: int) -> int:
+def _n_written(prepared: Prepared, role: str, n_trials: Mapping[str, int]) -> int:
     """The most calls for controls that a role writes."""
-    table = prepared.experiment.test
-    if table is None or not table.significance or role != "attacker":
-        return 0
-    settings = settings_of(table)
-    if settings.null is Null.PARAPHRASE or (
-        settings.generator == "attacker" and settings.null is Null.NEUTRAL
-    ):
-        return n_trials * settings.controls.most * MAX_ROUNDS
-    looped = settings.null in (Null.MATCHED, Null.FLIPPED, Null.BEST_OF_K)
-    return n_trials * LEAST * MAX_ROUNDS if settings.generator == "attacker" and looped else 0
+    return MAX_ROUNDS * sum(
+        n_trials[label] * bound.n_written
+        for label, bound in _bounds(prepared)
+        if role == "attacker"
+    )
 
 
 def _n_votes(prepared: Prepared, role: str, n_trials: Mapping[str, int]) -> int:
     """The most votes of judges on controls."""
-    table = prepared.experiment.test
-    if table is None or not table.significance or not table.panel or not is_judge(role):
-        return 0
-    settings = settings_of(table)
-    controls = (
-        n_trials[label] * most_judged(attack.attempts, attack.attempts, settings)
-        for label, attack in _with_panel(prepared)
-    )
-    return sum(controls) * N_VOTES
+    votes = N_VOTES if is_judge(role) else 0
+    return sum(n_trials[label] * bound.n_votes for label, bound in _bounds(prepared, votes))
 
 
 def _n_clean(prepared: Prepared, role: str) -> int:
     """The votes of one judge on clean items: once an item, whatever else is asked about it."""
-    prompts = {attack.prompts.hash for _, attack in _with_panel(prepared)}
+    prompts = {part.attack.prompts.hash for part in prepared.attacks if _has_panel(part.attack)}
     return _n_items(prepared) * N_VOTES * len(prompts) if is_judge(role) else 0
 
 
-def _with_panel(prepared: Prepared) -> list[tuple[str, MedFuzz]]:
-    """The attacks on whose edits judges vote, with their labels."""
-    return [
-        (part.label, part.attack)
-        for part in prepared.attacks
-        if isinstance(part.attack, MedFuzz) and PANEL in part.attack.gates_on
-    ]
+def _has_panel(attack: Attack) -> TypeGuard[MedFuzz]:
+    """Whether judges vote on the edits of an attack."""
+    return isinstance(attack, MedFuzz) and PANEL in attack.gates_on
+
+
+def _bounds(prepared: Prepared, votes: int = 0) -> Iterator[tuple[str, Bound]]:
+    """The bound of one test of every attack, by label; `votes` are those on one control."""
+    table = prepared.experiment.test
+    if table is None or not table.significance:
+        return
+    for part in prepared.attacks:
+        if isinstance(part.attack, MedFuzz):
+            judged = table.panel and _has_panel(part.attack)
+            yield part.label, _bound(part.attack, table, votes=votes if judged else 0)
 
 
 def _role(role: RolePart, n: int, parts: Mapping[str, int], prepared: Prepared) -> str:

@@ -45,7 +45,8 @@ from medstress.experiment.sentence_groups import (
     sentence_resources,
 )
 from medstress.experiment.shared_again import share_again
-from medstress.experiment.significance.checks import check_tests
+from medstress.experiment.significance.checks import check_items, check_tests
+from medstress.experiment.significance.families import fixed_family
 from medstress.experiment.similarity import prompt_encoder
 from medstress.experiment.sources import find_source
 from medstress.experiment.spent import Spent, check_prices, limits_of, spent
@@ -83,6 +84,8 @@ class Watcher:
 
     note: Callable[[str], None] = lambda _: None
     """What is being prepared."""
+    announce: Callable[[str], None] = lambda _: None
+    """What has to be read before it is paid for."""
     vectors: Callable[[int, int], None] | None = None
     """(done, all) while vectors are computed."""
     progress: Callable[[Progress], None] = lambda _: None
@@ -121,6 +124,7 @@ def prepare(
     prompt_encoder(checked.analysis, base)  # refused now, not after the last query
     watcher.note("data")
     loaded = load_datasets(checked.dataset, base, limit)
+    check_items(checked, loaded)
     asked = asked_of(loaded)
     check_kind(checked, attacks, asked)
     if checked.experiment.controls:
@@ -311,6 +315,7 @@ def _start(store: RunStore, prepared: Prepared) -> None:
     store.write_manifest(
         {
             **told,
+            **({} if known else fixed_family(prepared.experiment.test)),
             "started": known.get("started") or manifests.now(),
             "finished": None,
             "complete": False,
@@ -351,7 +356,7 @@ def _drive(store: RunStore, prepared: Prepared, watcher: Watcher) -> None:
     try:
         progress = scheduler.run(prepared.trials(), n_planned)
         done = progress.n_done + progress.n_skipped == n_planned and finish(
-            store, prepared, encoder, watcher.note, watcher.progress
+            store, prepared, encoder, watcher.note, watcher.announce, watcher.progress
         )
     finally:
         _account(store, prepared, time.monotonic() - prepared.started, before)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 LEAST = 30
-"""Controls of the paper, and the fewest that an adaptive test draws."""
+"""Controls of the paper; `p_paper` and `p_plus1` of an adaptive test count no more of them."""
 MOST = 999
 """The most that an adaptive test draws."""
 TOLERANCE = 1e-9
@@ -18,14 +18,16 @@ class ControlPlan:
     """How many controls a test draws."""
 
     fixed: int | None = None
-    """So many, whatever they show; None adapts between `LEAST` and `MOST`."""
+    """So many, whatever they show; None adapts up to `limit`."""
     stop_at: int = 10
     """Adaptive: enough once so many controls are at least as hard."""
+    limit: int = MOST
+    """Adaptive: the most that are drawn."""
 
     @property
     def most(self) -> int:
         """The most controls that are drawn."""
-        return MOST if self.fixed is None else self.fixed
+        return self.limit if self.fixed is None else self.fixed
 
     @property
     def p_min(self) -> float:
@@ -35,14 +37,14 @@ class ControlPlan:
     def is_done(self, as_hard: Sequence[bool]) -> bool:
         """Whether the controls drawn so far suffice.
 
-        >>> ControlPlan(stop_at=2).is_done([True, True])
+        >>> ControlPlan(stop_at=2).is_done([True, False])
         False
-        >>> ControlPlan(stop_at=2).is_done([True] * 2 + [False] * 28)
+        >>> ControlPlan(stop_at=2).is_done([True, True])
         True
         """
         if len(as_hard) >= self.most:
             return True
-        return self.fixed is None and len(as_hard) >= LEAST and sum(as_hard) >= self.stop_at
+        return self.fixed is None and sum(as_hard) >= self.stop_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +53,7 @@ class PValues:
 
     p: float
     """For the decision: `p_plus1` for a fixed number of controls, Besag and Clifford's for an
-    adaptive one."""
+    adaptive one; never below 1 / (distinct controls + 1)."""
     p_paper: float
     """Share of controls at least as hard, without the +1: never valid at 0; of the first
     `n_counted` controls."""
@@ -59,7 +61,7 @@ class PValues:
     """(1 + count) / (n_counted + 1)."""
     n_counted: int
     """Controls behind `p_paper` and `p_plus1`: all of a fixed number, the first `LEAST` of an
-    adaptive one (a count that decided when to stop would bias them)."""
+    adaptive one (or all, where it stopped before)."""
     n_controls: int
     """Controls drawn."""
     n_as_hard: int
@@ -84,18 +86,21 @@ def is_as_hard(control: float, observed: float) -> bool:
     return control <= observed + TOLERANCE
 
 
-def p_values(as_hard: Sequence[bool], plan: ControlPlan) -> PValues:
+def p_values(as_hard: Sequence[bool], plan: ControlPlan, n_distinct: int | None = None) -> PValues:
     """Compute the p-values of one observation.
 
     Adaptive: controls are drawn one after the other until h = `stop_at` of them are at least
-    as hard; if the h-th is the l-th control, p = h / l, and where `MOST` = N controls hold
+    as hard; if the h-th is the l-th control, p = h / l, and where `limit` = N controls hold
     fewer, p = (1 + count) / (N + 1). Controls drawn after the l-th change nothing.
+
+    Controls whose texts repeat are no further evidence: p is at least 1 / (n_distinct + 1).
 
     Differs from the paper: it reports count / 30, which can be 0 and is then no p-value.
 
     Args:
         as_hard: for each control, in the order drawn, whether it is at least as hard.
         plan: how many were to be drawn.
+        n_distinct: controls that the different texts among them make; None for all.
 
     Raises:
         ValueError: the plan asks for more controls.
@@ -104,6 +109,8 @@ def p_values(as_hard: Sequence[bool], plan: ControlPlan) -> PValues:
     True
     >>> p_values([True, False] * 15, ControlPlan(stop_at=10)).p == 10 / 19
     True
+    >>> p_values([False] * 30, ControlPlan(fixed=30), n_distinct=4).p
+    0.2
 
     References:
         Besag and Clifford, "Sequential Monte Carlo p-values", Biometrika 1991.
@@ -111,13 +118,15 @@ def p_values(as_hard: Sequence[bool], plan: ControlPlan) -> PValues:
     """
     if not plan.is_done(as_hard):
         raise ValueError(f"{len(as_hard)} controls are fewer than the test needs")
-    n_counted = LEAST if plan.fixed is None else plan.fixed
+    n_counted = min(LEAST, len(as_hard)) if plan.fixed is None else plan.fixed
     count = sum(as_hard[:n_counted])
     plus1 = (1 + count) / (n_counted + 1)
+    p = plus1 if plan.fixed is not None else _sequential(as_hard, plan.stop_at)
+    least = 1 / (n_distinct + 1) if n_distinct is not None else 0.0
     return PValues(
-        p=plus1 if plan.fixed is not None else _sequential(as_hard, plan.stop_at),
+        p=max(p, least),
         p_paper=count / n_counted,
-        p_plus1=plus1,
+        p_plus1=max(plus1, least),
         n_counted=n_counted,
         n_controls=len(as_hard),
         n_as_hard=sum(as_hard),

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from medstress.metrics.monte_carlo import MOST, ControlPlan
+from medstress.metrics.monte_carlo import ControlPlan
 from medstress.metrics.pairs import benjamini_hochberg
 
 LEVEL = 0.05
@@ -21,7 +21,8 @@ class Null(StrEnum):
     """What a control is: a change that should not have worked, found in the way named."""
 
     MATCHED = "matched"
-    """The result of the attack's own loop, attempt until error, with neutral insertions."""
+    """The result of the attack's own loop, attempt until error, with neutral insertions; a loop
+    that held is easier than anything."""
     FLIPPED = "flipped"
     """The same, of loops that ended in an error alone."""
     NEUTRAL = "neutral"
@@ -38,6 +39,34 @@ class Null(StrEnum):
         """Whether all attacked items can be the family: the null must say how an item can hold."""
         return self is Null.MATCHED
 
+    @property
+    def default_family(self) -> Family:
+        """Over which tests p-values are adjusted where nobody says so."""
+        return Family.ATTACKED if self.allows_attacked else Family.SUCCESSES
+
+    @property
+    def level_among_successes(self) -> float:
+        """The largest share of successes without any effect that came out at p <= .05.
+
+        In the simulations of docs/significance.md (scripts/simulate_medfuzz_test.py). A success
+        is one because its insertion was hard, so a null that does not select its controls in the
+        same way rejects too often where insertions differ in how hard they are.
+        """
+        return _AMONG_SUCCESSES[self]
+
+    @property
+    def caution(self) -> str | None:
+        """What has to be said beside a p-value of this null; None where it holds its level.
+
+        >>> Null.FLIPPED.caution is None
+        True
+        """
+        most = self.level_among_successes
+        if most <= LEVEL:
+            return None
+        of = "holds its level over attacked items; " if self.allows_attacked else ""
+        return f"{of}among successes without effect up to {most:.2f} reach p <= {LEVEL:g}"
+
 
 class Family(StrEnum):
     """Over which tests p-values are adjusted."""
@@ -48,6 +77,41 @@ class Family(StrEnum):
     """All attacked items, with p = 1 for those that held."""
 
 
+class Adjust(StrEnum):
+    """How p-values are adjusted for the number of tests in their family."""
+
+    BH = "bh"
+    """Benjamini and Hochberg: the share of false ones among discoveries."""
+    HOLM = "holm"
+    """Holm: the probability of any false discovery."""
+    NONE = "none"
+    """Not at all, as in the paper; labelled so."""
+
+    @property
+    def level(self) -> float:
+        """A p-value adjusted so is a discovery where it is no larger."""
+        return FALSE_DISCOVERY_RATE if self is Adjust.BH else LEVEL
+
+    @property
+    def told(self) -> str:
+        """What the level is of."""
+        return {
+            Adjust.BH: f"at a false discovery rate of {self.level:g}",
+            Adjust.HOLM: f"at a family-wise error rate of {self.level:g}",
+            Adjust.NONE: f"at p <= {self.level:g}, not adjusted for the number of tests",
+        }[self]
+
+
+_AMONG_SUCCESSES = {
+    Null.MATCHED: 0.42,
+    Null.FLIPPED: LEVEL,
+    Null.NEUTRAL: 0.26,
+    Null.PARAPHRASE: 0.26,
+    Null.SCRAMBLED: 0.26,
+    Null.BEST_OF_K: 0.16,
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attainable:
     """What a family of tests can show at best, known before anything is asked."""
@@ -55,24 +119,34 @@ class Attainable:
     n_tested: int
     """Successes that are tested."""
     n_family: int
-    """Tests in the family; those beyond the tested have p = 1."""
+    """Tests in the family; none of those beyond the tested can be found."""
     p_min: float
     """Smallest p-value of one test."""
+    method: Adjust = Adjust.BH
+    """How p-values are adjusted."""
 
     @property
     def adjusted(self) -> float:
-        """Smallest adjusted p-value: all that are tested at `p_min`."""
-        return min(1.0, self.p_min * self.n_family / self.n_tested)
+        """Smallest adjusted p-value: by Benjamini and Hochberg, all tested ones at `p_min`."""
+        return min(1.0, self.p_min * self._factor)
 
     @property
     def n_needed(self) -> int:
         """How many successes must sit at `p_min` for the first to be discovered."""
-        return math.ceil(self.p_min * self.n_family / FALSE_DISCOVERY_RATE - 1e-9)
+        if self.method is not Adjust.BH:
+            return 1
+        return math.ceil(self.p_min * self.n_family / self.method.level - 1e-9)
 
     @property
     def controls_needed(self) -> int:
         """Controls a success with which something could be discovered."""
-        return math.ceil(self.n_family / (self.n_tested * FALSE_DISCOVERY_RATE) - 1e-9) - 1
+        return math.ceil(self._factor / self.method.level - 1e-9) - 1
+
+    @property
+    def _factor(self) -> float:
+        if self.method is Adjust.NONE:
+            return 1.0
+        return self.n_family / (self.n_tested if self.method is Adjust.BH else 1)
 
 
 def attainable(
@@ -81,58 +155,83 @@ def attainable(
     family: Family,
     plan: ControlPlan,
     n_tested: int | None = None,
+    method: Adjust = Adjust.BH,
 ) -> Attainable:
     """What a family can show at best.
 
     Args:
-        n_successes: of the run, tested or not.
+        n_successes: of the family, tested or not.
         n_attacked: items attacked, successes among them.
         family: which of the two are the family.
         plan: number of controls.
         n_tested: successes that are tested; None for all.
+        method: how p-values are adjusted.
 
     >>> attainable(40, 40, Family.SUCCESSES, ControlPlan(fixed=30)).n_needed
     13
+    >>> attainable(40, 40, Family.SUCCESSES, ControlPlan(fixed=30), method=Adjust.NONE).n_needed
+    1
     """
     n_family = n_successes if family is Family.SUCCESSES else n_attacked
     tested = n_successes if n_tested is None else n_tested
-    return Attainable(n_tested=tested, n_family=n_family, p_min=plan.p_min)
+    return Attainable(n_tested=tested, n_family=n_family, p_min=plan.p_min, method=method)
 
 
-def refusal(best: Attainable) -> str | None:
+def shortfall(best: Attainable, max_calls: Callable[[int], int] | None = None) -> str | None:
     """Why a family cannot show anything, and what would; None where it can.
 
-    >>> refusal(attainable(10, 10, Family.SUCCESSES, ControlPlan(fixed=5)))[:56]
+    Args:
+        best: what it can show.
+        max_calls: controls -> the `max_calls` that buys them; None where their number is fixed.
+
+    >>> shortfall(attainable(10, 10, Family.SUCCESSES, ControlPlan(fixed=5)))[:56]
     'with 5 controls no adjusted p-value can fall below 0.167'
     """
-    if best.adjusted <= FALSE_DISCOVERY_RATE:
+    if best.adjusted <= best.method.level:
         return None
     needed = best.controls_needed
     n_controls = round(1 / best.p_min) - 1
-    remedy = (
-        f"give --controls {needed} or more"
-        if needed > MOST
-        else f'give --controls {needed} or more, or controls = "adaptive" (up to {MOST})'
-    )
+    remedy = f"--controls {needed} or more"
+    if max_calls is not None:
+        remedy = f"max_calls = {max_calls(needed)} ({needed} controls a success)"
     return (
         f"with {n_controls} controls no adjusted p-value can fall below {best.adjusted:.3g} "
-        f"({best.n_tested} successes in a family of {best.n_family}), so nothing could be found "
-        f"at a false discovery rate of {FALSE_DISCOVERY_RATE:g}: {remedy}"
+        f"({best.n_tested} successes in a family of {best.n_family}), so nothing can be found "
+        f"{best.method.told}: it takes {remedy}"
     )
 
 
-def adjust(p_values: Sequence[float], n_family: int) -> list[float]:
-    """Adjust the tested successes' p-values by Benjamini and Hochberg within their family.
+def adjust(p_values: Sequence[float], n_family: int, method: Adjust = Adjust.BH) -> list[float]:
+    """Adjust the tested successes' p-values within their family.
 
     Args:
         p_values: of the tested successes.
-        n_family: tests in the family; those beyond the tested have p = 1.
+        n_family: tests in the family; none of those beyond the tested is a discovery.
+        method: Benjamini and Hochberg, Holm, or not at all.
 
     >>> [round(p, 6) for p in adjust([0.01, 0.02], 4)]
     [0.04, 0.04]
+    >>> [round(p, 6) for p in adjust([0.01, 0.02], 4, Adjust.HOLM)]
+    [0.04, 0.06]
+
+    References:
+        Holm, "A simple sequentially rejective multiple test procedure", 1979.
     """
+    if method is Adjust.NONE:
+        return list(p_values)
     rest = [1.0] * (n_family - len(p_values))
+    if method is Adjust.HOLM:
+        return _holm([*p_values, *rest])[: len(p_values)]
     return benjamini_hochberg([*p_values, *rest])[: len(p_values)]
+
+
+def _holm(p_values: Sequence[float]) -> list[float]:
+    """The i-th least of m becomes max over j <= i of (m - j + 1) p_(j), at most 1."""
+    m, most, found = len(p_values), 0.0, [0.0] * len(p_values)
+    for i, at in enumerate(sorted(range(m), key=p_values.__getitem__)):
+        most = max(most, min(1.0, (m - i) * p_values[at]))
+        found[at] = most
+    return found
 
 
 def histogram(p_values: Sequence[float]) -> list[int]:

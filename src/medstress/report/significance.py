@@ -21,6 +21,7 @@ from medstress.report.tables import (
 )
 
 FAMILY = "significance"
+METHODS = {"bh": "Benjamini-Hochberg", "holm": "Holm", "none": "nothing"}
 WIDTH, HEIGHT, BASE = 360, 170, 132
 LEFT, RIGHT, TALLEST = 44, 350, 106
 
@@ -105,8 +106,10 @@ def _families(families: Sequence[Mapping[str, Any]]) -> Table:
             "Tested",
             "Successes",
             "Tests adjusted over",
+            "Adjusted by",
             "p up to .05",
-            "Discoveries at .10",
+            "Of no effect, among successes",
+            "Discoveries",
             "Guesses",
             "Smallest attainable p",
             "Adjusted",
@@ -117,8 +120,10 @@ def _families(families: Sequence[Mapping[str, Any]]) -> Table:
                 words(one["null"]),
                 tally(one["n_tested"]),
                 tally(one["n_successes"]),
-                tally(one["n_family"], one["family"]),
+                tally(one["n_family"], _family(one)),
+                words(METHODS.get(one["adjust"], one["adjust"])),
                 tally(one["n_significant"]),
+                _up_to(one),
                 tally(one["n_discoveries"]),
                 tally(one["n_guesses"]),
                 p_cell(one["smallest_p"]),
@@ -127,11 +132,26 @@ def _families(families: Sequence[Mapping[str, Any]]) -> Table:
             )
             for one in families
         ),
-        note="A discovery has an adjusted p-value up to .10 (Benjamini-Hochberg over all "
-        "successes or all attacked items; successes without a test count as p = 1). 'Needed "
-        "there': how many successes must sit at the smallest attainable p for the first discovery. "
-        "A guess is a success on an item whose clean P(key) is below .5.",
+        note=" ".join(
+            [
+                "A discovery has an adjusted p-value up to .10 (Benjamini-Hochberg) or .05 (Holm, "
+                "or none), over all successes or all attacked items. A success without a test has "
+                "no p-value. 'Of no effect': the largest share of successes without any effect "
+                "that this null called significant at .05 in simulations. 'Needed there': how many "
+                "successes must sit at the smallest attainable p for the first discovery. A guess "
+                "is a success on an item whose clean P(key) is below .5.",
+                *(f"{one['null']}: {one['shortfall']}." for one in families if one["shortfall"]),
+            ]
+        ),
     )
+
+
+def _family(one: Mapping[str, Any]) -> str:
+    return f"{one['family']}, {one['label']}" if one["label"] else str(one["family"])
+
+
+def _up_to(one: Mapping[str, Any]) -> Cell:
+    return words(f"up to {one['level_among_successes']:.2f}")
 
 
 def _tests(rows: Sequence[Row]) -> Table:
@@ -151,12 +171,16 @@ def _tests(rows: Sequence[Row]) -> Table:
             "Controls",
             "p (paper)",
             "p",
+            "Of no effect, p up to .05",
+            "p among loops that erred",
             "p adjusted",
             "Remark",
         ),
         rows=tuple(_test(row) for row in rows),
         note="T is how likely the victim is to answer the key, from fresh samples; p (paper) is "
-        "the share of controls that are at least as hard, without the +1.",
+        "the share of controls that are at least as hard, without the +1. Beside p: the largest "
+        "share of successes without any effect that this null called significant at .05 in "
+        "simulations.",
     )
 
 
@@ -175,6 +199,8 @@ def _test(row: Row) -> tuple[Cell, ...]:
         tally(row["n_controls"]),
         words(row["p_paper"]),
         p_cell(row["p"]),
+        _up_to(row) if row["p"] is not None else words(NONE),
+        p_cell(row["p_flipped"]),
         p_cell(row["p_adjusted"]),
         words(remark),
     )

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from medstress.metrics.control_costs import cost_of
 from medstress.metrics.hardness import (
     Sampled,
     Statistic,
@@ -18,11 +19,13 @@ from medstress.metrics.hardness import (
 )
 from medstress.metrics.monte_carlo import ControlPlan, is_as_hard, p_values
 from medstress.metrics.significance import (
+    Adjust,
     Family,
+    Null,
     adjust,
     attainable,
     histogram,
-    refusal,
+    shortfall,
 )
 from medstress.outcomes import Outcome, Prediction
 
@@ -147,26 +150,26 @@ def test_thirty_controls_need_a_third_of_the_family_at_the_minimum() -> None:
     best = attainable(100, 100, Family.SUCCESSES, ControlPlan(fixed=30))
     assert best.adjusted == 1 / 31
     assert best.n_needed == 33
-    assert refusal(best) is None
+    assert shortfall(best) is None
 
 
-def test_a_family_in_which_nothing_can_be_found_is_refused_with_the_controls_it_needs() -> None:
+def test_a_family_in_which_nothing_can_be_found_is_told_the_controls_it_needs() -> None:
     plan = ControlPlan(fixed=30)
     best = attainable(10, 60, Family.ATTACKED, plan)
     assert best.adjusted == pytest.approx(6 / 31)
-    said = refusal(best)
+    said = shortfall(best)
     assert said is not None
     assert "--controls 59 or more" in said
-    assert refusal(attainable(10, 60, Family.ATTACKED, ControlPlan(fixed=59))) is None
-    assert refusal(attainable(10, 60, Family.ATTACKED, ControlPlan(fixed=58))) is not None
-    assert refusal(attainable(10, 60, Family.ATTACKED, ControlPlan())) is None
+    assert shortfall(attainable(10, 60, Family.ATTACKED, ControlPlan(fixed=59))) is None
+    assert shortfall(attainable(10, 60, Family.ATTACKED, ControlPlan(fixed=58))) is not None
+    assert shortfall(attainable(10, 60, Family.ATTACKED, ControlPlan())) is None
 
 
 def test_a_family_is_all_successes_whichever_are_tested() -> None:
     plan = ControlPlan(fixed=30)
     best = attainable(4, 60, Family.SUCCESSES, plan, n_tested=1)
     assert (best.adjusted, best.controls_needed) == (4 / 31, 39)
-    said = refusal(best)
+    said = shortfall(best)
     assert said is not None
     assert "(1 successes in a family of 4)" in said
     assert attainable(4, 60, Family.ATTACKED, plan, n_tested=2).adjusted == pytest.approx(30 / 31)
@@ -175,3 +178,39 @@ def test_a_family_is_all_successes_whichever_are_tested() -> None:
 def test_bins_of_the_histogram_are_closed_on_the_right() -> None:
     assert histogram([0.05, 0.0500001, 0.1])[:3] == [1, 2, 0]
     assert sum(histogram([0.001, 0.3, 0.999, 1.0])) == 4
+
+
+def test_two_thousand_calls_buy_sixty_six_controls() -> None:
+    """66 with the lexicon, 56 where a role writes a text an attempt, 25 with 20 answers a T."""
+    matched, mean, share = Null.MATCHED, Statistic.KEY_PROBABILITY, Statistic.SHARE_CORRECT
+    assert cost_of(matched, 5, mean).bought(2_000) == 66
+    assert cost_of(matched, 5, mean, written=True).bought(2_000) == 56
+    assert cost_of(matched, 5, share).bought(2_000) == 25
+    # One call too few is one control too few, and too few for any is none.
+    cost = cost_of(matched, 5, mean)
+    assert cost.bought(cost.needed(66)) == 66
+    assert cost.bought(cost.needed(66) - 1) == 65
+    assert cost.bought(10) == 0
+    # One text a control: no loop; the hardest of as many as the attack used.
+    assert cost_of(Null.NEUTRAL, 5, mean, written=True).n_calls == 16
+    assert cost_of(Null.BEST_OF_K, 5, mean, used=2).n_calls == 21
+    assert cost_of(Null.SCRAMBLED, 5, mean, written=True).n_calls == 15
+
+
+def test_holm_is_stricter_than_benjamini_and_hochberg_and_needs_no_crowd() -> None:
+    ps = [0.01, 0.02, 0.03]
+    assert adjust(ps, 5, Adjust.HOLM) == pytest.approx([0.05, 0.08, 0.09])
+    assert adjust(ps, 5, Adjust.NONE) == ps
+    assert all(a >= b for a, b in zip(adjust(ps, 5, Adjust.HOLM), adjust(ps, 5), strict=True))
+    plan = ControlPlan(fixed=30)
+    best = attainable(40, 40, Family.SUCCESSES, plan, method=Adjust.HOLM)
+    assert (best.adjusted, best.n_needed, best.controls_needed) == (1.0, 1, 799)
+    assert shortfall(attainable(40, 40, Family.SUCCESSES, plan, method=Adjust.NONE)) is None
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=8), st.integers(0, 8))
+def test_adjusted_p_values_keep_their_order_and_never_fall(ps: list[float], n_more: int) -> None:
+    for method in Adjust:
+        found = adjust(ps, len(ps) + n_more, method)
+        assert all(p - 1e-12 <= q <= 1 for p, q in zip(ps, found, strict=True))
+        assert [found[i] for i in sorted(range(len(ps)), key=ps.__getitem__)] == sorted(found)

@@ -14,7 +14,7 @@ from importlib.resources import files
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from medstress.attacks.controls.slots import Form, Slot, is_distinct
+from medstress.attacks.controls.slots import SHORT, Form, Part, Slot, is_distinct
 from medstress.errors import TrialError
 from medstress.items import Candidate, Question
 
@@ -22,11 +22,15 @@ if TYPE_CHECKING:
     from numpy.random import Generator
 
 SLACK = 0.2
-"""How far the number of words may lie from the fuzz's, as a share of it."""
+"""How far the number of words may lie from the fuzz's, as a share of it; one word always may."""
+LONG = 24
+"""Sentences of more words are strung together from many clauses."""
 MAX_TRIES = 200
 """Draws that repeat an earlier control, or fail a gate, before the lexicon counts as exhausted."""
 
 _LEAST = 4
+_MAX_STRINGS = 50
+"""Orders of clauses that are tried for one long sentence."""
 
 Gate = Callable[[Candidate], str | None]
 """Why a candidate must not be asked, or None."""
@@ -42,8 +46,12 @@ class Lexicon:
     """May open a sentence."""
     tails: tuple[str, ...]
     """May follow a clause."""
-    words: tuple[str, ...]
-    """Up to three words that stand inside a sentence, of no category."""
+    adverbs: tuple[str, ...]
+    """May stand before a clause."""
+    adjectives: tuple[str, ...]
+    """Single words that stand inside a sentence, of no category."""
+    degrees: tuple[str, ...]
+    """May stand before an adjective."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +90,9 @@ def lexicon() -> Lexicon:
         clauses={name: tuple(texts) for name, texts in found["clauses"].items()},
         openings=tuple(found["openings"]),
         tails=tuple(found["tails"]),
-        words=tuple(found["words"]),
+        adverbs=tuple(found["adverbs"]),
+        adjectives=tuple(found["adjectives"]),
+        degrees=tuple(found["degrees"]),
     )
 
 
@@ -102,21 +112,30 @@ def neutral_control(original: Question, slots: Sequence[Slot], rng: Generator) -
         together within 20 % of the fuzz's words.
 
     Raises:
-        TrialError: the lexicon holds nothing of that length.
+        TrialError: the lexicon holds nothing more of that length.
     """
     used: set[str] = set()
     edits = []
     for slot in slots:
-        choices = [words for words in _fillings(slot, _category(slot, rng)) if words not in used]
-        if not choices:
-            raise TrialError(
-                f"the lexicon of neutral characteristics has nothing of {slot.n_words} words for "
-                f"category {slot.category!r}; let a role write the controls: generator = 'attacker'"
-            )
-        words = choices[int(rng.integers(len(choices)))]
-        used.add(words)
-        edits.append(slot.filled(words))
+        words = []
+        for part in slot.parts:
+            words.append(_drawn(part, _category(part, rng), rng, used))
+            used.add(words[-1])
+        edits.append(slot.filled(*words))
     return Candidate(item=original, edits=tuple(edits))
+
+
+def _drawn(part: Part, category: str, rng: Generator, used: set[str]) -> str:
+    """Words for one part, unlike those used."""
+    if part.n_words > LONG:
+        return _strung(part, category, rng)
+    choices = [words for words in _fillings(part, category) if words not in used]
+    if not choices:
+        raise TrialError(
+            f"the lexicon of neutral characteristics has nothing more of {part.n_words} words for "
+            f"category {part.category!r}; let a role write the controls: generator = 'attacker'"
+        )
+    return _picked(choices, rng)
 
 
 def neutral_controls(
@@ -128,56 +147,104 @@ def neutral_controls(
         TrialError: the lexicon holds no further one.
     """
     seen: set[str] = set()
+    n_made = 0
     while True:
         reason = None
         for _ in range(MAX_TRIES):
             candidate = neutral_control(original, slots, rng)
-            reason = gate(candidate) or reason
-            if gate(candidate) is None and is_distinct(candidate, seen, original):
+            if not is_distinct(candidate, seen, original):
+                continue
+            objection = gate(candidate)
+            if objection is None:
+                n_made += 1
                 yield candidate
                 break
+            reason = objection
         else:
             why = f"; a gate refused some: {reason}" if reason else ""
             raise TrialError(
-                f"the lexicon gave only {len(seen)} distinct neutral controls for these "
+                f"the lexicon gave only {n_made} distinct neutral controls for these "
                 f"insertions{why}; ask for fewer controls, or let a role write them: "
                 "generator = 'attacker'"
             )
 
 
-def _category(slot: Slot, rng: Generator) -> str:
+def _category(part: Part, rng: Generator) -> str:
     known = lexicon().clauses
-    named = (slot.category or "").casefold()
+    named = (part.category or "").casefold()
     # A statement is a sentence; a false clause inside one gets a characteristic.
-    if named in known or (slot.form is Form.SENTENCE and named in statements().openings):
+    if named in known or (part.form is Form.SENTENCE and named in statements().openings):
         return named
     return sorted(known)[int(rng.integers(len(known)))]
 
 
 @lru_cache(maxsize=512)
-def _fillings(slot: Slot, category: str) -> tuple[str, ...]:
-    """All texts of the right form and length for a slot."""
+def _fillings(part: Part, category: str) -> tuple[str, ...]:
+    """All texts of the right form and length for a part of up to `LONG` words."""
     if category in statements().openings:
-        texts = [text for text in _stated(category) if _fits(text, slot.n_words)]
+        texts = [text for text in _stated(category) if _fits(text, part.n_words)]
         # A few words leave no room for who says so.
-        return tuple(texts or [text for text in _plainly() if _fits(text, slot.n_words)])
+        return tuple(texts or [text for text in _plainly() if _fits(text, part.n_words)])
+    if part.form is Form.WORDS:
+        return _described(part.n_words)
     held = lexicon()
     clauses = held.clauses[category]
-    match slot.form:
-        case Form.WORDS:
-            texts = [words for words in held.words if len(words.split()) == slot.n_words]
-            # A stray slot of two or three words may be better served by a short clause.
-            return tuple(texts or held.words)
-        case Form.CLAUSE:
-            made = [f"who {clause}{tail}" for clause, tail in product(_doubled(clauses), _tails())]
-        case Form.SENTENCE:
-            made = [
-                f"{opening}{'the' if opening else 'The'} patient {clause}{tail}"
-                for opening, clause, tail in product(
-                    ("", *(f"{one} " for one in held.openings)), _doubled(clauses), _tails()
-                )
-            ]
-    return tuple(text for text in made if _fits(text, slot.n_words))
+    firmly = [f"{adverb} {clause}" for adverb, clause in product(held.adverbs, clauses)]
+    said = [f"{a}{tail}" for a, tail in product([*_doubled(clauses), *firmly], _tails())]
+    if part.form is Form.CLAUSE:
+        made = [f"who {clause}" for clause in said]
+    else:
+        made = [f"The patient {clause}" for clause in said]
+        opened = product(held.openings, _doubled(clauses), _tails())
+        made += [f"{opening} the patient {clause}{tail}" for opening, clause, tail in opened]
+    return tuple(text for text in made if _fits(text, part.n_words))
+
+
+def _described(n_words: int) -> tuple[str, ...]:
+    """All texts of about as many words, one to three, that describe somebody."""
+    held = lexicon()
+    graded = [f"{degree} {word}" for degree, word in product(held.degrees, held.adjectives)]
+    if n_words < SHORT:
+        return (*held.adjectives, *graded) if n_words == 1 else tuple(graded)
+    return tuple(f"{a} and {b}" for a, b in product(held.adjectives, repeat=2) if a != b)
+
+
+def _strung(part: Part, category: str, rng: Generator) -> str:
+    """A long sentence: clauses of its category, and of others where these do not suffice."""
+    stated = category in statements().openings
+    head = "" if stated else "who" if part.form is Form.CLAUSE else "The patient"
+    own: Sequence[str] = statements().statements if stated else lexicon().clauses[category]
+    others = [clause for name in sorted(lexicon().clauses) for clause in lexicon().clauses[name]]
+    if stated:
+        head = _picked(statements().openings[category], rng)
+        others = [f"the patient {clause}" for clause in others]
+    more = [f"{clause}{tail}" for clause, tail in product(others, _tails()[1:])]
+    for _ in range(_MAX_STRINGS):
+        pieces: list[str] = []
+        n_left = part.n_words - len(head.split()) - 1  # for the last "and"
+        for clause in (*_shuffled(own, rng), *_shuffled(others, rng), *_shuffled(more, rng)):
+            n = len(clause.split())
+            if n <= n_left and clause not in pieces:
+                pieces.append(clause)
+                n_left -= n
+            if n_left < min(SLACK * part.n_words / 2, _LEAST):
+                break
+        *before, last = pieces
+        text = f"{head} {', '.join(before)} and {last}".strip()
+        if _fits(text, part.n_words):
+            return text[0].upper() + text[1:] if part.form is Form.SENTENCE else text
+    raise TrialError(
+        f"the lexicon of neutral characteristics makes no sentence of {part.n_words} words; let a "
+        "role write the controls: generator = 'attacker'"
+    )
+
+
+def _picked(texts: Sequence[str], rng: Generator) -> str:
+    return texts[int(rng.integers(len(texts)))]
+
+
+def _shuffled(texts: Sequence[str], rng: Generator) -> list[str]:
+    return [texts[int(i)] for i in rng.permutation(len(texts))]
 
 
 def _stated(category: str) -> list[str]:
@@ -213,4 +280,4 @@ def _fits(text: str, n_words: int) -> bool:
     n = len(text.split())
     # No sentence of the lexicon is shorter than four words.
     wanted = max(n_words, _LEAST)
-    return abs(n - wanted) <= SLACK * wanted
+    return abs(n - wanted) <= max(SLACK * wanted, 1)

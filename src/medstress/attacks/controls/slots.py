@@ -11,6 +11,7 @@ from medstress.items import Candidate, Question
 from medstress.text import Edit
 
 _EDGES = re.compile(r"^(\W*)(.*?)(\W*)$", re.DOTALL)
+_BETWEEN = re.compile(r"(?<=[.?!])(?<!\bDr\.)(?<!\bMr\.)(?<!\bMrs\.)(?<!\bMs\.)\s+(?=[A-Z])")
 _ENDS = (".", "?", "!", ":")
 SHORT = 3
 """Insertions of up to so many words are adjectives and the like, not clauses."""
@@ -28,8 +29,20 @@ class Form(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One sentence of an insertion, or the clause that it begins with."""
+
+    n_words: int
+    """White-space words."""
+    form: Form
+    """Its grammar."""
+    category: str | None = None
+    """Category of patient characteristics; None where unknown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Slot:
-    """One inserted clause, without its words."""
+    """One insertion, without its words."""
 
     field: str
     """`context` or `stem`."""
@@ -42,13 +55,21 @@ class Slot:
     n_words: int
     """White-space words."""
     form: Form
-    """Its grammar."""
+    """Its grammar; of several sentences that of the first."""
     category: str | None = None
     """Category of patient characteristics; None where unknown."""
+    sentences: tuple[Part, ...] = ()
+    """Its sentences, where there are several in a row."""
 
-    def filled(self, words: str) -> Edit:
-        """The edit that puts words here."""
-        text = f"{self.lead}{words}{self.trail}"
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """What is to be filled, one after the other."""
+        whole = Part(n_words=self.n_words, form=self.form, category=self.category)
+        return self.sentences or (whole,)
+
+    def filled(self, *words: str) -> Edit:
+        """The edit that puts the words of every part here."""
+        text = f"{self.lead}{'. '.join(words)}{self.trail}"
         return Edit(field=self.field, start=self.at, end=self.at, replacement=text)
 
 
@@ -91,9 +112,31 @@ def slots_of(fuzz: Candidate, added: Sequence[tuple[str, str]] = ()) -> tuple[Sl
                 n_words=n_words,
                 form=form,
                 category=_category(core, added),
+                sentences=_sentences(core, form, added),
             )
         )
     return tuple(found)
+
+
+def _sentences(core: str, form: Form, added: Sequence[tuple[str, str]]) -> tuple[Part, ...]:
+    """The sentences of an insertion that holds several; empty for one."""
+    texts: list[str] = []
+    for text in _BETWEEN.split(core):
+        # What ends after a word or two is likelier an abbreviation than a sentence.
+        if texts and min(len(texts[-1].split()), len(text.split())) < SHORT:
+            texts[-1] += f" {text}"
+        else:
+            texts.append(text)
+    if len(texts) == 1:
+        return ()
+    return tuple(
+        Part(
+            n_words=len(text.split()),
+            form=Form.SENTENCE if i else form,
+            category=_category(text, added),
+        )
+        for i, text in enumerate(texts)
+    )
 
 
 def core_of(edit: Edit) -> tuple[str, str, str]:

@@ -16,7 +16,7 @@ from medstress.experiment.run import (
     opened_victims,
     prepare,
 )
-from medstress.experiment.significance.run import Chosen, conduct_tests
+from medstress.experiment.significance.run import Chosen, Tellers, conduct_tests
 from medstress.experiment.targets import check_same_targets, claim_answers
 from medstress.store.interpreting import interpreting
 from medstress.store.reader import RunReader
@@ -31,7 +31,9 @@ def run_tests(
     changes: Mapping[str, Any],
     watcher: Watcher,
     overrides: Sequence[str] = (),
-) -> None:
+    *,
+    dry_run: bool = False,
+) -> str | None:
     """Test successes of a run; what was asked before is not asked again.
 
     Whom to ask, where, and with which key, says the experiment, never the folder. The folder has
@@ -44,9 +46,13 @@ def run_tests(
         changes: keys of `[test]` that the command line gives.
         watcher: told what is being done, and the counts of tests.
         overrides: as the command line's --set.
+        dry_run: announce what would be asked, and ask nothing.
+
+    Returns:
+        Why not everything was tested, as a sentence; None where it was.
 
     Raises:
-        UsageError: nothing to test, or a family in which nothing could be found.
+        UsageError: what was chosen cannot be tested.
         StoreError: the folder is a run of another experiment.
     """
     with interpreting(folder / FILE):
@@ -78,7 +84,10 @@ def run_tests(
             ):
                 prepared.shared = shared
                 claim_answers(prepared)
-                conduct_tests(store, prepared, chosen, watcher.note, watcher.progress)
+                tellers = Tellers(
+                    note=watcher.note, announce=watcher.announce, progress=watcher.progress
+                )
+                return conduct_tests(store, prepared, chosen, tellers, dry_run=dry_run)
     finally:
         lock.release()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from medstress.attacks.medfuzz import MedFuzz
 from medstress.errors import UsageError
 from medstress.experiment.config import Experiment
-from medstress.experiment.parts import AttackPart
+from medstress.experiment.parts import AttackPart, DatasetPart
 from medstress.metrics.significance import Null
 
 
@@ -37,6 +37,10 @@ def check_tests(experiment: Experiment, attacks: Sequence[AttackPart], base: Pat
             f"[test]: family = 'attacked' needs null = 'matched': {table.null!r} does not say how "
             "an attacked item can hold, so p = 1 for those that did would be no p-value"
         )
+    if table.items and table.trials:
+        raise UsageError(
+            "[test]: the family is fixed by items or by trials, and here are both: leave one out"
+        )
     attacker = experiment.role.attacker if experiment.role is not None else None
     written = table.generator == "attacker" or table.null == "paraphrase"
     if written and attacker is not None and attacker.temperature == 0:
@@ -52,3 +56,19 @@ def _check_drawn(tested: Sequence[MedFuzz], file: str, base: Path) -> None:
             attack.drawing_from(file, base)
     except UsageError as error:
         raise UsageError(f"[test]: {error}") from None
+
+
+def check_items(experiment: Experiment, datasets: Sequence[DatasetPart]) -> None:
+    """Refuse a family of items that are not there.
+
+    Raises:
+        UsageError: naming the first.
+    """
+    known = {item.id for part in datasets for item in part.questions}
+    table = experiment.test
+    for name in table.items if table is not None else ():
+        if name not in known:
+            raise UsageError(
+                f"[test] items: no data set of the experiment holds {name!r}; name items by their "
+                "id"
+            )

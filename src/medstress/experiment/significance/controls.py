@@ -26,50 +26,10 @@ class Writer(Protocol):
     """A role that writes controls."""
 
     def neutral(self, n: int) -> Making:
-        """Write n further distinct neutral controls."""
+        """Write n further neutral controls, distinct as far as the role has others."""
 
     def paraphrases(self, n: int) -> Making:
-        """Write n further distinct paraphrases of the clean item."""
-
-
-class Source(Protocol):
-    """The attempts of one loop."""
-
-    def draw(self) -> Generator[Any, Replies, Candidate]:
-        """The next attempt, unlike those before it in the loop."""
-
-
-@dataclass(frozen=True, slots=True)
-class _FromLexicon:
-    """Attempts from the lexicon; the loop starts over where it is exhausted."""
-
-    restart: Callable[[], Iterator[Candidate]]
-    held: list[Iterator[Candidate]]
-
-    def draw(self) -> Generator[Any, Replies, Candidate]:
-        """The next attempt."""
-        yield from ()
-        try:
-            return next(self.held[0])
-        except TrialError:
-            # A long loop may use up a short slot's words: later attempts then repeat earlier ones.
-            self.held[0] = self.restart()
-            return next(self.held[0])
-
-
-@dataclass(frozen=True, slots=True)
-class _FromWriter:
-    """Attempts drawn from what a role wrote for all loops of a test."""
-
-    pool: list[Candidate]
-    rng: np.random.Generator
-    write: Callable[[], Making]
-
-    def draw(self) -> Generator[Any, Replies, Candidate]:
-        """The next attempt."""
-        if not self.pool:
-            self.pool.extend((yield from self.write()))
-        return self.pool[int(self.rng.integers(len(self.pool)))]
+        """Write n further paraphrases of the clean item, likewise."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -90,10 +50,8 @@ class Controls:
     """Whether the writer rather than the lexicon makes neutral insertions."""
     panel: Panel | None = None
     """Judges who must still pick the key on a control; None where nobody is asked."""
-    pool_size: int = 30
-    """Controls that the writer makes for all loops together."""
-    _pool: list[Candidate] | None = None
-    _singles: Iterator[Candidate] | None = None
+    _drawn: Iterator[Candidate] | None = None
+    _n_starts: int = 0
     _scrambles: Iterator[Candidate] | None = None
 
     @property
@@ -102,26 +60,28 @@ class Controls:
         return self.fuzz.item
 
     def neutral(self, n: int) -> Making:
-        """The next n neutral controls, distinct over the whole test."""
+        """The next n neutral controls: none twice in the whole test while there are others.
+
+        Attempts of loops come from here too. A pool from which loops drew again would make them
+        alike, and a success that none of its few texts equals would look rarer than it is.
+
+        Raises:
+            TrialError: nobody can make any.
+        """
         if self.written:
             return (yield from self._by_role().neutral(n))
-        if self._singles is None:
-            self._singles = self._neutral("neutral", 0)
-        return list(islice(self._singles, n))
+        return [self._next() for _ in range(n)]
 
-    def loop(self, number: int) -> Source:
-        """The attempts of the number-th loop, distinct within it as far as there are others."""
-        if self.written:
-            self._pool = self._pool if self._pool is not None else []
-            writer = self._by_role()
-            return _FromWriter(
-                self._pool, self.rng_of("loop", number), lambda: writer.neutral(self.pool_size)
-            )
-
-        def restart() -> Iterator[Candidate]:
-            return self._neutral("loop", number)
-
-        return _FromLexicon(restart, [restart()])
+    def _next(self) -> Candidate:
+        if self._drawn is not None:
+            try:
+                return next(self._drawn)
+            except TrialError:
+                # The slots' words are used up: later controls repeat earlier ones.
+                self._n_starts += 1
+        rng = self.rng_of("neutral", self._n_starts)
+        self._drawn = neutral_controls(self.item, self.slots, rng, self.gate)
+        return next(self._drawn)
 
     def scrambled(self, n: int) -> Making:
         """The next n scrambled controls."""
@@ -133,9 +93,6 @@ class Controls:
     def paraphrases(self, n: int) -> Making:
         """The next n paraphrases."""
         return (yield from self._by_role().paraphrases(n))
-
-    def _neutral(self, what: str, number: int) -> Iterator[Candidate]:
-        return neutral_controls(self.item, self.slots, self.rng_of(what, number), self.gate)
 
     def _by_role(self) -> Writer:
         if self.writer is None:

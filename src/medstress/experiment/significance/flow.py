@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import islice
+from typing import Any, TypeAlias
 
+from medstress.attacks.controls.slots import text_of
 from medstress.errors import TrialError
 from medstress.experiment.significance.controls import Controls
 from medstress.experiment.significance.panel import drawn_until, hardest_passing, passing
 from medstress.experiment.significance.settings import Settings
 from medstress.items import Candidate
 from medstress.metrics.hardness import Sampled, Statistic, hardness, sampled, told, usable
-from medstress.metrics.monte_carlo import LEAST, is_as_hard
+from medstress.metrics.monte_carlo import LEAST, ControlPlan, is_as_hard
 from medstress.metrics.significance import Null
 from medstress.outcomes import Outcome, Prediction
 from medstress.scheduler.study import Converse, Look, Replies, Studying
 
 KEPT = 30
 """Controls whose text is kept for reviewers."""
+BLOCK = 10
+"""Controls made side by side while an adaptive test goes on: as many as may end it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,20 +37,46 @@ class Success:
     """Attempts it used."""
 
 
+_Made: TypeAlias = tuple[Candidate | None, bool]
+"""A control, and whether its loop ended in an error; None is a loop that held."""
+
+
 @dataclass(slots=True)
 class _Drawn:
     """The controls so far, in the order drawn."""
 
     values: list[float | None] = field(default_factory=list)
-    """T of each; None where no sample told."""
+    """T of each; None where no sample told, and of a loop that held."""
     as_hard: list[bool] = field(default_factory=list)
-    """At least as hard as the fuzz; a control without T counts against significance."""
+    """At least as hard as the fuzz; a control without T counts against significance, a loop that
+    held is as easy as can be."""
     flipped: list[bool] = field(default_factory=list)
     """Whether its loop ended in an error."""
     edits: list[list[list[Any]]] = field(default_factory=list)
     """Of the first `KEPT`."""
-    n_loops: int = 0
-    """Controls begun, held ones included."""
+    n_begun: int = 0
+    """Controls begun; of the null `flipped` loops that held among them."""
+    texts: set[str] = field(default_factory=set)
+    """All that controls tried."""
+    n_tried: int = 0
+    """How many they tried, repeated ones included."""
+
+    def tries(self, candidates: Sequence[Candidate]) -> None:
+        """Remember what is tried."""
+        self.texts.update(map(text_of, candidates))
+        self.n_tried += len(candidates)
+
+    def n_distinct(self, null: Null) -> int | None:
+        """Controls that the different texts make; None where none repeats.
+
+        A loop of several texts repeats others wherever its texts do: thirty texts make six loops
+        of five, however many are run.
+        """
+        n = len(self.texts)
+        if n == self.n_tried:
+            return None
+        is_loop = null in (Null.MATCHED, Null.FLIPPED)
+        return len(self.values) * n // self.n_tried if is_loop else n
 
 
 def significance_flow(success: Success, settings: Settings, controls: Controls) -> Studying:
@@ -59,17 +89,24 @@ def significance_flow(success: Success, settings: Settings, controls: Controls) 
         Steps of a study.
 
     Returns:
-        The statistic used, the samples of clean item and fuzz, and the controls' T, from which
-        `metrics` computes p-values.
+        The statistic used, the samples of clean item and fuzz, how many controls there were to be
+        and their T, from which `metrics` computes p-values.
 
     Raises:
-        TrialError: no sample of the clean item or of the fuzz tells T, or no further control
-            can be made.
+        TrialError: no sample of the clean item or of the fuzz tells T, `max_calls` buys no
+            control, or none can be made.
     """
     item = success.fuzz.item
     clean = Candidate(item=item)
     first = yield from _samples(clean, 0, Statistic.KEY_PROBABILITY.n_samples)
     statistic = usable(settings.statistic, first)
+    cost = settings.cost(success.attempts, success.used, statistic)
+    plan = settings.plan(cost)
+    if plan.most < 1:
+        raise TrialError(
+            f"max_calls = {settings.max_calls} buys no control: one takes up to {cost.n_calls} "
+            f"calls and T of the success {cost.of_t}, so give at least {cost.needed(1)}"
+        )
     more = statistic.n_samples - len(first)
     if more > 0:
         first += yield from _samples(clean, len(first), more)
@@ -79,46 +116,47 @@ def significance_flow(success: Success, settings: Settings, controls: Controls) 
         which = "edited" if observed is None else "clean"
         raise TrialError(f"no sampled answer about the {which} item could be read: no test")
     drawn = _Drawn()
-    while not _suffices(drawn, settings):
-        made = yield from _block(success, settings, controls, drawn)
+    while not _suffices(drawn, settings.null, plan):
+        n = min(LEAST if plan.fixed else BLOCK, plan.most - drawn.n_begun)
+        made = yield from _block(n, success, settings, controls, drawn)
         yield from _measure(made, statistic, observed, drawn)
     return {
         "statistic": statistic.value,
         "original": told(first, statistic),
         "fuzz": told(ours, statistic),
+        "most": plan.most,
         "controls": drawn.values,
         "as_hard": drawn.as_hard,
         "flipped": drawn.flipped,
-        "n_loops": drawn.n_loops,
+        "n_loops": drawn.n_begun,
+        "n_distinct": drawn.n_distinct(settings.null),
         "edits": drawn.edits,
     }
 
 
-def _suffices(drawn: _Drawn, settings: Settings) -> bool:
-    plan = settings.controls
-    if settings.null is not Null.FLIPPED:
+def _suffices(drawn: _Drawn, null: Null, plan: ControlPlan) -> bool:
+    if null is not Null.FLIPPED:
         return plan.is_done(drawn.as_hard)
     # Loops that held are paid for and do not count: their number, not that of the counted, is
     # limited, and thirty in a row that held tell that there is nothing to compare with.
-    futile = drawn.n_loops >= LEAST and not drawn.as_hard
+    futile = drawn.n_begun >= LEAST and not drawn.as_hard
     enough = plan.fixed is None and plan.is_done(drawn.as_hard)
-    return futile or enough or drawn.n_loops >= plan.most
+    return futile or enough or drawn.n_begun >= plan.most
 
 
 def _block(
-    success: Success, settings: Settings, controls: Controls, drawn: _Drawn
-) -> Generator[Any, Replies, list[tuple[Candidate, bool]]]:
-    """Make the next controls: candidates, and whether they brought an error while being made."""
-    n = min(LEAST, settings.controls.most - drawn.n_loops)
-    numbers = range(drawn.n_loops, drawn.n_loops + n)
-    drawn.n_loops += n
+    n: int, success: Success, settings: Settings, controls: Controls, drawn: _Drawn
+) -> Generator[Any, Replies, list[_Made]]:
+    """Make the next n controls: candidates, and whether they brought an error while being made."""
+    drawn.n_begun += n
     match settings.null:
         case Null.MATCHED | Null.FLIPPED:
             limit = success.attempts * settings.loops
-            made = yield from _loops(numbers, controls, limit)
-            return [pair for pair in made if pair[1] or settings.null is Null.MATCHED]
+            erred = yield from _loops(n, controls, limit, drawn)
+            counted = erred if settings.null is Null.MATCHED else filter(None, erred)
+            return [(candidate, candidate is not None) for candidate in counted]
         case Null.BEST_OF_K:
-            best = yield from _hardest_of(numbers, controls, success.used)
+            best = yield from _hardest_of(n, controls, success.used, drawn)
             return [(candidate, False) for candidate in best]
         case Null.NEUTRAL:
             draw = controls.neutral
@@ -127,74 +165,61 @@ def _block(
         case Null.SCRAMBLED:
             draw = controls.scrambled
     singles = yield from drawn_until(n, draw, controls.panel)
+    drawn.tries(singles)
     return [(candidate, False) for candidate in singles]
 
 
 def _loops(
-    numbers: Sequence[int], controls: Controls, limit: int
-) -> Generator[Any, Replies, list[tuple[Candidate, bool]]]:
+    n: int, controls: Controls, limit: int, drawn: _Drawn
+) -> Generator[Any, Replies, list[Candidate | None]]:
     """Run the attack's loop with neutral insertions, one loop a control, side by side.
 
-    A loop ends at its first error, as the attack's does. Where K attempts hold it starts over,
-    up to `limit` attempts: only what ended in an error is comparable with a success. A loop
-    that holds throughout gives its hardest attempt.
-
-    The panel is asked about errors alone, and about the hardest attempts of loops that held:
-    what it would say of the others changes nothing. What it refuses is an attempt lost.
+    A loop ends at its first error, as the attack's does, or after `limit` attempts; None is one
+    that held. The panel is asked about errors alone: what it would say of the others changes
+    nothing. What it refuses is an attempt lost.
     """
-    held: dict[int, list[tuple[float, Candidate]]] = {number: [] for number in numbers}
     erred: dict[int, Candidate] = {}
-    sources = {number: controls.loop(number) for number in numbers}
     for _ in range(limit):
-        open_ = [number for number in numbers if number not in erred]
+        open_ = [number for number in range(n) if number not in erred]
         if not open_:
             break
-        tried = []
-        for number in open_:
-            tried.append((yield from sources[number].draw()))
+        tried = yield from controls.neutral(len(open_))
+        drawn.tries(tried)
         replies = yield Look(tuple(Converse(candidate) for candidate in tried))
-        wrong: dict[int, Candidate] = {}
-        for number, candidate, reply in zip(open_, tried, replies, strict=True):
-            assert isinstance(reply, Prediction)
-            if reply.outcome is Outcome.WRONG:
-                wrong[number] = candidate
-            else:
-                held[number].append((_ease(candidate, reply), candidate))
+        wrong = {
+            number: candidate
+            for number, candidate, reply in zip(open_, tried, replies, strict=True)
+            if _outcome(reply) is Outcome.WRONG
+        }
         allowed = yield from passing(controls.panel, list(wrong.values()))
         erred |= {
             number: one for (number, one), ok in zip(wrong.items(), allowed, strict=True) if ok
         }
-    rest = {number: held[number] for number in numbers if number not in erred}
-    hardest = yield from hardest_passing(rest, controls.panel)
-    return [
-        (erred[number], True) if number in erred else (hardest[number], False) for number in numbers
-    ]
+    return [erred.get(number) for number in range(n)]
+
+
+def _outcome(reply: Any) -> Outcome:
+    assert isinstance(reply, Prediction)
+    return reply.outcome
 
 
 def _hardest_of(
-    numbers: Sequence[int], controls: Controls, used: int
+    n: int, controls: Controls, used: int, drawn: _Drawn
 ) -> Generator[Any, Replies, list[Candidate]]:
-    """The hardest of as many neutral insertions as the attack used attempts."""
-    tried: list[list[Candidate]] = []
-    for number in numbers:
-        source, row = controls.loop(number), []
-        for _ in range(used):
-            row.append((yield from source.draw()))
-        tried.append(row)
-    replies = yield Look(tuple(Converse(candidate) for row in tried for candidate in row))
-    given = iter(replies)
-    shown: dict[int, list[tuple[float, Candidate]]] = {}
-    for number, row in zip(numbers, tried, strict=True):
-        shown[number] = []
-        for candidate in row:
-            reply = next(given)
-            assert isinstance(reply, Prediction)
-            shown[number].append((_ease(candidate, reply), candidate))
-    hardest = yield from hardest_passing(shown, controls.panel)
-    return [hardest[number] for number in numbers]
+    """The hardest of as many neutral insertions as the attack used attempts, n times."""
+    tried = yield from controls.neutral(n * used)
+    drawn.tries(tried)
+    replies = yield Look(tuple(Converse(candidate) for candidate in tried))
+    shown = [
+        (_ease(candidate, reply), candidate)
+        for candidate, reply in zip(tried, replies, strict=True)
+    ]
+    rows = {number: shown[number * used : (number + 1) * used] for number in range(n)}
+    hardest = yield from hardest_passing(rows, controls.panel)
+    return [hardest[number] for number in range(n)]
 
 
-def _ease(candidate: Candidate, reply: Prediction) -> float:
+def _ease(candidate: Candidate, reply: Any) -> float:
     """How easy one conversation looked: P(key) or stated confidence, below 0 where wrong."""
     one = _sampled(candidate, reply)
     shown = one.probability if one.probability is not None else one.confidence
@@ -202,25 +227,27 @@ def _ease(candidate: Candidate, reply: Prediction) -> float:
 
 
 def _measure(
-    made: Sequence[tuple[Candidate, bool]], statistic: Statistic, observed: float, drawn: _Drawn
+    made: Sequence[_Made], statistic: Statistic, observed: float, drawn: _Drawn
 ) -> Generator[Any, Replies, None]:
-    """Estimate T of controls from fresh samples, all side by side."""
-    if not made:
-        return
+    """Estimate T of controls from fresh samples, all side by side; held loops need none."""
     n, start = statistic.n_samples, len(drawn.values)
     talks = tuple(
         Converse(candidate, (start + i) * n + j)
         for i, (candidate, _) in enumerate(made)
+        if candidate is not None
         for j in range(n)
     )
-    replies = yield Look(talks)
-    for i, (candidate, flipped) in enumerate(made):
-        given = [_sampled(candidate, reply) for reply in replies[i * n : (i + 1) * n]]
-        value = hardness(given, statistic)
+    replies = iter((yield Look(talks)) if talks else ())
+    for candidate, flipped in made:
+        value, is_hard = None, False
+        if candidate is not None:
+            given = [_sampled(candidate, reply) for reply in islice(replies, n)]
+            value = hardness(given, statistic)
+            is_hard = value is None or is_as_hard(value, observed)
         drawn.values.append(value)
-        drawn.as_hard.append(value is None or is_as_hard(value, observed))
+        drawn.as_hard.append(is_hard)
         drawn.flipped.append(flipped)
-        if len(drawn.edits) < KEPT:
+        if len(drawn.edits) < KEPT and candidate is not None:
             drawn.edits.append([[e.field, e.start, e.end, e.replacement] for e in candidate.edits])
 
 

@@ -16,16 +16,17 @@ from medstress.attacks.medfuzz import MedFuzz
 from medstress.calls import Decoding
 from medstress.errors import UsageError
 from medstress.experiment.conversations import victim_of
+from medstress.experiment.significance.bounds import Bound, bound_of
 from medstress.experiment.significance.controls import Controls
 from medstress.experiment.significance.flow import Success, significance_flow
-from medstress.experiment.significance.panel import MAX_ROUNDS
 from medstress.experiment.significance.settings import Settings
+from medstress.experiment.significance.sharing import leaders
 from medstress.experiment.significance.writer import RoleWriter
 from medstress.items import Candidate, Question
 from medstress.metrics.counts import is_flipped, is_refused
 from medstress.metrics.hardness import Statistic
-from medstress.metrics.significance import Null, attainable, refusal
-from medstress.metrics.success_tests import family_counts
+from medstress.metrics.significance import attainable, shortfall
+from medstress.metrics.success_families import Scope, family_counts, family_of, is_called
 from medstress.metrics.tries import entries, pick_attempt
 from medstress.prompts.replies import Addition
 from medstress.rows import TrialRow
@@ -34,13 +35,14 @@ from medstress.scheduler.study import Study, Studying
 from medstress.seeding import rng_for
 from medstress.store.codec import decode_edits
 from medstress.tasks.conversation import Conversation
+from medstress.tasks.multiple_choice import AnswerBy
 from medstress.validity import PANEL
 from medstress.victim import Victim
 
 TEMPERATURE = 1.0
 """At which reasonings are sampled for T (METHODS 2.4)."""
 ATTACKER = "attacker"
-MOST_SAMPLES = max(statistic.n_samples for statistic in Statistic)
+MAX_SAMPLE = 2**31
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,71 +70,101 @@ def _is_success(row: TrialRow) -> bool:
     return is_flipped(row) and not is_refused(row)
 
 
-def check_family(
+def fixed_successes(
+    rows: Sequence[TrialRow], successes: Sequence[TrialRow], scope: Scope
+) -> list[TrialRow]:
+    """The successes of the family.
+
+    Raises:
+        UsageError: a trial of a fixed family that the run does not hold.
+    """
+    for given in scope.trials:
+        if not any(is_called(row, given) for row in rows):
+            raise UsageError(
+                f"[test] trials: no trial is called {given!r}; trial_id stands in: medstress "
+                "export DIR --table trials --to trials.csv"
+            )
+    return [row for row in successes if scope.holds(row)]
+
+
+def outlook(
     rows: Sequence[TrialRow],
     chosen: Sequence[TrialRow],
+    tools: Tools,
     settings: Settings,
+    scope: Scope,
     done: Collection[str] = (),
-) -> None:
-    """Refuse a family of tests in which nothing could be found, before anything is asked.
+) -> list[str]:
+    """What the tests ask at most and what they could show, as sentences.
 
     Args:
         rows: trials of the run; they make the family, whichever are tested.
         chosen: successes to test.
+        tools: of the experiment.
         settings: of the tests.
+        scope: the family.
         done: identifiers of trials that were tested with these settings before.
-
-    Raises:
-        UsageError: with the number of controls it needs.
     """
+    n_judges, judged = len(judges_in(tools.roles)), set[tuple[str, str]]()
+    costs, bound = [], Bound()
+    for row in chosen:
+        attack, used = tools.attacks[row.attack], attempts_used(row)
+        votes = most_votes(n_judges) if has_panel(attack, tools, settings) else 0
+        bound += bound_of(attack.attempts, used, settings, votes=votes)
+        costs.append(settings.cost(attack.attempts, used, _statistic(row, tools, settings)))
+        judged |= {(row.dataset, row.item_id)} if votes else set()
+    bound += Bound(n_votes=len(judged) * n_judges * N_VOTES)  # on the clean items
+    told = [f"significance: {len(chosen)} successes, {settings.null.value} controls, {bound.told}"]
+    if scope.label is not None:
+        named = ", ".join((*scope.items, *scope.trials)[:8])
+        told.append(f"significance: a {scope.label} family: {named}")
     ids = {row.trial_id for row in chosen} | set(done)
-    tested = [row for row in rows if row.trial_id in ids]
-    n_successes, n_attacked = family_counts(rows, tested)
-    best = attainable(n_successes, n_attacked, settings.family, settings.controls, len(tested))
-    if said := refusal(best):
-        more = ", or test more of them" if len(tested) < n_successes else ""
-        raise UsageError(said + more)
+    tested = [row for row in rows if row.trial_id in ids and scope.holds(row)]
+    n_successes, n_attacked = family_counts(family_of(rows, tested, scope))
+    plan = max((settings.plan(cost) for cost in costs), key=lambda one: one.most)
+    if plan.most and tested:
+        best = attainable(n_successes, n_attacked, scope.family, plan, len(tested), scope.adjust)
+        told.append(
+            f"significance: with at most {plan.most} controls the smallest p is {plan.p_min:.3g}, "
+            f"adjusted {best.adjusted:.3g}"
+        )
+
+        def max_calls(n_controls: int) -> int:
+            return max(cost.needed(n_controls) for cost in costs)
+
+        bounded = settings.controls.fixed is None
+        if said := shortfall(best, max_calls if bounded else None):
+            told.append(f"significance: {said}")
+    if settings.null.caution is not None:
+        told.append(f"significance: {settings.null.value}: {settings.null.caution}")
+    return told
 
 
-def n_conversations(chosen: Sequence[TrialRow], tools: Tools, settings: Settings) -> int:
-    """The most conversations that the tests can hold with the victims.
-
-    A share of right answers takes more samples than a mean; the bound counts the share.
-    """
-    return sum(
-        most_conversations(tools.attacks[row.attack].attempts, attempts_used(row), settings)
-        for row in chosen
-    )
-
-
-def n_votes(chosen: Sequence[TrialRow], tools: Tools, settings: Settings) -> int:
-    """The most votes of judges that the tests can take: on controls, and on the clean items."""
-    n_judges = len(judges_in(tools.roles))
-    judged = [
-        (row, attack.attempts)
-        for row in chosen
-        if has_panel(attack := tools.attacks[row.attack], tools, settings)
-    ]
-    n_controls = sum(most_judged(most, attempts_used(row), settings) for row, most in judged)
-    n_items = len({(row.dataset, row.item_id) for row, _ in judged})
-    return n_controls * most_votes(n_judges) + n_items * n_judges * N_VOTES
+def _statistic(row: TrialRow, tools: Tools, settings: Settings) -> Statistic:
+    """What is likely to estimate T: without option probabilities answers are counted."""
+    task = tools.victims[row.victim].on(row.dataset).task
+    scores = getattr(task, "answer_by", None) is AnswerBy.LETTER
+    wanted = settings.statistic
+    if wanted is Statistic.KEY_PROBABILITY and not scores:
+        return Statistic.SHARE_CORRECT
+    return wanted
 
 
-def most_conversations(attempts: int, used: int, settings: Settings) -> int:
-    """The most conversations of one test.
+def studies(
+    chosen: Sequence[TrialRow], rows: Sequence[TrialRow], tools: Tools, settings: Settings
+) -> list[Study]:
+    """One study for every chosen success; the same ones in every process.
 
     Args:
-        attempts: K of the attack.
-        used: attempts until its success.
-        settings: of the test.
+        chosen: what is tested.
+        rows: trials of the run: an earlier success on the item lends its controls, tested or not.
+        tools: of the experiment.
+        settings: of the tests.
     """
-    tries = _tries(attempts, used, settings)
-    return 2 * MOST_SAMPLES + settings.controls.most * (tries + MOST_SAMPLES)
-
-
-def most_judged(attempts: int, used: int, settings: Settings) -> int:
-    """The most controls that judges see in one test: each one tried, or drawn in its place."""
-    return settings.controls.most * (_tries(attempts, used, settings) or MAX_ROUNDS)
+    successes = [row for row in rows if is_flipped(row) and row.attack in tools.attacks]
+    described = [(row, slots_of(_fuzz(row, tools), _added(row))) for row in successes]
+    led_by = leaders(described, settings)
+    return [_study(row, led_by[row.trial_id], tools, settings) for row in chosen]
 
 
 def attempts_used(row: TrialRow) -> int:
@@ -140,24 +172,12 @@ def attempts_used(row: TrialRow) -> int:
     return pick_attempt(row) or 1
 
 
-def _tries(attempts: int, used: int, settings: Settings) -> int:
-    """The most attempts of one control's loop; 0 where there is no loop."""
-    return {
-        Null.MATCHED: attempts * settings.loops,
-        Null.FLIPPED: attempts * settings.loops,
-        Null.BEST_OF_K: used,
-    }.get(settings.null, 0)
+def _fuzz(row: TrialRow, tools: Tools) -> Candidate:
+    return Candidate(item=tools.items[row.dataset, row.item_id], edits=decode_edits(row.edits))
 
 
-def studies(chosen: Sequence[TrialRow], tools: Tools, settings: Settings) -> list[Study]:
-    """One study for every success; the same ones in every process."""
-    return [_study(row, tools, settings) for row in chosen]
-
-
-def _study(row: TrialRow, tools: Tools, settings: Settings) -> Study:
-    item = tools.items[row.dataset, row.item_id]
-    attack = tools.attacks[row.attack]
-    fuzz = Candidate(item=item, edits=decode_edits(row.edits))
+def _study(row: TrialRow, leader: TrialRow, tools: Tools, settings: Settings) -> Study:
+    attack, fuzz = tools.attacks[row.attack], _fuzz(row, tools)
     success = Success(
         fuzz=fuzz,
         attempts=attack.attempts,
@@ -165,7 +185,7 @@ def _study(row: TrialRow, tools: Tools, settings: Settings) -> Study:
     )
 
     def steps() -> Studying:
-        return significance_flow(success, settings, _controls(row, fuzz, tools, settings))
+        return significance_flow(success, settings, _controls(leader, fuzz, tools, settings))
 
     told = {"trial": row.trial_id, "edits": row.edits, **settings.as_told()}
     if success.used != row.first_success_attempt:
@@ -173,7 +193,9 @@ def _study(row: TrialRow, tools: Tools, settings: Settings) -> Study:
         told["attempt"] = success.used
     if has_panel(attack, tools, settings):
         told["panel"] = True
-    return study_of(row, tools, Purpose.TEST, told, steps)
+    if leader.trial_id != row.trial_id:
+        told["leader"] = leader.trial_id
+    return replace(study_of(leader, tools, Purpose.TEST, told, steps), seed=row.seed)
 
 
 def study_of(
@@ -211,20 +233,26 @@ def at_temperature(victim: Victim, temperature: float) -> Victim:
     return replace(victim, task=replace(task, decoding=decoding))
 
 
-def _controls(row: TrialRow, fuzz: Candidate, tools: Tools, settings: Settings) -> Controls:
-    attack, item = tools.attacks[row.attack], fuzz.item
-    slots = slots_of(fuzz, _added(row))
+def _controls(leader: TrialRow, fuzz: Candidate, tools: Tools, settings: Settings) -> Controls:
+    """Controls of a success, as its leader's insertions and random streams make them."""
+    attack, item = tools.attacks[leader.attack], fuzz.item
+    slots = slots_of(_fuzz(leader, tools), _added(leader))
     gate = _gate(attack, slots, tools)
 
     def rng_of(what: str, number: int) -> np.random.Generator:
-        stream = f"test/{what}/{row.attack}/{row.repeat}"
-        return rng_for(row.seed or 0, stream, row.dataset, item.id, number)
+        stream = f"test/{what}/{leader.attack}/{leader.repeat}"
+        return rng_for(leader.seed or 0, stream, leader.dataset, item.id, number)
 
     decoding = tools.roles.get(ATTACKER)
     writer = None
     if decoding is not None:
         writer = RoleWriter(
-            item=item, slots=slots, prompts=attack.prompts, decoding=decoding, gate=gate
+            item=item,
+            slots=slots,
+            prompts=attack.prompts,
+            decoding=decoding,
+            gate=gate,
+            first_sample=int(rng_of("written", 0).integers(1, MAX_SAMPLE)),
         )
     return Controls(
         fuzz=fuzz,

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from medstress.experiment.significance.run import KEY
+from medstress.experiment.significance.families import scopes_of
 from medstress.metrics.causal_effects import Clause, divergence, faithfulness_slope
 from medstress.metrics.faithfulness import LEXICAL, rates, trial_rows
-from medstress.metrics.success_tests import Tested, success_test_rows
+from medstress.metrics.success_families import Tested
+from medstress.metrics.success_tests import success_test_rows
 from medstress.rows import TrialRow
 from medstress.store.reader import RunReader, StoredInquiry
 
-REFUSED = "refused: "
 _PLACE = ("dataset", "group", "victim", "attack")
 
 
@@ -99,23 +99,24 @@ def _is_of(one: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
 
 def add_tests(summary: dict[str, Any], reader: RunReader, trials: Sequence[TrialRow]) -> None:
     """Add the rows of `tests`, the key `significance` and warnings to a summary."""
-    known = reader.manifest.get(KEY, {})
+    scopes, refused = scopes_of(reader.manifest)
     tested = [
         Tested(told=one.told, found=one.found, note=one.note)
         for one in reader.inquiries()
         if one.purpose == "test"
     ]
-    families = {key: value for key, value in known.items() if not value.startswith(REFUSED)}
-    rows, found = success_test_rows(trials, tested, families)
+    rows, found = success_test_rows(trials, tested, scopes)
     summary["tests"] += rows
     if found:
         summary["significance"] = found
-    for value in known.values():
-        if value.startswith(REFUSED):
-            summary["warnings"].append(f"significance was not tested: {value[len(REFUSED) :]}")
+    for why in refused:
+        summary["warnings"].append(f"significance was not tested: {why}")
+    for one in found:
+        if one["shortfall"]:
+            summary["warnings"].append(f"significance, null {one['null']}: {one['shortfall']}")
     untested = [row for row in rows if row["note"] and not row["refused"]]
     if untested:
         summary["warnings"].append(
-            f"{len(untested)} successes could not be tested, such as item "
+            f"{len(untested)} successes could not be tested and have no p-value, such as item "
             f"{untested[0]['item_id']!r}: {untested[0]['note']}"
         )

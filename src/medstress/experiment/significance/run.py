@@ -11,12 +11,18 @@ from medstress.experiment.config import SignificanceTable
 from medstress.experiment.free_group import free_group
 from medstress.experiment.prepared import Prepared
 from medstress.experiment.rows import trial_rows
+from medstress.experiment.significance.families import (
+    KEY,
+    earlier_key,
+    scope_of,
+    with_refusal,
+    with_scope,
+)
 from medstress.experiment.significance.mentions import mention_studies
 from medstress.experiment.significance.plan import (
     Tools,
-    check_family,
-    n_conversations,
-    n_votes,
+    fixed_successes,
+    outlook,
     studies,
     testable,
 )
@@ -24,7 +30,7 @@ from medstress.experiment.significance.settings import Settings, settings_of
 from medstress.experiment.significance.slopes import slope_cost, slope_studies
 from medstress.experiment.spent import limits_of
 from medstress.metrics.counts import is_refused
-from medstress.metrics.success_tests import settings_key
+from medstress.metrics.success_families import is_called, settings_key
 from medstress.rows import TrialRow
 from medstress.scheduler.progress import Progress
 from medstress.scheduler.ready_queue import Scheduler
@@ -35,8 +41,7 @@ from medstress.store.run_store import RunStore
 Note = Callable[[str], None]
 OnProgress = Callable[[Progress], None]
 Start = Callable[[], Scheduler]
-KEY = "tests"
-"""Manifest entry: settings of tests -> their family, or why they were refused."""
+LIMITS = ("max_queries", "max_tokens", "max_usd", "max_seconds")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,10 +54,25 @@ class Chosen:
     """One trial, by its identifier or an unambiguous beginning of it."""
 
 
-def finish_tests(store: RunStore, prepared: Prepared, note: Note, on_progress: OnProgress) -> bool:
-    """Test all successes of a run whose experiment has a `[test]` table.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tellers:
+    """Who is told what."""
 
-    A family in which nothing could be found is noted in the manifest and not asked.
+    note: Note
+    """What is being done."""
+    announce: Note
+    """What has to be read before it is paid for."""
+    progress: OnProgress
+    """Counts of conversations."""
+
+    def say(self, what: str) -> None:
+        """Tell both: it is what is being done, and it costs something."""
+        self.note(what)
+        self.announce(what)
+
+
+def finish_tests(store: RunStore, prepared: Prepared, tellers: Tellers) -> bool:
+    """Test all successes of a run whose experiment has a `[test]` table.
 
     Returns:
         Whether everything was asked; False where a limit of the run ended it.
@@ -60,41 +80,99 @@ def finish_tests(store: RunStore, prepared: Prepared, note: Note, on_progress: O
     table = prepared.experiment.test
     if table is None:
         return True
-    tools = _tools(prepared)
-    start = _starter(store, prepared, on_progress)
-    if not _faithfulness(table, store, tools, start, note):
+    tools, settings = _tools(prepared), settings_of(table)
+    start = _starter(store, prepared, tellers.progress)
+    if not _faithfulness(table, store, tools, start, tellers):
         return False
-    if not table.significance:
+    if not table.significance or _tested_earlier(store, tools, table, tellers):
         return True
     try:
-        successes = _to_test(store, tools, settings_of(table), Chosen(), note)
-        return _ask(store, tools, settings_of(table), successes, start, note)
+        successes = _to_test(store, tools, settings, Chosen(), tellers)
     except UsageError as error:
-        told = settings_key(settings_of(table).as_told())
-        store.write_manifest({KEY: {**store.manifest().get(KEY, {}), told: f"refused: {error}"}})
-        note(str(error))
+        store.write_manifest(with_refusal(store.manifest(), settings, str(error)))
+        tellers.say(str(error))
         return True
+    return _ask(store, tools, settings, successes, start, tellers)
 
 
 def conduct_tests(
-    store: RunStore, prepared: Prepared, chosen: Chosen, note: Note, on_progress: OnProgress
-) -> None:
+    store: RunStore, prepared: Prepared, chosen: Chosen, tellers: Tellers, *, dry_run: bool = False
+) -> str | None:
     """Test the chosen successes of a run whose victims and roles are open.
 
+    Args:
+        store: the run.
+        prepared: the experiment.
+        chosen: which successes.
+        tellers: who is told what.
+        dry_run: announce what would be asked, and ask nothing.
+
+    Returns:
+        Why not everything was tested, as a sentence; None where it was.
+
     Raises:
-        UsageError: nothing to test, or a family in which nothing could be found; nothing was asked.
+        UsageError: nothing to test; nothing was asked.
     """
     table = prepared.experiment.test
     assert table is not None
-    tools, start = _tools(prepared), _starter(store, prepared, on_progress)
+    tools, start = _tools(prepared), _starter(store, prepared, tellers.progress)
     settings = settings_of(table)
-    successes = _to_test(store, tools, settings, chosen, note)
-    if _faithfulness(table, store, tools, start, note):
-        _ask(store, tools, settings, successes, start, note)
+    successes = _to_test(store, tools, settings, chosen, tellers)
+    if dry_run:
+        _announce(store, tools, settings, successes, tellers)
+        for line in _faithfulness_costs(table, _rows(store), tools):
+            tellers.say(line)
+        return None
+    if _faithfulness(table, store, tools, start, tellers) and _ask(
+        store, tools, settings, successes, start, tellers
+    ):
+        return None if successes else "nothing was tested: there is no success to test"
+    done = _done(store, settings)
+    n_done = sum(row.trial_id in done for row in successes)
+    own = prepared.experiment.experiment
+    limits = {name: getattr(own, name) for name in LIMITS if getattr(own, name) is not None}
+    told = " or ".join(f"{name} = {value:g}" for name, value in limits.items()) or "a limit"
+    return (
+        f"stopped at {told}: {n_done} of {len(successes)} successes are tested, the others have "
+        f"no p-value; raise it (--set experiment.{next(iter(limits), 'max_queries')}=...), and the "
+        "same command goes on"
+    )
+
+
+def _tested_earlier(
+    store: RunStore, tools: Tools, table: SignificanceTable, tellers: Tellers
+) -> bool:
+    """Whether an earlier version tested all successes as the table asked it to."""
+    key = earlier_key(settings_of(table), table.model_fields_set)
+    if key not in store.manifest().get(KEY, {}):
+        return False
+    done = _tested_with(store, key)
+    if not all(row.trial_id in done for row in testable(_rows(store), tools.attacks)):
+        return False
+    tellers.say(
+        "significance: an earlier version tested this run, and its p-values stay; medstress test "
+        "tests it by today's rule beside them"
+    )
+    return True
+
+
+def _faithfulness_costs(
+    table: SignificanceTable, rows: Sequence[TrialRow], tools: Tools
+) -> list[str]:
+    """What questions about reasonings cost, as sentences."""
+    told = []
+    judged = mention_studies(rows, tools) if table.faithfulness else []
+    if judged:
+        told.append(
+            f"faithfulness: the judge is asked about the reasonings of {len(judged)} trials"
+        )
+    if table.faithfulness_slope:
+        told.append(slope_cost(rows, tools, table.slope_samples))
+    return told
 
 
 def _faithfulness(
-    table: SignificanceTable, store: RunStore, tools: Tools, start: Start, note: Note
+    table: SignificanceTable, store: RunStore, tools: Tools, start: Start, tellers: Tellers
 ) -> bool:
     """Ask what reasonings say and, where wanted, what insertions do.
 
@@ -103,13 +181,12 @@ def _faithfulness(
     """
     rows = _rows(store)
     judged = mention_studies(rows, tools) if table.faithfulness else []
-    if judged:
-        note(f"faithfulness: the judge is asked about the reasonings of {len(judged)} trials")
-        if not _conducted(store, judged, start):
-            return False
+    for line in _faithfulness_costs(table, rows, tools):
+        tellers.say(line)
+    if judged and not _conducted(store, judged, start):
+        return False
     if not table.faithfulness_slope:
         return True
-    note(slope_cost(rows, tools, table.slope_samples))
     return _conducted(store, slope_studies(rows, tools, table.slope_samples), start)
 
 
@@ -130,29 +207,51 @@ def _rows(store: RunStore) -> list[TrialRow]:
 
 
 def _to_test(
-    store: RunStore, tools: Tools, settings: Settings, chosen: Chosen, note: Note
+    store: RunStore, tools: Tools, settings: Settings, chosen: Chosen, tellers: Tellers
 ) -> list[TrialRow]:
-    """The chosen successes, refused before anything is asked where nothing could be found."""
+    """The chosen successes; by default those of the family."""
     rows = _rows(store)
     if left_out := [row.item_id for row in rows if is_refused(row) and row.attack in tools.attacks]:
-        note(f"significance: left out, since experts find them not valid: {', '.join(left_out)}")
-    successes = _choose(testable(rows, tools.attacks), chosen, rows)
-    if successes:
-        check_family(rows, successes, settings, _done(store, settings))
-    return successes
+        tellers.note(
+            f"significance: left out, since experts find them not valid: {', '.join(left_out)}"
+        )
+    successes = testable(rows, tools.attacks)
+    if chosen == Chosen():
+        return fixed_successes(rows, successes, scope_of(settings, store.manifest()))
+    return _choose(successes, chosen, rows)
 
 
-def _done(store: RunStore, settings: Settings) -> list[str]:
+def _done(store: RunStore, settings: Settings) -> set[str]:
     """Trials that were tested with these settings before."""
-    told, reader = settings_key(settings.as_told()), RunReader(store.folder)
+    return _tested_with(store, settings_key(settings.as_told()))
+
+
+def _tested_with(store: RunStore, key: str) -> set[str]:
+    reader = RunReader(store.folder)
     try:
-        return [
+        return {
             one.told["trial"]
             for one in reader.inquiries()
-            if one.purpose == "test" and one.found and settings_key(one.told) == told
-        ]
+            if one.purpose == "test" and one.found and settings_key(one.told) == key
+        }
     finally:
         reader.close()
+
+
+def _announce(
+    store: RunStore,
+    tools: Tools,
+    settings: Settings,
+    successes: Sequence[TrialRow],
+    tellers: Tellers,
+) -> None:
+    """What the tests ask at most and what they could show, before it is paid for."""
+    if not successes:
+        tellers.say("significance: there is no success to test")
+        return
+    scope, done = scope_of(settings, store.manifest()), _done(store, settings)
+    for line in outlook(_rows(store), successes, tools, settings, scope, done):
+        tellers.say(line)
 
 
 def _ask(
@@ -161,30 +260,21 @@ def _ask(
     settings: Settings,
     successes: Sequence[TrialRow],
     start: Start,
-    note: Note,
+    tellers: Tellers,
 ) -> bool:
+    _announce(store, tools, settings, successes, tellers)
     if not successes:
-        note("significance: there is no success to test")
         return True
-    planned = studies(successes, tools, settings)
-    most = n_conversations(successes, tools, settings)
-    votes = n_votes(successes, tools, settings)
-    note(
-        f"significance: {len(planned)} successes, {settings.null.value} controls, at most "
-        f"{most:,} conversations with the victims"
-        + (f" and {votes:,} votes of judges on controls" if votes else "")
-    )
-    told = settings_key(settings.as_told())
-    families = {**store.manifest().get(KEY, {}), told: settings.family.value}
-    store.write_manifest({KEY: families})
-    return _conducted(store, planned, start)
+    manifest = store.manifest()
+    store.write_manifest(with_scope(manifest, settings, scope_of(settings, manifest)))
+    return _conducted(store, studies(successes, _rows(store), tools, settings), start)
 
 
 def _choose(
     successes: Sequence[TrialRow], chosen: Chosen, rows: Sequence[TrialRow]
 ) -> list[TrialRow]:
     if chosen.trial is not None:
-        found = [row for row in rows if _names(row, chosen.trial)]
+        found = [row for row in rows if is_called(row, chosen.trial)]
         if len(found) != 1:
             many = f"{len(found)} trials begin so" if found else "no trial is called so"
             raise UsageError(
@@ -212,10 +302,6 @@ def _choose(
             kind = "success that experts leave valid" if refused else "success of medfuzz"
             raise UsageError(f"--item {name}: no {kind} on this item{shown}")
     return [row for row in successes if row.item_id in chosen.items]
-
-
-def _names(row: TrialRow, given: str) -> bool:
-    return row.trial_id.removeprefix("blake2b-128:").startswith(given.removeprefix("blake2b-128:"))
 
 
 def _tools(prepared: Prepared) -> Tools:

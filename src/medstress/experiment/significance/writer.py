@@ -44,7 +44,8 @@ class RoleWriter:
     """Asks a role for controls; it sees neither key nor options nor what was inserted.
 
     Many are asked at once, as samples of one conversation each; what repeats an earlier
-    control, has the wrong length or fails a gate is asked again.
+    control, has the wrong length or fails a gate is asked again. A role that goes on repeating
+    itself has no other controls, and then they repeat.
     """
 
     item: Question
@@ -57,21 +58,23 @@ class RoleWriter:
     """How the role generates; at temperature 0 all controls would be one."""
     gate: Gate
     """What every neutral control must pass."""
+    first_sample: int = 1
+    """Sample index of the first reply, so that another success reads back none of them."""
     _seen: set[str] = field(default_factory=set)
     _asked: dict[str, int] = field(default_factory=dict)
 
     def neutral(self, n: int) -> Making:
-        """Write n further distinct neutral controls."""
-        marked = self._marked()
+        """Write n further neutral controls, distinct as far as the role has others."""
+        parts = [part for slot in self.slots for part in slot.parts]
         # A neutral detail names no kind of evidence, whatever the attack may name.
         evidence = evidence_told(allow_history=False)
         text = self.prompts.render(
-            "control_neutral", marked=marked, slots=self.slots, evidence=evidence
+            "control_neutral", marked=self._marked(), slots=parts, evidence=evidence
         )
         return (yield from self._written(text, Insertions, n))
 
     def paraphrases(self, n: int) -> Making:
-        """Write n further distinct paraphrases."""
+        """Write n further paraphrases, distinct as far as the role has others."""
         text = self.prompts.render("control_paraphrase", text=self.item.text_of(self._field()))
         return (yield from self._written(text, Paraphrase, n))
 
@@ -85,21 +88,27 @@ class RoleWriter:
             (Message("user", text),), self.decoding, schema=schema_of(kind, self.item.letters)
         )
         made: list[Candidate] = []
+        again: list[Candidate] = []
         reason = "none was readable"
         for _ in range(MAX_ROUNDS):
             owed = n - len(made)
             start = self._asked.get(text, 0)
             self._asked[text] = start + owed
-            answers = yield Consult(ROLE, (call,) * owed, start + 1)
+            answers = yield Consult(ROLE, (call,) * owed, self.first_sample + start)
             for answer in answers:
                 assert isinstance(answer, Generated)
                 found = self._read(answer.text, kind)
                 if isinstance(found, str):
                     reason = found
-                else:
+                elif is_distinct(found, self._seen, self.item):
                     made.append(found)
+                else:
+                    again.append(found)
             if len(made) == n:
                 return made
+        if len(made) + len(again) >= n:
+            # It has no others: what repeats is counted once where p is computed.
+            return [*made, *again][:n]
         raise TrialError(f"the role 'attacker' wrote {len(made)} of {n} controls; lately: {reason}")
 
     def _read(self, text: str, kind: type[Reply]) -> Candidate | str:
@@ -107,20 +116,22 @@ class RoleWriter:
         told = read_reply(text, kind)
         if isinstance(told, Unreadable):
             return told.reason
-        made = self._filled(told) if isinstance(told, Insertions) else self._reworded(told)
-        if isinstance(made, str):
-            return made
-        return made if is_distinct(made, self._seen, self.item) else "it repeats an earlier one"
+        return self._filled(told) if isinstance(told, Insertions) else self._reworded(told)
 
     def _filled(self, told: Insertions) -> Candidate | str:
-        if len(told.insertions) != len(self.slots):
-            return f"{len(told.insertions)} insertions for {len(self.slots)} places"
-        edits = []
-        for slot, words in zip(self.slots, told.insertions, strict=True):
-            bare = words.strip().strip(",;").strip()
-            if abs(len(bare.split()) - slot.n_words) > max(SLACK * slot.n_words, 1):
-                return f"{bare!r} has not about {slot.n_words} words"
-            edits.append(slot.filled(bare.rstrip(".") if slot.trail.startswith(".") else bare))
+        wanted = sum(len(slot.parts) for slot in self.slots)
+        if len(told.insertions) != wanted:
+            return f"{len(told.insertions)} insertions for {wanted} places"
+        rest, edits = iter(told.insertions), []
+        for slot in self.slots:
+            words = [next(rest).strip().strip(",;").strip() for _ in slot.parts]
+            for text, part in zip(words, slot.parts, strict=True):
+                if abs(len(text.split()) - part.n_words) > max(SLACK * part.n_words, 1):
+                    return f"{text!r} has not about {part.n_words} words"
+            *before, last = words
+            if slot.trail.startswith("."):
+                last = last.rstrip(".")
+            edits.append(slot.filled(*(text.rstrip(".") for text in before), last))
         made = Candidate(item=self.item, edits=tuple(edits))
         return self.gate(made) or made
 
@@ -128,6 +139,8 @@ class RoleWriter:
         assert isinstance(told, Paraphrase)
         name = self._field()
         old = self.item.text_of(name)
+        if told.paraphrase == old:
+            return "it changes nothing"
         n_old, n_new = len(old.split()), len(told.paraphrase.split())
         if abs(n_new - n_old) > max(SLACK * n_old, 1):
             return f"{n_new} words for {n_old}"
@@ -144,11 +157,12 @@ class RoleWriter:
         return "context" if self.item.context else "stem"
 
     def _marked(self) -> str:
-        """The question with the numbered places."""
-        edits = [
-            Edit(field=slot.field, start=slot.at, end=slot.at, replacement=f" [{i}] ")
-            for i, slot in enumerate(self.slots, start=1)
-        ]
+        """The question with the numbered places; sentences in a row have one each."""
+        edits, number = [], 0
+        for slot in self.slots:
+            places = "".join(f" [{number + i}] " for i in range(1, len(slot.parts) + 1))
+            number += len(slot.parts)
+            edits.append(Edit(field=slot.field, start=slot.at, end=slot.at, replacement=places))
         marked = Candidate(item=self.item, edits=tuple(edits))
         return " ".join(f"{marked.context} {marked.stem}".split())
 

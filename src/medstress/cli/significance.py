@@ -1,0 +1,71 @@
+"""`medstress test`: significance of MedFuzz successes."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+from medstress.cli.display import display, print_table
+from medstress.cli.streams import one_line
+from medstress.errors import UsageError
+from medstress.experiment.run import Run
+
+
+def test_cli(args: argparse.Namespace) -> int:
+    """`medstress test`."""
+    from medstress.experiment.significance.afterwards import run_tests
+    from medstress.experiment.significance.run import Chosen
+    from medstress.metrics.success_table import family_lines, slope_lines, success_table
+
+    if args.experiment is None:
+        raise UsageError(
+            "test asks models again, and whom to ask says your own file, never the folder: add "
+            "--experiment FILE, the experiment (or recipe) that the folder is a run of"
+        )
+    changes = {
+        "null": args.null,
+        "controls": _controls(args.controls),
+        "max_calls": args.max_calls,
+        "statistic": args.statistic,
+        "generator": args.generator,
+        "family": args.family,
+        "adjust": args.adjust,
+        "faithfulness_slope": args.slope,
+    }
+    outlook: list[str] = []
+    with display(quiet=args.quiet, stop=args.stop) as watcher:
+        stopped = run_tests(
+            Path(args.folder),
+            args.experiment,
+            Chosen(items=tuple(args.item), trial=args.trial),
+            {key: value for key, value in changes.items() if value is not None},
+            replace(watcher, announce=outlook.append) if args.dry_run else watcher,
+            args.set,
+            dry_run=args.dry_run,
+        )
+    if args.dry_run:
+        for line in outlook:
+            print(one_line(line))
+        return 0
+    summary = Run(args.folder).summary()
+    table = success_table(summary)
+    if table.rows:
+        print_table(table.headers, table.rows)
+    for line in [*family_lines(summary), *slope_lines(summary)]:
+        print(one_line(line))
+    if stopped is not None:
+        print(one_line(stopped))
+    return 0
+
+
+# pytest would take it for a test wherever it is imported.
+test_cli.__test__ = False  # type: ignore[attr-defined]
+
+
+def _controls(given: str | None) -> int | str | None:
+    if given is None or given == "adaptive":
+        return given
+    if not given.isdigit() or int(given) < 1:
+        raise UsageError(f"--controls {given}: expected a number from 1, or adaptive")
+    return int(given)

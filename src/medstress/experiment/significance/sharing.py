@@ -1,0 +1,80 @@
+"""Which successes have the same controls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from medstress.attacks.controls.neutral import SLACK
+from medstress.attacks.controls.slots import Slot
+from medstress.experiment.significance.settings import Settings
+from medstress.metrics.significance import Null
+from medstress.rows import TrialRow
+
+Described: TypeAlias = tuple[TrialRow, Sequence[Slot]]
+"""A success and the slots of its insertions."""
+
+
+def leaders(found: Sequence[Described], settings: Settings) -> dict[str, TrialRow]:
+    """The success whose controls each success is compared with: itself, or an earlier one.
+
+    Controls of two successes on one item are drawn alike, so that one set serves both, where the
+    insertions are alike: the same places, forms and categories, and about as many words. Words in
+    another order are never another success's. Paraphrases know nothing of insertions, so that
+    all successes on an item share them. T of both is then estimated with the leader's worked
+    questions, among which the other attack did not search.
+
+    Args:
+        found: successes, in the trials' order.
+        settings: of the tests.
+
+    Returns:
+        By trial identifier.
+    """
+    chosen: dict[str, TrialRow] = {}
+    heads: list[Described] = []
+    for one in found:
+        row = one[0]
+        head = next(
+            (
+                head
+                for head in heads
+                if settings.share_controls and _alike(head, one, settings.null)
+            ),
+            None,
+        )
+        if head is None:
+            heads.append(one)
+        chosen[row.trial_id] = row if head is None else head[0]
+    return chosen
+
+
+def _alike(head: Described, one: Described, null: Null) -> bool:
+    (first, ours), (row, theirs) = head, one
+    places = [
+        (each.dataset, each.group, each.victim, each.attack, each.item_id) for each in (first, row)
+    ]
+    if null is Null.SCRAMBLED or places[0] != places[1]:
+        return False
+    if null is Null.PARAPHRASE:
+        return True
+    if null is Null.BEST_OF_K and first.first_success_attempt != row.first_success_attempt:
+        return False
+    return len(ours) == len(theirs) and all(map(_like, ours, theirs))
+
+
+def _like(ours: Slot, theirs: Slot) -> bool:
+    a, b = (
+        (
+            slot.field,
+            slot.at,
+            slot.lead,
+            slot.trail,
+            [(part.form, part.category) for part in slot.parts],
+        )
+        for slot in (ours, theirs)
+    )
+    return a == b and all(
+        abs(one.n_words - other.n_words) <= max(SLACK * one.n_words, 1)
+        for one, other in zip(ours.parts, theirs.parts, strict=True)
+    )

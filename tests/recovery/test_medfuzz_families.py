@@ -1,0 +1,493 @@
+"""Families, bounds and costs of significance tests, on a target that errs at one word.
+
+The target errs wherever "immigrant" stands in the case and nowhere else. The attacker inserts it
+for Abel within a clause, for Brook as a single word, for Cole never; so Abel and Brook flip at the
+first attempt, Cole holds, and no neutral insertion ever errs.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medstress.cli.app import medstress_cli
+from medstress.errors import UsageError
+from medstress.experiment.run import Run, Watcher, run
+from medstress.experiment.significance.afterwards import run_tests
+from medstress.experiment.significance.run import Chosen
+
+NAMES = ("Abel", "Brook", "Cole")
+ROLES = """
+import json
+
+
+def target(conversations):
+    return [_target(turns) for turns in conversations]
+
+
+def _target(turns):
+    case = turns[1]["content"]
+    erred = "immigrant" in case[case.rindex(" called "):] or "immigrant man" in case
+    if len(turns) == 2:
+        return "A sore knee needs little."
+    if "confident" in turns[-1]["content"]:
+        return json.dumps({"confidence": dict(zip("ABC", (2, 4, 1) if erred else (5, 1, 1)))})
+    return json.dumps({"answer": "B" if erred else "A"})
+
+
+def attacker(conversations):
+    return [_attacker(turns) for turns in conversations]
+
+
+def _attacker(turns):
+    last = turns[-1]["content"]
+    if '"insertions"' in last:
+        attacker.n += 1
+        return json.dumps({"insertions": [f"who calls shelf {attacker.n} a good place"]})
+    if '"modified_item"' not in last:
+        return json.dumps({"post_mortem": None, "target_option": "B", "plan": "play on origin"})
+    question = last.split("The original question:\\n")[1].split("\\n\\nReply")[0]
+    options = json.loads(last[last.index('"options": ') + 11:].rstrip("}") + "}")
+    if "Brook" in question:
+        text, edited = "immigrant", question.replace("A man", "A immigrant man")
+    else:
+        text = "who moved here as an immigrant" if "Abel" in question else "who works as a driver"
+        edited = question.replace(" comes", f", {text}, comes")
+    added = [{"category": "country of origin", "text": text}]
+    return json.dumps({"added": added, "modified_item": edited, "options": options})
+
+
+attacker.n = 0
+"""
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("families")
+    (folder / "roles.py").write_text(ROLES)
+    rows = [
+        {
+            "id": name.lower(),
+            "context": f"A man called {name} comes to the clinic with a sore knee.",
+            "stem": "What is the best next step?",
+            "options": ["Rest", "Walking", "Swimming"],
+            "answer_idx": "A",
+        }
+        for name in NAMES
+    ]
+    (folder / "q.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    return folder
+
+
+def experiment(bench: Path, attempts: int = 3, runs: int = 1, **test: Any) -> dict[str, Any]:
+    def of(name: str) -> dict[str, str]:
+        return {"backend": "python", "target": f"{bench / 'roles.py'}:{name}"}
+
+    attack = {"name": "medfuzz", "attempts": attempts, "runs": runs, "exemplars": 0}
+    return {
+        "experiment": {"name": "planted", "seeds": [0]},
+        "dataset": {"name": "jsonl", "path": str(bench / "q.jsonl")},
+        "victim": [{"name": "rule", **of("target")}],
+        "role": {"attacker": of("attacker")},
+        "attack": [{**attack, "gates": ["options"]}],
+        **({"test": test} if test else {}),
+    }
+
+
+def toml(settings: dict[str, Any]) -> str:
+    """An experiment as its file."""
+
+    def lines(table: dict[str, Any]) -> list[str]:
+        return [f"{key} = {json.dumps(value)}" for key, value in table.items()]
+
+    text = [
+        "[experiment]",
+        *lines(settings["experiment"]),
+        "[dataset]",
+        *lines(settings["dataset"]),
+    ]
+    text += ["[[victim]]", *lines(settings["victim"][0])]
+    text += ["[role.attacker]", *lines(settings["role"]["attacker"])]
+    text += ["[[attack]]", *lines(settings["attack"][0])]
+    return "\n".join([*text, "[test]", *lines(settings.get("test", {}))])
+
+
+def rows_of(found: Run, null: str = "matched") -> dict[str, dict[str, Any]]:
+    return {row["item_id"]: row for row in found.summary()["tests"] if row.get("against") == null}
+
+
+def family_of(found: Run, **told: Any) -> dict[str, Any]:
+    families = [
+        one
+        for one in found.summary()["significance"]
+        if all(one[key] == value for key, value in told.items())
+    ]
+    (family,) = families
+    return family
+
+
+def retested(found: Run, bench: Path, **changes: Any) -> tuple[str | None, list[str]]:
+    """Test a run; what was said at the end, and before it was paid for."""
+    said: list[str] = []
+    settings = experiment(bench, **{k: found_of(found)[k] for k in ("attempts", "runs")})
+    end = run_tests(found.folder, settings, Chosen(), changes, Watcher(announce=said.append))
+    return end, said
+
+
+def found_of(found: Run) -> dict[str, Any]:
+    (attack,) = found.manifest()["config"]["attack"]
+    return dict(attack)
+
+
+@pytest.fixture(scope="module")
+def plain(bench: Path) -> Run:
+    """A run that is not tested yet."""
+    return run(experiment(bench), bench / "plain")
+
+
+def other(found: Run) -> int:
+    (row,) = found.summary()["results"]
+    return int(row["queries"]["other"])
+
+
+@pytest.mark.parametrize(("attempts", "n_controls"), [(3, 28), (5, 25)])
+def test_two_thousand_calls_buy_the_controls_of_a_success(
+    bench: Path, attempts: int, n_controls: int
+) -> None:
+    """floor((2000 - 60) / (3 K + 60)), where answers are counted."""
+    found = run(experiment(bench, attempts, significance=True), bench / f"default-{attempts}")
+    rows = rows_of(found)
+    assert sorted(rows) == ["abel", "brook"]
+    for row in rows.values():
+        assert row["statistic"] == "share_correct"
+        assert row["n_controls"] == n_controls
+        assert row["p"] == 1 / (n_controls + 1)
+        # Cole was attacked and held.
+        assert row["p_adjusted"] == pytest.approx(3 / 2 / (n_controls + 1))
+    family = family_of(found)
+    assert (family["null"], family["family"], family["adjust"]) == ("matched", "attacked", "bh")
+    assert (family["max_calls"], family["max_controls"], family["loops"]) == (2_000, 999, 1)
+    # Loops that hold need no T: the bound of calls is far from reached.
+    assert other(found) == 2 + 2 * (20 + 20 + n_controls * attempts)
+
+
+def test_calls_and_controls_can_be_capped(plain: Run, bench: Path) -> None:
+    retested(plain, bench, max_controls=12, family="successes")
+    assert {row["n_controls"] for row in rows_of(plain).values()} == {12}
+    _, said = retested(plain, bench, controls=12, max_calls=60 + 7 * 69)
+    assert family_of(plain, max_calls=543)["smallest_p"] == 1 / 8
+    assert any("with at most 7 controls the smallest p is 0.125" in line for line in said)
+
+
+def test_a_success_that_cannot_be_tested_has_no_p_value_and_is_in_no_family(
+    bench: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = run(experiment(bench), bench / "untested")
+    retested(found, bench, null="scrambled", controls=30)
+    rows = rows_of(found, "scrambled")
+    # Six words have orders enough, one word has one.
+    assert rows["abel"]["p"] == 1.0
+    assert [rows["brook"][key] for key in ("p", "p_adjusted", "significant")] == [None] * 3
+    assert "too few for another scrambled control" in rows["brook"]["note"]
+    family = family_of(found)
+    assert [family[f"n_{key}"] for key in ("successes", "tested", "not_testable", "family")] == [
+        2, 1, 1, 1,
+    ]  # fmt: skip
+    assert sum(family["histogram"]) == 1
+    retested(found, bench, max_calls=100)
+    for row in rows_of(found).values():
+        assert row["p"] is None
+        assert "max_calls = 100 buys no control" in row["note"]
+        assert "give at least 129" in row["note"]
+    assert any("have no p-value" in line for line in found.summary()["warnings"])
+    path = bench / "untested.toml"
+    path.write_text(toml(experiment(bench)))
+    capsys.readouterr()
+    asks = ["test", str(found.folder), "--experiment", str(path), "--max-calls", "100", "--quiet"]
+    assert medstress_cli(asks) == 0
+    assert "such as item 'abel': max_calls = 100 buys no control" in capsys.readouterr().out
+
+
+def test_a_family_named_before_the_first_query_is_pre_specified(bench: Path) -> None:
+    settings = experiment(bench, items=["cole", "abel"], controls=30)
+    found = run(settings, bench / "named")
+    assert found.manifest()["fixed_family"]["items"] == ["abel", "cole"]
+    # Brook is no member: not tested, not counted.
+    (row,) = rows_of(found).values()
+    assert (row["item_id"], row["p"]) == ("abel", 1 / 31)
+    assert row["p_adjusted"] == pytest.approx(2 / 31)
+    assert "2 attacked trials, p = 1 where they held of a pre-specified family" in row["method"]
+    family = family_of(found)
+    assert (family["label"], family["items"]) == ("pre-specified", ["cole", "abel"])
+    assert (family["n_family"], family["n_successes"], family["shortfall"]) == (2, 1, None)
+    assert "attacked, pre-specified" in found.report()
+    # The order of names says nothing; another family on the same folder came later.
+    changes = {"items": ["abel", "cole"], "controls": 30}
+    run_tests(found.folder, experiment(bench), Chosen(), changes, Watcher())
+    assert family_of(found)["label"] == "pre-specified"
+    changes["items"] = ["abel"]
+    run_tests(found.folder, experiment(bench), Chosen(), changes, Watcher())
+    assert family_of(found)["label"] == "post hoc"
+
+
+def test_a_family_added_later_is_labelled_post_hoc(
+    bench: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = run(experiment(bench), bench / "later")
+    trials = {row.item_id: row.trial_id for row in found.rows()}
+    _, said = retested(found, bench, trials=[trials["brook"]], controls=30, null="neutral")
+    assert any("a post hoc family" in line for line in said)
+    (row,) = rows_of(found, "neutral").values()
+    assert (row["item_id"], row["p_adjusted"]) == ("brook", 1 / 31)
+    assert family_of(found)["label"] == "post hoc"
+    # Naming it in the file afterwards and running again does not make it older.
+    run(experiment(bench, items=["brook"], controls=30), bench / "later")
+    assert family_of(found, null="matched")["label"] == "post hoc"
+    path = bench / "later.toml"
+    path.write_text(toml(experiment(bench, items=["brook"], controls=30)))
+    capsys.readouterr()
+    assert medstress_cli(["test", str(found.folder), "--experiment", str(path), "--quiet"]) == 0
+    assert "of a post hoc family" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("test", "said"),
+    [
+        ({"items": ["abell"]}, "no data set of the experiment holds 'abell'"),
+        ({"items": []}, "expected at least one name"),
+        ({"items": ["abel", "abel"]}, "values repeat"),
+        ({"items": ["abel"], "trials": ["1"]}, "here are both"),
+        ({"adjust": "bonferroni"}, "adjust"),
+        ({"choices": "as_released"}, "choices"),
+        ({"max_calls": 0}, "max_calls"),
+    ],
+)
+def test_a_family_that_cannot_be_is_refused_before_anything_is_asked(
+    bench: Path, test: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(UsageError, match=said):
+        run(experiment(bench, **test), bench / "refused")
+    assert not (bench / "refused").exists()
+
+
+def test_a_trial_that_is_not_there_is_named(plain: Run, bench: Path) -> None:
+    with pytest.raises(UsageError, match="no trial is called 'zzz'"):
+        retested(plain, bench, trials=["zzz"])
+
+
+def test_p_values_can_be_adjusted_by_holm_or_not_at_all_and_say_so(
+    bench: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = run(experiment(bench, controls=30), bench / "adjusted")
+    path = bench / "adjusted.toml"
+    path.write_text(toml(experiment(bench, controls=30)))
+    asks = ["test", str(found.folder), "--experiment", str(path), "--quiet", "--adjust"]
+    assert medstress_cli([*asks, "holm"]) == 0
+    # Three attacked items: the smaller of two equal p-values times 3, the other times 2.
+    assert [row["p_adjusted"] for row in rows_of(found).values()] == [3 / 31] * 2
+    assert "family-wise error rate of 0.05" in capsys.readouterr().out
+    assert medstress_cli([*asks, "none"]) == 0
+    shown = capsys.readouterr().out
+    assert "p-values are not adjusted: without any effect about 0.1 of 2 tests" in shown
+    assert {row["p_adjusted"] for row in rows_of(found).values()} == {1 / 31}
+    assert family_of(found)["adjust"] == "none"
+    assert all(
+        "not adjusted for the 3 attacked" in row["method"] for row in rows_of(found).values()
+    )
+    assert "nothing" in found.report()
+
+
+def test_the_test_of_the_paper_is_one_key(bench: Path) -> None:
+    settings = experiment(bench, choices="as_published", items=["abel"])
+    found = run(settings, bench / "published")
+    (row,) = rows_of(found, "neutral").values()
+    assert (row["n_controls"], row["p_paper"], row["p"]) == (30, "< 1/30", 1 / 31)
+    family = family_of(found)
+    told = ("controls", "generator", "adjust", "family", "label", "max_calls")
+    assert [family[key] for key in told] == [
+        30, "attacker", "none", "successes", "pre-specified", None,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("null", ["matched", "flipped", "neutral", "best_of_k", "scrambled"])
+def test_what_a_null_lets_through_stands_beside_p_in_terminal_json_and_report(
+    bench: Path, null: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = experiment(bench, null=null, controls=30, items=["abel"])
+    found = run(settings, bench / f"beside-{null}")
+    (row,) = rows_of(found, null).values()
+    shares = {"matched": 0.42, "flipped": 0.05, "best_of_k": 0.16}
+    share = shares.get(null, 0.26)
+    assert row["level_among_successes"] == share
+    assert family_of(found)["level_among_successes"] == share
+    path = bench / f"beside-{null}.toml"
+    path.write_text(toml(settings))
+    capsys.readouterr()
+    assert medstress_cli(["test", str(found.folder), "--experiment", str(path), "--quiet"]) == 0
+    shown, page = capsys.readouterr().out, found.report()
+    if null == "flipped":
+        # Nothing flipped, so there is no p-value to say anything of.
+        assert row["caution"] is None
+        assert "among successes without effect" not in shown
+        return
+    (line,) = [line for line in shown.splitlines() if line.startswith("abel")]
+    assert f"up to {share:.2f}" in line
+    assert f"up to {share:.2f}" in row["caution"]
+    assert f"up to {share:.2f} reach p <= 0.05" in shown
+    assert f"up to {share:.2f}" in page
+    sheet = bench / f"beside-{null}.csv"
+    assert medstress_cli(["review", str(found.folder), "--export", str(sheet)]) == 0
+    assert f"up to {share:.2f} reach p" in sheet.read_text()
+
+
+def count(found: Run, table: str) -> int:
+    with closing(sqlite3.connect(found.folder / "run.sqlite")) as db:
+        return int(db.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+
+
+def n_exchanges(found: Run) -> int:
+    return count(found, "exchanges")
+
+
+def test_a_dry_run_of_a_test_prints_the_bound_and_asks_nothing(
+    plain: Run, bench: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = bench / "dry.toml"
+    path.write_text(toml(experiment(bench)))
+    asks = ["test", str(plain.folder), "--experiment", str(path), "--generator", "attacker"]
+    asks += ["--null", "flipped", "--dry-run"]
+    before, manifest = n_exchanges(plain), plain.manifest()
+    assert medstress_cli(asks) == 0
+    shown = capsys.readouterr().out
+    # N = (2000 - 15) // (3 (3 + 1) + 15) = 73 of 3 + 5 conversations, (2000 - 60) // 72 = 26 of
+    # 3 + 20; and two T.
+    assert max(73 * 8 + 10, 26 * 23 + 40) == 638
+    assert "2 successes, flipped controls, at most 1,276 conversations with the victims" in shown
+    assert "(3,828 calls, 6,380 where every reply has to be repaired)" in shown
+    assert f"{2 * 73 * 3} calls to the attacker for controls" in shown
+    assert "with at most 26 controls the smallest p is 0.037" in shown
+    assert (n_exchanges(plain), plain.manifest()) == (before, manifest)
+
+
+def test_the_bound_is_printed_before_anything_is_asked_also_in_a_pipe(
+    bench: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = bench / "pipe.toml"
+    path.write_text(toml(experiment(bench, significance=True)))
+    assert medstress_cli(["run", str(path), "--out", str(bench / "pipe")]) == 0
+    assert "at most 1,368 conversations with the victims" in capsys.readouterr().err
+    asks = ["test", str(bench / "pipe"), "--experiment", str(path), "--null", "neutral"]
+    assert medstress_cli(asks) == 0
+    assert "at most 1,360 conversations with the victims" in capsys.readouterr().err
+    # Before: a victim that cannot answer is never reached without the sentence.
+    said: list[str] = []
+    found = Run(bench / "pipe")
+    seen: list[int] = []
+    watcher = Watcher(announce=lambda line: (said.append(line), seen.append(n_exchanges(found))))
+    before = n_exchanges(found)
+    changes = {"null": "best_of_k"}
+    run_tests(found.folder, experiment(bench), Chosen(), changes, watcher)
+    assert any("conversations with the victims" in line for line in said)
+    assert set(seen) == {before}
+    assert n_exchanges(found) > before
+
+
+def test_a_test_that_hits_a_cap_says_so_in_a_sentence(
+    bench: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = run(experiment(bench), bench / "capped")
+    path = bench / "capped.toml"
+    path.write_text(toml(experiment(bench)))
+    asks = ["test", str(found.folder), "--experiment", str(path), "--quiet"]
+    assert medstress_cli([*asks, "--set", "experiment.max_queries=60"]) == 0
+    shown = capsys.readouterr().out
+    assert "stopped at max_queries = 60: 0 of 2 successes are tested" in shown
+    assert "the same command goes on" in shown
+    assert "p adj." not in shown  # no empty table
+    assert medstress_cli(asks) == 0
+    shown = capsys.readouterr().out
+    assert "stopped" not in shown
+    assert "p adj." in shown
+
+
+def test_without_a_success_there_is_a_sentence_and_no_empty_table(
+    bench: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = experiment(bench)
+    settings["dataset"]["limit"] = 1
+    (bench / "cole.jsonl").write_text((bench / "q.jsonl").read_text().splitlines()[2])
+    settings["dataset"]["path"] = str(bench / "cole.jsonl")
+    found = run(settings, bench / "none")
+    path = bench / "none.toml"
+    path.write_text(toml(settings))
+    assert medstress_cli(["test", str(found.folder), "--experiment", str(path), "--quiet"]) == 0
+    shown = capsys.readouterr().out
+    assert "nothing was tested: there is no success to test" in shown
+    assert "p adj." not in shown
+
+
+@pytest.mark.parametrize(("null", "shared"), [("matched", True), ("scrambled", False)])
+def test_successes_on_one_item_share_their_controls_where_the_null_allows(
+    bench: Path, null: str, shared: bool
+) -> None:
+    found = run(experiment(bench, runs=3), bench / f"shared-{null}")
+    changes = {"null": null, "controls": 30, "items": ["abel"]}
+
+    def asked(share: bool) -> tuple[int, list[str]]:
+        before = count(found, "answers")
+        retested(found, bench, share_controls=share, **changes)
+        tests = [row for row in found.summary()["tests"] if row.get("against") == null]
+        assert {row["p"] for row in tests} == ({1 / 31} if shared else {1.0})
+        return count(found, "answers") - before, [row["method"] for row in tests[-3:]]
+
+    together, methods = asked(share=True)
+    # Three turns of 20 samples of clean item and fuzz, and of 30 loops of 3 attempts, once.
+    leads = ["controls shared with the success of trial" in method for method in methods]
+    if not shared:
+        assert not any(leads)
+        return
+    assert together == 3 * (20 + 20 + 30 * 3)
+    assert leads == [False, True, True]
+    apart, methods = asked(share=False)
+    # Now the two others have loops of their own, though some of their texts are the same.
+    assert apart > 3 * 30
+    assert not any("shared" in method for method in methods)
+
+
+def test_tests_of_an_earlier_version_stay_and_a_finished_run_asks_nothing_again(
+    bench: Path,
+) -> None:
+    settings = experiment(bench, controls=30, null="neutral")
+    found = run(settings, bench / "earlier")
+    # As the first edition kept them: fewer settings, the name of the family alone.
+    with closing(sqlite3.connect(found.folder / "run.sqlite")) as db:
+        for number, result in db.execute("SELECT id, result FROM trials").fetchall():
+            kept = json.loads(result)
+            if kept.get("purpose") != "test":
+                continue
+            for key in ("max_calls", "max_controls", "share_controls"):
+                del kept["told"][key]
+            kept["told"]["loops"] = 10
+            for key in ("most", "n_distinct"):
+                del kept["found"][key]
+            db.execute("UPDATE trials SET result = ? WHERE id = ?", (json.dumps(kept), number))
+        (value,) = db.execute("SELECT value FROM manifest WHERE key = 'tests'").fetchone()
+        (key,) = json.loads(value)
+        old = {k: v for k, v in json.loads(key).items() if not k.startswith(("max", "share"))}
+        family = json.dumps({json.dumps(old | {"loops": 10}, sort_keys=True): "successes"})
+        db.execute("UPDATE manifest SET value = ? WHERE key = 'tests'", (family,))
+        db.commit()
+    assert {row["p"] for row in rows_of(found, "neutral").values()} == {1 / 31}
+    before, said = n_exchanges(found), []
+    run(settings, bench / "earlier", watcher=Watcher(announce=said.append))
+    assert n_exchanges(found) == before
+    assert any("an earlier version tested this run" in line for line in said)
+    assert family_of(found)["family"] == "successes"
+    # By today's rule, beside them, where it is asked for.
+    retested(found, bench, controls=31, null="neutral")
+    assert len(found.summary()["significance"]) == 2

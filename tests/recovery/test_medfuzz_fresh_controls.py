@@ -1,0 +1,179 @@
+"""Controls that an attacker writes are fresh for every attempt; driven by hand, end to end.
+
+A target answers the key of a text with a probability that the text alone decides: of texts of
+three in a hundred with .1, of all others with .95. The attacker of the attack and the writer of
+controls draw from the same texts, so there is nothing to find.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from medstress.attacks.controls.slots import Form, Slot, text_of
+from medstress.calls import Decoding, Generated
+from medstress.experiment.significance.controls import Controls
+from medstress.experiment.significance.flow import Success, significance_flow
+from medstress.experiment.significance.settings import Settings
+from medstress.experiment.significance.writer import RoleWriter
+from medstress.items import Candidate
+from medstress.metrics.monte_carlo import ControlPlan, p_values
+from medstress.metrics.significance import LEVEL, Null
+from medstress.metrics.success_families import plan_of
+from medstress.outcomes import Outcome, Prediction
+from medstress.prompts import load_prompts
+from medstress.queries import Consult
+from medstress.testing import tiny_questions
+
+(ITEM,) = tiny_questions(1)
+OTHER = next(letter for letter in ITEM.letters if letter != ITEM.key)
+SLOT = Slot(
+    field="stem", at=0, lead="", trail=". ", n_words=5, form=Form.SENTENCE, category="habits"
+)
+PROMPTS = load_prompts("patient_characteristics")
+ATTEMPTS, HARD = 5, 0.03
+
+
+class Planted:
+    """Texts, what each does to the target, and all that was asked."""
+
+    def __init__(self, seed: int, repertoire: int | None = None) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.repertoire = repertoire
+        self.t: dict[str, float] = {}
+        self.tried: list[str] = []
+        self.n_written = 0
+
+    def words(self) -> str:
+        """The next text that a writer has."""
+        self.n_written += 1
+        n = self.n_written if self.repertoire is None else self.n_written % self.repertoire
+        return f"He keeps shelf {n} tidy"
+
+    def edited(self) -> Candidate:
+        """What the attacker tries next: never a text of the writer's."""
+        words = f"She keeps drawer {self.rng.integers(2**60)} tidy"
+        return Candidate(item=ITEM, edits=(SLOT.filled(words),))
+
+    def p_key(self, candidate: Candidate) -> float:
+        """P(key) that one reasoning shows."""
+        text = text_of(candidate)
+        if text not in self.t:
+            clean = not candidate.edits
+            self.t[text] = 0.95 if clean or self.rng.random() > HARD else 0.1
+        t = self.t[text]
+        return float(self.rng.beta(8 * t, 8 * (1 - t)))
+
+    def asked(self, candidate: Candidate) -> Prediction:
+        """How one conversation ends."""
+        p = min(max(self.p_key(candidate), 1e-9), 1 - 1e-9)
+        rest = math.log((1 - p) / (len(ITEM.letters) - 1))
+        scores = tuple(math.log(p) if each == ITEM.key else rest for each in ITEM.letters)
+        if self.rng.random() < p:
+            return Prediction(outcome=Outcome.RIGHT, answer=ITEM.key, scores=scores)
+        return Prediction(outcome=Outcome.WRONG, answer=OTHER, scores=scores)
+
+    def success(self) -> Success | None:
+        """One attack: what it found, or None where it held."""
+        for used in range(1, ATTEMPTS + 1):
+            candidate = self.edited()
+            if self.asked(candidate).outcome is Outcome.WRONG:
+                return Success(fuzz=candidate, attempts=ATTEMPTS, used=used)
+        return None
+
+    def conducted(self, success: Success, settings: Settings) -> dict[str, Any]:
+        """Drive the test of a success."""
+        controls = Controls(
+            fuzz=success.fuzz,
+            slots=(SLOT,),
+            rng_of=lambda what, number: np.random.default_rng([len(what), number]),
+            gate=lambda _: None,
+            writer=RoleWriter(
+                item=ITEM,
+                slots=(SLOT,),
+                prompts=PROMPTS,
+                decoding=Decoding(temperature=1.0),
+                gate=lambda _: None,
+            ),
+            written=settings.generator == "attacker",
+        )
+        steps = significance_flow(success, settings, controls)
+        try:
+            step = next(steps)
+            while True:
+                if isinstance(step, Consult):
+                    replies: Iterator[Any] = (
+                        Generated(text=json.dumps({"insertions": [self.words()]}))
+                        for _ in step.calls
+                    )
+                else:
+                    talks = step.conversations
+                    self.tried += [text_of(one.candidate) for one in talks if one.sample is None]
+                    replies = (self.asked(one.candidate) for one in talks)
+                step = steps.send(tuple(replies))
+        except StopIteration as stop:
+            found: dict[str, Any] = stop.value
+            return found
+
+
+def p_of(found: dict[str, Any], settings: Settings) -> float:
+    plan = plan_of(settings.as_told(), found)
+    return p_values(found["as_hard"], plan, found["n_distinct"]).p
+
+
+def test_every_attempt_of_every_loop_gets_a_text_of_its_own() -> None:
+    settings = Settings(generator="attacker", controls=ControlPlan(fixed=30), max_calls=None)
+    for null in (Null.MATCHED, Null.FLIPPED, Null.BEST_OF_K):
+        planted = Planted(0)
+        success = Success(fuzz=planted.edited(), attempts=ATTEMPTS, used=4)
+        own = Settings(null=null, generator="attacker", controls=settings.controls, max_calls=None)
+        found = planted.conducted(success, own)
+        assert len(planted.tried) > 80
+        assert len(set(planted.tried)) == len(planted.tried)
+        assert found["n_distinct"] is None
+
+
+def test_lexicon_loops_repeat_no_text_while_there_are_others() -> None:
+    planted = Planted(0)
+    success = Success(fuzz=planted.edited(), attempts=ATTEMPTS, used=4)
+    planted.conducted(success, Settings(controls=ControlPlan(fixed=15), max_calls=None))
+    assert len(planted.tried) > 50
+    assert len(set(planted.tried)) == len(planted.tried)
+
+
+def test_where_texts_repeat_p_is_at_least_one_in_distinct_controls_and_one() -> None:
+    settings = Settings(generator="attacker", controls=ControlPlan(fixed=40), max_calls=None)
+    planted = Planted(3, repertoire=30)
+    for n in range(30):
+        edit = SLOT.filled(f"He keeps shelf {n} tidy")
+        planted.t[text_of(Candidate(item=ITEM, edits=(edit,)))] = 1 - 1e-6
+    found = planted.conducted(Success(fuzz=planted.edited(), attempts=5, used=1), settings)
+    # Every loop holds: 40 x 5 attempts with 30 texts, which make six loops of five.
+    assert (sum(found["as_hard"]), len(planted.tried), found["n_distinct"]) == (0, 200, 6)
+    assert p_of(found, settings) == 1 / 7
+    single = Settings(
+        null=Null.NEUTRAL, generator="attacker", controls=ControlPlan(fixed=40), max_calls=None
+    )
+    planted.t[text_of(Success(fuzz=planted.edited(), attempts=5, used=1).fuzz)] = 0.1
+    found = planted.conducted(Success(fuzz=planted.edited(), attempts=5, used=1), single)
+    assert found["n_distinct"] == 30
+    assert p_of(found, single) >= 1 / 31
+
+
+def test_the_default_with_controls_that_an_attacker_writes_holds_its_level() -> None:
+    planted, settings = Planted(11), Settings(generator="attacker")
+    n, n_rejected, n_successes = 400, 0, 0
+    for _ in range(n):
+        success = planted.success()
+        if success is None:
+            continue
+        n_successes += 1
+        found = planted.conducted(success, settings)
+        assert found["most"] == 56
+        n_rejected += p_of(found, settings) <= LEVEL
+    assert n_successes > 80
+    assert n_rejected / n <= LEVEL + 3 * math.sqrt(LEVEL * (1 - LEVEL) / n)
