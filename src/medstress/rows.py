@@ -134,8 +134,7 @@ class TrialRow:
     prompt_similarity: float | None
     """Cosine of the embedded prompts before and at the first success (where `[analysis]` asks)."""
     document: str | None = None
-    """The document that the item is part of, where it is known: the items of one document are not
-    independent."""
+    """The document that the item is part of, where it is known."""
     attempts: str | None = None
     """What was planned, edited, objected to and answered at each attempt, as JSON, for attacks
     that count attempts."""
@@ -166,3 +165,6 @@ class TrialRow:
     chose_edited: bool | None = None
     """Whether the answer on the picked candidate is the option that was edited (true) or another
     one (false); None without a success, a readable answer or an edit of an option."""
+    cluster: str | None = None
+    """What intervals and tests take as one: the document where it is known; of sentence pairs
+    those that share a sentence (the least of their ids); else the item."""

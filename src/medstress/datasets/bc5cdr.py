@@ -3,9 +3,10 @@
 By path: an IOB file, a PubTator file, or a folder that holds one for each split (`train.tsv` or
 `train.txt`, and so on). PubTator files are split into sentences and tokens by this package's rules:
 the tokens are those of the IOB files, the sentences nearly (4,552 for 4,560 in train). `types`
-(`Chemical`, `Disease`) says which entities become labels, or renames them; by hub id, any of the
-layouts that `hub` reads. Splits joined by a plus (`train+devel`) are read one after the other; ids
-and documents then begin with the name of the split.
+(`Chemical`, `Disease`) says which entities become labels, or renames them; `documents`, a PubTator
+file or a folder of them, says which documents the sentences of IOB files are from. By hub id, any
+of the layouts that `hub` reads. Splits joined by a plus (`train+devel`) are read one after the
+other; ids and documents then begin with the name of the split.
 
 Reference: Li, Sun, Johnson, Sciaky, Wei, Leaman, Davis, Mattingly, Wiegers, Lu. BioCreative V CDR
 task corpus: a resource for chemical disease relation extraction. Database, 2016.
@@ -60,10 +61,15 @@ def load(options: DatasetOptions) -> LoadedTexts:
 
 def _read(options: DatasetOptions) -> LoadedTexts:
     if options.hub is not None:
+        refuse_keys("bc5cdr", options, "documents")
         return read_hub("bc5cdr", options)
-    path = _file(options.path, options.split)
+    path = _file("path", options.path, options.split, (".tsv", *PUBTATOR))
     if path.suffix.lower() in PUBTATOR:
+        refuse_keys("bc5cdr", options, "documents")
         return read_pubtator(path, options)
+    if options.documents is not None:
+        found = _file("documents", options.documents, options.split, PUBTATOR)
+        options = replace(options, documents=found)
     return read_iob(path, options)
 
 
@@ -89,20 +95,19 @@ def _named(item: TaggedText, split: str) -> TaggedText:
     return replace(item, id=f"{split}-{item.id}", metadata=metadata)
 
 
-def _file(path: Path | None, split: str | None) -> Path:
+def _file(key: str, path: Path | None, split: str | None, endings: Sequence[str]) -> Path:
+    """The file that a key names, or that of the split in the folder that it names."""
     if path is None or not path.is_dir():
-        return required_file("bc5cdr", "path", path)
+        return required_file("bc5cdr", key, path)
     if split is None:
         raise UsageError(
-            f"dataset 'bc5cdr': path {path} is a folder; say which split of it with split = "
+            f"dataset 'bc5cdr': {key} {path} is a folder; say which split of it with split = "
             "'train', 'devel' or 'test'"
         )
-    for ending in (".tsv", *PUBTATOR):
+    for ending in endings:
         if (found := path / f"{SPLITS[split]}{ending}").is_file():
             return found
     folders = sorted(entry.name for entry in path.iterdir() if entry.is_dir())
     hint = f"; its folders: {', '.join(folders)}" if folders else ""
-    raise UsageError(
-        f"dataset 'bc5cdr': the folder {path} has no file {SPLITS[split]}.tsv or "
-        f"{SPLITS[split]}.txt{hint}"
-    )
+    names = " or ".join(f"{SPLITS[split]}{ending}" for ending in endings[:2])
+    raise UsageError(f"dataset 'bc5cdr': the folder {path} has no file {names}{hint}")

@@ -50,7 +50,7 @@ def load(options: DatasetOptions) -> LoadedTexts:
         DataError: an empty file, rows in none of the layouts, or a bad row where `on_bad_row` is
             ``error``.
     """
-    refuse_keys("bigbio", options, "annotations", "split", "hub")
+    refuse_keys("bigbio", options, "annotations", "split", "hub", "documents")
     return read_bigbio(required_file("bigbio", "path", options.path), options)
 
 

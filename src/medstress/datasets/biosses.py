@@ -38,7 +38,9 @@ def load(options: DatasetOptions) -> LoadedTexts:
         UsageError: neither path nor hub, no such file, or an unknown split.
         DataError: a bad row where `on_bad_row` is ``error``.
     """
-    refuse_keys("biosses", options, "annotations", "types", "columns", "scale", "scheme")
+    refuse_keys(
+        "biosses", options, "annotations", "types", "columns", "scale", "scheme", "documents"
+    )
     split = options.split
     known = (*SIZES, ALL)
     if split is not None and split not in known:

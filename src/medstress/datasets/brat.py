@@ -41,7 +41,8 @@ def load(options: DatasetOptions) -> LoadedTexts:
             nothing here.
         DataError: a malformed line: file and line; a text without annotations.
     """
-    refuse_keys("brat", options, "annotations", "split", "hub", "columns", "scale", "scheme")
+    unknown = ("annotations", "split", "hub", "columns", "scale", "scheme", "documents")
+    refuse_keys("brat", options, *unknown)
     folder = _folder(options.path)
     texts = sorted(folder.rglob("*.txt"))
     if not texts:

@@ -37,7 +37,7 @@ def load(options: DatasetOptions) -> Loaded | LoadedTexts:
         UsageError: no `hub`, no such data set or file, several files that fit, or no network.
         DataError: a bad row where `on_bad_row` is ``error``.
     """
-    refuse_keys("hub", options, "path", "annotations")
+    refuse_keys("hub", options, "path", "annotations", "documents")
     path = fetched("hub", options)
     plain = replace(options, hub=None, split=None, path=path)
     if path.suffix.lower() in (".jsonl", ".parquet") and _holds_questions(path):

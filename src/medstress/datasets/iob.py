@@ -2,9 +2,9 @@
 
 Columns are parted by a tab, or by spaces where a line has none; the first is the token, the last
 the label, what stands between (parts of speech, chunks) is passed over. A line `-DOCSTART-` begins
-a new document. A line that begins with `#` and has no label is a comment. Labels are IOB2 (every
-entity begins with B-) unless `scheme` says otherwise, and become IOB2. Ids are the numbers of the
-sentences, from 1.
+a new document; `documents` names a PubTator file in which documents are looked up instead. A line
+that begins with `#` and has no label is a comment. Labels are IOB2 (every entity begins with B-)
+unless `scheme` says otherwise, and become IOB2. Ids are the numbers of the sentences, from 1.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from medstress.datasets.known_documents import with_documents
 from medstress.datasets.label_types import with_types
 from medstress.datasets.source import (
     DatasetOptions,
@@ -50,12 +51,14 @@ def read_iob(path: Path, options: DatasetOptions) -> LoadedTexts:
     """Read one file; see `load`."""
     reader = _Reader(scheme=options.scheme or "iob2", repair=options.on_bad_labels == "repair")
     items, skipped = collect(path, reader.rows(path), _item_of, options.on_bad_row)
-    return LoadedTexts(
-        items=with_types(items, options.types, path),
-        skipped=skipped,
-        source_hash=hash_files(path),
-        notes=repair_notes(path, reader.repaired),
-    )
+    items = with_types(items, options.types, path)
+    notes, sources = repair_notes(path, reader.repaired), [path]
+    if options.documents is not None:
+        documents = required_file("iob", "documents", options.documents)
+        placed = with_documents(items, path, documents)
+        items, notes = placed.items, (*notes, *placed.notes)
+        sources.append(documents)
+    return LoadedTexts(items=items, skipped=skipped, source_hash=hash_files(*sources), notes=notes)
 
 
 def repair_notes(path: Path, repaired: list[int], place: str = "line") -> tuple[str, ...]:

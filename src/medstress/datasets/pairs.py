@@ -41,7 +41,7 @@ def load(options: DatasetOptions) -> LoadedTexts:
             that does not rise, or a key that means nothing here.
         DataError: an empty file, a missing column, or a bad row where `on_bad_row` is ``error``.
     """
-    refuse_keys("pairs", options, "annotations", "split", "hub", "types", "scheme")
+    refuse_keys("pairs", options, "annotations", "split", "hub", "types", "scheme", "documents")
     path = required_file("pairs", "path", options.path)
     read = _READERS.get(path.suffix.lower())
     if read is None:

@@ -37,14 +37,15 @@ def load(options: DatasetOptions) -> LoadedTexts:
             here.
         DataError: an empty file, or a malformed line: file and line.
     """
-    refuse_keys("pubtator", options, "annotations", "split", "hub", "columns", "scale", "scheme")
+    unknown = ("annotations", "split", "hub", "columns", "scale", "scheme", "documents")
+    refuse_keys("pubtator", options, *unknown)
     return read_pubtator(required_file("pubtator", "path", options.path), options)
 
 
 def read_pubtator(path: Path, options: DatasetOptions) -> LoadedTexts:
     """Read one file; see `load`."""
     tally = Tally()
-    documents = list(_documents(path))
+    documents = list(read_documents(path))
     keep_types(documents, options.types, path)
     rows = (
         (f"document {document.id}", item)
@@ -74,7 +75,12 @@ def _same(item: TaggedText) -> TaggedText:
     return item
 
 
-def _documents(path: Path) -> Iterator[Document]:
+def read_documents(path: Path) -> Iterator[Document]:
+    """Yield the documents of a file with all their entities.
+
+    Raises:
+        DataError: a malformed line: file and line.
+    """
     document: Document | None = None
     for number, line in _lines(path):
         where = f"{path}, line {number}"

@@ -23,7 +23,7 @@ def load(options: DatasetOptions) -> Loaded:
     Raises:
         UsageError: a path, annotations or a split is given, or the installation lacks the file.
     """
-    refuse_keys("sample", options, "path", "annotations", "split", "scheme")
+    refuse_keys("sample", options, "path", "annotations", "split", "scheme", "documents")
     if not SAMPLE.is_file():
         raise UsageError(
             f"dataset 'sample': its file {SAMPLE} is missing from this installation; install "

@@ -44,6 +44,9 @@ class DatasetOptions:
     """pairs: the file's names for `id`, `text_a`, `text_b`, `score`."""
     scale: tuple[float, float] | None = None
     """pairs: lowest and highest score; None: 0 to 4."""
+    documents: Path | None = None
+    """iob, bc5cdr: a PubTator file with the documents that the sentences come from (bc5cdr: or a
+    folder with one for each split)."""
 
     def __post_init__(self) -> None:
         for key, known in (

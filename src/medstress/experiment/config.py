@@ -126,6 +126,9 @@ class DatasetTable(Table):
     """pairs: the file's names of `id`, `text_a`, `text_b`, `score`."""
     scale: tuple[float, float] | None = None
     """pairs: lowest and highest score; default: 0 to 4."""
+    documents: NonEmpty | None = None
+    """iob, bc5cdr: a PubTator file (bc5cdr: or a folder with one for each split) in which the
+    documents of the sentences are looked up; intervals then draw whole documents."""
     on_bad_labels: Literal["error", "repair"] = "error"
     """Tagged texts: stop at a label that continues nothing, or begin an entity and say so."""
     label: NonEmpty | None = None

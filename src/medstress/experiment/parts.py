@@ -162,6 +162,7 @@ def dataset_options(table: DatasetTable, base: Path) -> DatasetOptions:
         scheme=table.scheme,
         columns=table.columns or {},
         scale=table.scale,
+        documents=_path(base, table.documents),
     )
 
 

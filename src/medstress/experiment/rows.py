@@ -11,6 +11,7 @@ from typing import Any
 
 from medstress.calls import Answer, Call
 from medstress.candidates import WHOLE, EntityUnit, candidate_of, replaced_text, with_unit
+from medstress.clusters import clusters_by_dataset
 from medstress.errors import StoreError
 from medstress.items import Edited, Question
 from medstress.metrics.counts import pick_success
@@ -115,12 +116,14 @@ def trial_rows(reader: RunReader) -> list[TrialRow]:
     """All finished trials as rows, in the plan's order."""
     manifest = reader.manifest
     prompts, items = Prompts(manifest), reader.items()
+    clusters = clusters_by_dataset(items.values())
     run = manifest["config"]["experiment"]["name"]
     embedder = manifest.get("similarity", {}).get("hash")
     reviewed = human_validity(reader.reviews())
     rows, room = [], _most_shown(reader.folder)
     for trial in reader.trials():
-        row = _row(run, trial, items[trial.item][1], prompts)
+        item = items[trial.item][1]
+        row = _row(run, trial, item, prompts, clusters[trial.dataset][item.id])
         # Prompts are made anew for each row, so a small folder could ask for any amount of memory.
         room -= sum(len(each or "") for each in {row.prompt_after, row.first_success_prompt})
         if room < 0:
@@ -185,7 +188,7 @@ def _ended_at_its_pick(row: TrialRow) -> bool:
     return row.n_asked < (spec.get("budget") or 0)
 
 
-def _row(run: str, trial: StoredTrial, stored: Any, prompts: Prompts) -> TrialRow:
+def _row(run: str, trial: StoredTrial, stored: Any, prompts: Prompts, cluster: str) -> TrialRow:
     result = trial.result
     item = with_unit(stored, result.get("unit", WHOLE))
     before, after = result.get("before"), result.get("after")
@@ -240,6 +243,7 @@ def _row(run: str, trial: StoredTrial, stored: Any, prompts: Prompts) -> TrialRo
         error=result.get("note") if trial.verdict in _LOST else None,
         prompt_similarity=None,
         document=_document(item),
+        cluster=cluster,
         attempts=json.dumps(records, ensure_ascii=False) if records else None,
         letter_mass=before[2] if before else None,
         finish_reason=before[4] if before and len(before) > 4 else None,

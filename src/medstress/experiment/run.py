@@ -309,6 +309,10 @@ def _start(store: RunStore, prepared: Prepared) -> None:
         parts["victims"] |= {label: known["parts"]["victims"][label] for label in former}
         manifests.check_same_run(store.folder, known, parts)
         manifests.expect_same_models([*prepared.victims, *prepared.roles], known)
+        if prepared.asked.kind != QUESTIONS:
+            for part in prepared.datasets:
+                # Documents may be named later; they are no part of what a sentence is.
+                store.renew_items(part.label, part.questions)
     told = manifests.describe(prepared, parts)
     # Its trials are still there to be read.
     told["victims"] |= {label: known["victims"][label] for label in former}

@@ -6,16 +6,25 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from medstress.attacks.noise.non_entity_noise import NonEntityNoise, is_control_of
 from medstress.candidates import candidate_of
-from medstress.metrics.correlations import COEFFICIENTS, change, correlation, permutation_p
+from medstress.clusters import clusters_by_dataset
+from medstress.metrics.correlations import (
+    COEFFICIENTS,
+    Scored,
+    change,
+    correlation,
+    permutation_p,
+)
 from medstress.metrics.entity_scores import (
     MATCHES,
     MEASURES,
+    TESTED,
     Reading,
     difference,
     measures,
@@ -29,7 +38,7 @@ from medstress.outcomes import Verdict
 from medstress.sentences import SentencePair, TaggedText, entities_of
 from medstress.store.codec import edits_of
 from medstress.store.reader import RunReader
-from medstress.tasks.entity_tagging import marked_entities
+from medstress.tasks.entity_tagging import begun_entities, marked_entities
 
 Place: TypeAlias = tuple[str, str, str, str]
 """(data set, group, victim, attack)."""
@@ -46,7 +55,10 @@ _WITHOUT_ALARMS = (
 )
 _ADJUSTED = "two-sided; adjusted by Benjamini-Hochberg within the family"
 _TAGGED_TEST = f"before minus after; approximate randomisation over clusters, {_ADJUSTED}"
-_PAIR_TEST = f"before minus after; before and after swapped at random within pairs, {_ADJUSTED}"
+_PAIR_TEST = (
+    "before minus after; before and after swapped at random within pairs (those that share a "
+    f"sentence together), {_ADJUSTED}"
+)
 FAMILY = "before_after"
 """Tests of strict F1 and of Pearson; those of another measure are a family of their own."""
 
@@ -58,7 +70,7 @@ class Arm:
     spec: Json
     """The attack's parameters."""
     before: dict[tuple[int | None, str], Any] = field(default_factory=dict)
-    """Answers on clean items: a `Reading`, or (gold, score)."""
+    """Answers on clean items: a `Reading`, or a `Scored`."""
     after: dict[tuple[int | None, str], Any] = field(default_factory=dict)
     """Answers on perturbed ones."""
     unasked: set[tuple[int | None, str]] = field(default_factory=set)
@@ -77,10 +89,11 @@ class Arm:
 def add_scores(reader: RunReader, summary: Json) -> None:
     """Add to every row the scores of the whole data set, and to `tests` before against after.
 
-    Tagged texts: `precision`, `recall` and `f1`, strict and (`_relaxed`) relaxed, of the clean
-    data and (`_after`) of the perturbed copy, `f1_net_drop` (net of the control arm
-    `non_entity_noise` with the same noise), and `by_type`. Pairs: `pearson` and `spearman`
-    likewise. Each has its `_drop`, and a test of it in `tests`.
+    Tagged texts: `precision`, `recall` and `f1`, strict, relaxed (`_relaxed`) and by seqeval's
+    strict mode (`_seqeval_strict`), of the clean data and (`_after`) of the perturbed copy,
+    `f1_net_drop` (net of the control arm `non_entity_noise` with the same noise), and `by_type`.
+    Pairs: `pearson` and `spearman` likewise. Each has its `_drop`, and a test of it in `tests`
+    (those of `entity_scores.TESTED`).
     """
     arms, is_tagged = arms_of(reader)
     if not arms:
@@ -153,7 +166,9 @@ def _side_by_side(members: Sequence[Arm]) -> Arm:
 
 def arms_of(reader: RunReader) -> tuple[dict[Place, Arm], bool]:
     """What was answered by place, and whether the items are tagged texts; nothing of questions."""
-    items = {row: item for row, (_, item) in reader.items().items()}
+    stored = reader.items()
+    items = {row: item for row, (_, item) in stored.items()}
+    clusters = clusters_by_dataset(stored.values())
     arms: dict[Place, Arm] = {}
     is_tagged = any(isinstance(item, TaggedText) for item in items.values())
     for trial in reader.trials():
@@ -162,10 +177,10 @@ def arms_of(reader: RunReader) -> tuple[dict[Place, Arm], bool]:
             return {}, False
         place = (trial.dataset, trial.group, trial.victim, trial.attack)
         arm = arms.setdefault(place, Arm(json.loads(trial.spec)))
-        key = (trial.seed, item.id)
+        key, cluster = (trial.seed, item.id), clusters[trial.dataset][item.id]
         # The entities of a sentence share what was asked about it.
         if key not in arm.before and trial.result.get("before"):
-            arm.before[key] = _answer(item, trial.result["before"], ())
+            arm.before[key] = _answer(item, trial.result["before"], (), cluster)
         elif key not in arm.before:
             arm.unasked.add(key)
         if key not in arm.after and key in arm.before and _is_whole(arm.spec, item):
@@ -175,7 +190,7 @@ def arms_of(reader: RunReader) -> tuple[dict[Place, Arm], bool]:
             )
             if after:
                 edits = edits_of(trial.result.get("edits", []))
-                arm.after[key] = _answer(item, after, edits)
+                arm.after[key] = _answer(item, after, edits, cluster)
     _complete(arms)
     return arms, is_tagged
 
@@ -216,14 +231,16 @@ def _is_whole(spec: Json, item: Any) -> bool:
     return isinstance(item, SentencePair) and spec.get("max_change") is None
 
 
-def _answer(item: Any, answer: list[Any], edits: tuple[Any, ...]) -> Any:
+def _answer(item: Any, answer: list[Any], edits: tuple[Any, ...], cluster: str) -> Any:
     if isinstance(item, SentencePair):
-        return item.score, float(answer[1][0])
+        return Scored(item.score, float(answer[1][0]), cluster)
     candidate: Any = candidate_of(item, edits)
+    labels = str(answer[3]).split()
     return Reading(
-        cluster=str(item.metadata.get("document", item.id)),
+        cluster=cluster,
         gold=entities_of(candidate.labels),
-        found=marked_entities(str(answer[3]).split()),
+        found=marked_entities(labels),
+        begun=begun_entities(labels),
     )
 
 
@@ -233,20 +250,13 @@ def _entity_row(arm: Arm, control: Arm | None) -> Json:
     before = [arm.before[key] for key in keys]
     after = [arm.after[key] for key in both]
     clusters = sorted({reading.cluster for reading in before})
-    row: Json = {}
-    for match in MATCHES:
-        ending = "" if match == "strict" else "_relaxed"
-        row |= _measured(before, after, clusters, match, ending)
+    row = _measured(before, after, clusters)
     if arm.unasked and not both:
-        for name in ("precision", "f1", "precision_relaxed", "f1_relaxed"):
-            row[name]["method"] += _WITHOUT_ALARMS
+        for name, ending in product(("precision", "f1"), MATCHES.values()):
+            row[f"{name}{ending}"]["method"] += _WITHOUT_ALARMS
     row["f1_net_drop"] = _net_drop(arm, control).as_json()
     row["by_type"] = {
-        type_: {
-            **_measured(before, after, clusters, "strict", "", type_),
-            **_measured(before, after, clusters, "relaxed", "_relaxed", type_),
-        }
-        for type_ in types_in(before)
+        type_: _measured(before, after, clusters, type_) for type_ in types_in(before)
     }
     return row
 
@@ -255,20 +265,19 @@ def _measured(
     before: Sequence[Reading],
     after: Sequence[Reading],
     clusters: Sequence[str],
-    match: str,
-    ending: str,
     type_: str | None = None,
 ) -> Json:
-    """Precision, recall and F1 before, after, and how much they fall."""
-    first = sums_of(before, clusters, match, type_)
-    second = sums_of(after, clusters, match, type_)
-    perturbed = measures(second) if after else {}
+    """Precision, recall and F1 before, after, and how much they fall, by every way to match."""
     row: Json = {}
-    for name, estimate in measures(first).items():
-        drop = difference(first, second, name) if after else _SEARCHED
-        row[f"{name}{ending}"] = estimate.as_json()
-        row[f"{name}{ending}_after"] = perturbed.get(name, _SEARCHED).as_json()
-        row[f"{name}{ending}_drop"] = drop.as_json()
+    for match, ending in MATCHES.items():
+        first = sums_of(before, clusters, match, type_)
+        second = sums_of(after, clusters, match, type_)
+        perturbed = measures(second) if after else {}
+        for name, estimate in measures(first).items():
+            drop = difference(first, second, name) if after else _SEARCHED
+            row[f"{name}{ending}"] = estimate.as_json()
+            row[f"{name}{ending}_after"] = perturbed.get(name, _SEARCHED).as_json()
+            row[f"{name}{ending}_drop"] = drop.as_json()
     return row
 
 
@@ -295,8 +304,10 @@ def _control_of(arms: Mapping[Place, Arm], place: Place) -> Arm | None:
     return None
 
 
-def _scores(arm: Arm) -> tuple[Any, Any, Any]:
+def _scores(arm: Arm) -> tuple[Any, Any, Any, list[str]]:
     """Gold (m,), before and after (n_seeds, m), of the pairs that all seeds have answered.
+
+    Then the cluster of each.
 
     `after` has no rows where a search says nothing of pairs that held.
     """
@@ -304,23 +315,24 @@ def _scores(arm: Arm) -> tuple[Any, Any, Any]:
     ids = Counter(item for seed, item in arm.before if (seed, item) in arm.after or not arm.after)
     names = sorted(item for item, n in ids.items() if n == len(seeds))
     if not names:
-        return np.zeros(0), np.zeros((0, 0)), np.zeros((0, 0))
-    gold = np.array([arm.before[seeds[0], name][0] for name in names])
-    before = np.array([[arm.before[seed, name][1] for name in names] for seed in seeds])
+        return np.zeros(0), np.zeros((0, 0)), np.zeros((0, 0)), []
+    first = [arm.before[seeds[0], name] for name in names]
+    gold, clusters = np.array([each.gold for each in first]), [each.cluster for each in first]
+    before = np.array([[arm.before[seed, name].score for name in names] for seed in seeds])
     if not arm.after:
-        return gold, before, np.zeros((0, len(names)))
-    after = np.array([[arm.after[seed, name][1] for name in names] for seed in seeds])
-    return gold, before, after
+        return gold, before, np.zeros((0, len(names))), clusters
+    after = np.array([[arm.after[seed, name].score for name in names] for seed in seeds])
+    return gold, before, after, clusters
 
 
 def _pair_row(arm: Arm) -> Json:
-    gold, before, after = _scores(arm)
+    gold, before, after, groups = _scores(arm)
     row: Json = {}
     for name in COEFFICIENTS:
-        row[name] = correlation(gold, before, name).as_json()
+        row[name] = correlation(gold, before, name, groups).as_json()
         for ending, found in (
-            ("after", correlation(gold, after, name) if arm.after else _HELD),
-            ("drop", change(gold, before, after, name) if arm.after else _HELD),
+            ("after", correlation(gold, after, name, groups) if arm.after else _HELD),
+            ("drop", change(gold, before, after, name, groups) if arm.after else _HELD),
         ):
             row[f"{name}_{ending}"] = found.as_json()
     return row
@@ -360,7 +372,7 @@ def _tagged_tests(arm: Arm) -> Iterator[Test]:
     clusters = sorted({reading.cluster for reading in before})
     types = types_in(before)
     for type_ in (None, *(types if len(types) > 1 else ())):
-        for match in MATCHES:
+        for match in TESTED:
             first = sums_of(before, clusters, match, type_)
             second = sums_of(after, clusters, match, type_)
             for measure in MEASURES:
@@ -373,8 +385,9 @@ def _tagged_tests(arm: Arm) -> Iterator[Test]:
 
 
 def _pair_tests(arm: Arm) -> Iterator[Test]:
-    scores = _scores(arm)
+    gold, before, after, groups = _scores(arm)
     for name in COEFFICIENTS:
         family = FAMILY if name == "pearson" else f"{FAMILY} {name}"
-        p = permutation_p(*scores, name)
-        yield family, change(*scores, name).value, p, f"{name.capitalize()} {_PAIR_TEST}"
+        drop = change(gold, before, after, name, groups).value
+        p = permutation_p(gold, before, after, name, groups)
+        yield family, drop, p, f"{name.capitalize()} {_PAIR_TEST}"

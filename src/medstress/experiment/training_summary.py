@@ -10,7 +10,7 @@ import numpy as np
 from medstress.experiment.sentence_summary import Arm, Json, Place, arms_of, together
 from medstress.experiment.training_table import ORIGINAL
 from medstress.metrics.correlations import coefficient
-from medstress.metrics.counts import is_answered, is_eligible, is_flipped
+from medstress.metrics.counts import cluster_of, is_answered, is_eligible, is_flipped
 from medstress.metrics.entity_scores import Reading, measured, sums_of
 from medstress.metrics.recovery import Four, Measured, recovery
 from medstress.rows import TrialRow
@@ -117,11 +117,13 @@ def _correlated(original: list[Arm], trained: list[Arm], keys: Sequence[Any]) ->
     known = set(keys)
     names = [name for seed, name in keys if seed == seeds[0]]
     names = [name for name in names if all((seed, name) in known for seed in seeds)]
-    gold = np.array([original[0].before[seeds[0], name][0] for name in names])
+    known_pairs = [original[0].before[seeds[0], name] for name in names]
+    gold = np.array([pair.gold for pair in known_pairs])
+    clusters = [pair.cluster for pair in known_pairs]
 
     def pearson(answers: Sequence[Mapping[Any, Any]]) -> Measured:
-        scores = [[one[seed, name][1] for name in names] for one in answers for seed in seeds]
-        value, drawn = coefficient(gold, np.array(scores), "pearson")
+        scores = [[one[seed, name].score for name in names] for one in answers for seed in seeds]
+        value, drawn = coefficient(gold, np.array(scores), "pearson", clusters)
         return Measured(value=value, drawn=drawn)
 
     four = Four(
@@ -130,13 +132,13 @@ def _correlated(original: list[Arm], trained: list[Arm], keys: Sequence[Any]) ->
         trained_clean=pearson([arm.before for arm in trained]),
         trained_attacked=pearson([arm.after for arm in trained]),
     )
-    return {"measure": "pearson", **recovery(four, len(names))}
+    return {"measure": "pearson", **recovery(four, len(set(clusters)))}
 
 
 def _questions(
     trials: Sequence[TrialRow], place: tuple[str, str, str], pairs: Sequence[tuple[str, str]]
 ) -> Json | None:
-    """Accuracy on questions; an item is the cluster."""
+    """Accuracy on questions, by cluster."""
     held = [row for row in trials if (row.dataset, row.group, row.attack) == place]
     by_victim = {
         victim: [row for row in held if row.victim == victim and is_answered(row)]
@@ -146,13 +148,15 @@ def _questions(
     if not all(by_victim.values()):
         return None
     asked = set.intersection(*({_asked(r) for r in rows} for rows in by_victim.values()))
-    items = sorted({item for item, *_ in asked})
-    if not items:
+    if not asked:
         return None
+    clusters = sorted(
+        {cluster_of(r) for rows in by_victim.values() for r in rows if _asked(r) in asked}
+    )
 
     def accuracy(victims: Iterator[str], *, after: bool) -> Measured:
         rows = (row for v in victims for row in by_victim[v] if _asked(row) in asked)
-        value, drawn = measured(_right(rows, items, after=after), "precision")
+        value, drawn = measured(_right(rows, clusters, after=after), "precision")
         return Measured(value=value, drawn=drawn)
 
     four = Four(
@@ -161,18 +165,18 @@ def _questions(
         trained_clean=accuracy((b for _, b in pairs), after=False),
         trained_attacked=accuracy((b for _, b in pairs), after=True),
     )
-    return {"measure": "accuracy", **recovery(four, len(items))}
+    return {"measure": "accuracy", **recovery(four, len(clusters))}
 
 
 def _asked(row: TrialRow) -> tuple[str, int | None, int]:
     return row.item_id, row.seed, row.repeat
 
 
-def _right(rows: Iterable[TrialRow], items: Sequence[str], *, after: bool) -> Any:
-    """(right, asked, asked) of each item, as entities have (matches, found, gold)."""
-    places = {item: i for i, item in enumerate(items)}
-    sums = np.zeros((len(items), 3))
+def _right(rows: Iterable[TrialRow], clusters: Sequence[str], *, after: bool) -> Any:
+    """(right, asked, asked) of each cluster, as entities have (matches, found, gold)."""
+    places = {cluster: i for i, cluster in enumerate(clusters)}
+    sums = np.zeros((len(clusters), 3))
     for row in rows:
         right = is_eligible(row) and not (after and is_flipped(row))
-        sums[places[row.item_id]] += (right, 1, 1)
+        sums[places[cluster_of(row)]] += (right, 1, 1)
     return sums

@@ -1,6 +1,12 @@
-"""Pearson and Spearman correlation with gold scores, before and after, pairs drawn as a whole."""
+"""Pearson and Spearman correlation with gold scores, before and after.
+
+Pairs that belong together, such as those that share a sentence, are drawn together.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,57 +20,78 @@ PERMUTATIONS = 2_000
 COEFFICIENTS = ("pearson", "spearman")
 _SEED = 20_260_202
 
-Scores = NDArray[np.float64]
+Scores: TypeAlias = NDArray[np.float64]
+Clusters: TypeAlias = Sequence[str] | None
+"""The cluster of each of m pairs; None: each pair is its own."""
 
 
-def correlation(gold: Scores, scores: Scores, name: str) -> Estimate:
+class Scored(NamedTuple):
+    """What a victim says of one pair, and what is right."""
+
+    gold: float
+    """The gold score."""
+    score: float
+    """The victim's."""
+    cluster: str
+    """What is drawn as a whole (`medstress.clusters`)."""
+
+
+def correlation(gold: Scores, scores: Scores, name: str, clusters: Clusters = None) -> Estimate:
     """Estimate a correlation; over several seeds, the mean of each seed's.
 
     Args:
         gold: gold scores of m pairs, shape (m,).
         scores: the victim's, shape (n_seeds, m).
         name: `pearson` or `spearman`.
+        clusters: of the pairs.
 
     Returns:
-        The coefficient with a 95 % percentile bootstrap interval over pairs; unknown where there
-        are fewer than three pairs, or where one side does not vary.
+        The coefficient with a 95 % percentile bootstrap interval over clusters; unknown where
+        there are fewer than three pairs, or where one side does not vary.
     """
-    method = f"bootstrap over {len(gold)} pairs, {RESAMPLES} resamples, percentile 95 %"
+    method = f"bootstrap over {_told(len(gold), clusters)}"
     value = _mean(gold, scores, name)
     if value is None:
         return unknown(f"{method}: undefined, as one side does not vary", n=0)
-    return bootstrapped(value, _resampled(gold, scores, name), len(gold), method)
+    return bootstrapped(value, _resampled(gold, scores, name, clusters), len(gold), method)
 
 
-def change(gold: Scores, before: Scores, after: Scores, name: str) -> Estimate:
-    """Estimate by how much a correlation falls, with pairs resampled together.
+def change(
+    gold: Scores, before: Scores, after: Scores, name: str, clusters: Clusters = None
+) -> Estimate:
+    """Estimate by how much a correlation falls, with clusters resampled together.
 
     Args:
         gold: shape (m,).
         before: scores of the clean pairs, shape (n_seeds, m).
         after: scores of the perturbed pairs, same shape.
         name: `pearson` or `spearman`.
+        clusters: of the pairs.
     """
-    method = f"paired bootstrap over {len(gold)} pairs, {RESAMPLES} resamples, percentile 95 %"
+    method = f"paired bootstrap over {_told(len(gold), clusters)}"
     first, second = _mean(gold, before, name), _mean(gold, after, name)
     if first is None or second is None:
         return unknown(f"{method}: undefined, as one side does not vary", n=0)
-    drawn = _resampled(gold, before, name) - _resampled(gold, after, name)
+    drawn = _resampled(gold, before, name, clusters) - _resampled(gold, after, name, clusters)
     return bootstrapped(first - second, drawn, len(gold), method)
 
 
-def coefficient(gold: Scores, scores: Scores, name: str) -> tuple[float | None, Scores]:
-    """A correlation, the mean over seeds (None: undefined), and that of every resample of pairs.
+def coefficient(
+    gold: Scores, scores: Scores, name: str, clusters: Clusters = None
+) -> tuple[float | None, Scores]:
+    """A correlation, the mean over seeds (None: undefined), and that of every resample.
 
-    The resamples depend on the number of pairs alone, so that arms over the same pairs are
-    resampled together.
+    The resamples depend on the clusters alone, so that arms over the same pairs are resampled
+    together.
     """
     value = _mean(gold, scores, name)
-    return value, np.zeros(0) if value is None else _resampled(gold, scores, name)
+    return value, np.zeros(0) if value is None else _resampled(gold, scores, name, clusters)
 
 
-def permutation_p(gold: Scores, before: Scores, after: Scores, name: str) -> float | None:
-    """Two-sided p-value of the change: before and after swapped at random within pairs.
+def permutation_p(
+    gold: Scores, before: Scores, after: Scores, name: str, clusters: Clusters = None
+) -> float | None:
+    """Two-sided p-value of the change: before and after swapped at random within clusters.
 
     p = (1 + #{|change| at least as large}) / (1 + PERMUTATIONS); None where it is undefined.
     """
@@ -72,13 +99,30 @@ def permutation_p(gold: Scores, before: Scores, after: Scores, name: str) -> flo
     if first is None or second is None:
         return None
     rng = np.random.default_rng(_SEED)
-    swap = rng.integers(0, 2, size=(PERMUTATIONS, 1, len(gold))).astype(bool)
+    places, n_clusters = _places(len(gold), clusters)
+    swap = rng.integers(0, 2, size=(PERMUTATIONS, 1, n_clusters)).astype(bool)[..., places]
     one = np.where(swap, after[None], before[None])
     other = np.where(swap, before[None], after[None])
     g = np.broadcast_to(gold, one.shape)
     drawn = np.abs(_rows(g, one, name).mean(1) - _rows(g, other, name).mean(1))
     hard = np.nan_to_num(drawn, nan=np.inf) >= abs(first - second) - 1e-12
     return float((1 + int(hard.sum())) / (1 + PERMUTATIONS))
+
+
+def _told(m: int, clusters: Clusters) -> str:
+    n_clusters = _places(m, clusters)[1]
+    what = f"{m} pairs"
+    if n_clusters < m:
+        what = f"{n_clusters} clusters of {m} pairs (those that share a sentence are one)"
+    return f"{what}, {RESAMPLES} resamples, percentile 95 %"
+
+
+def _places(m: int, clusters: Clusters) -> tuple[NDArray[np.int64], int]:
+    """The number of each pair's cluster, shape (m,), and how many clusters there are."""
+    if clusters is None:
+        return np.arange(m), m
+    names, places = np.unique(np.array(clusters, dtype=str), return_inverse=True)
+    return places, len(names)
 
 
 def _mean(gold: Scores, scores: Scores, name: str) -> float | None:
@@ -88,12 +132,35 @@ def _mean(gold: Scores, scores: Scores, name: str) -> float | None:
     return float(found.mean()) if np.isfinite(found).all() else None
 
 
-def _resampled(gold: Scores, scores: Scores, name: str) -> Scores:
-    """The coefficient of every resample, shape (RESAMPLES,)."""
-    rng = np.random.default_rng(_SEED)
-    drawn = rng.integers(0, len(gold), size=(RESAMPLES, len(gold)))
-    found: Scores = np.mean([_rows(gold[drawn], one[drawn], name) for one in scores], axis=0)
+def _resampled(gold: Scores, scores: Scores, name: str, clusters: Clusters) -> Scores:
+    """The coefficient of every resample of clusters, shape (RESAMPLES,)."""
+    places, n = _places(len(gold), clusters)
+    drawn = np.random.default_rng(_SEED).integers(0, n, size=(RESAMPLES, n))
+    row = n * np.arange(RESAMPLES)[:, None]
+    times = np.bincount((drawn + row).ravel(), minlength=n * RESAMPLES).reshape(RESAMPLES, n)
+    weights = times[:, places].astype(np.float64)
+    found: Scores = np.mean([_weighted(gold, one, weights, name) for one in scores], axis=0)
     return found
+
+
+def _weighted(x: Scores, y: Scores, weights: Scores, name: str) -> Scores:
+    """The correlation of two arrays (m,) whose values occur as often as each row of (n, m) says."""
+    ranked = name == "spearman"
+    a, b = (_ranks(each, weights) if ranked else each[None] for each in (x, y))
+    total = weights.sum(-1, keepdims=True)
+    a = a - (weights * a).sum(-1, keepdims=True) / total
+    b = b - (weights * b).sum(-1, keepdims=True) / total
+    return _ratio((weights * a * b).sum(-1), (weights * a * a).sum(-1), (weights * b * b).sum(-1))
+
+
+def _ranks(x: Scores, weights: Scores) -> Scores:
+    """Ranks, means of ties, of values (m,) that occur as often as each row of (n, m) says."""
+    values, places = np.unique(x, return_inverse=True)
+    order = np.argsort(places, kind="stable")
+    first = np.searchsorted(places[order], np.arange(len(values)))
+    counts = np.add.reduceat(weights[:, order], first, axis=1)
+    ranks: Scores = (np.cumsum(counts, axis=1) - counts + (counts + 1) / 2)[:, places]
+    return ranks
 
 
 def _rows(x: Scores, y: Scores, name: str) -> Scores:
@@ -102,7 +169,11 @@ def _rows(x: Scores, y: Scores, name: str) -> Scores:
         x, y = rankdata(x, axis=-1), rankdata(y, axis=-1)
     x = x - x.mean(-1, keepdims=True)
     y = y - y.mean(-1, keepdims=True)
-    size = np.sqrt((x * x).sum(-1) * (y * y).sum(-1))
+    return _ratio((x * y).sum(-1), (x * x).sum(-1), (y * y).sum(-1))
+
+
+def _ratio(xy: Scores, xx: Scores, yy: Scores) -> Scores:
+    size = np.sqrt(xx * yy)
     with np.errstate(divide="ignore", invalid="ignore"):
-        found: Scores = np.where(size > 1e-12, (x * y).sum(-1) / size, np.nan)
+        found: Scores = np.where(size > 1e-12, xy / size, np.nan)
     return found

@@ -62,11 +62,11 @@ def check_trial(trial: TrialRow, budgets: Mapping[str, int]) -> None:
 
 
 def cluster_of(trial: TrialRow) -> str:
-    """What intervals and tests take as one: the item's document where known, else the item.
+    """What intervals and tests take as one: the row's `cluster`, else the item.
 
     All entities, seeds and repeats of an item belong to it.
     """
-    return trial.item_id if trial.document is None else trial.document
+    return trial.item_id if trial.cluster is None else trial.cluster
 
 
 def is_failed_at_baseline(trial: TrialRow) -> bool:

@@ -1,8 +1,15 @@
 """Precision, recall and F1 of entities, with intervals and a paired test of before against after.
 
-Matches are counted by nervaluate: *strict*, same tokens and same type, as in the CoNLL shared
-tasks; *relaxed*, same type and at least one token in common, each gold entity counted once
-(SemEval 2013 task 9, type matching).
+Matches are counted by nervaluate:
+
+* *strict*: same tokens and same type, as in the CoNLL shared tasks and by seqeval's default mode.
+* *relaxed*: nervaluate's `ent_type` (SemEval 2013 task 9, type matching). What a victim marks is
+  taken in its order; each takes, of the gold entities with a token in common that are not taken,
+  the one of its type whose borders are nearest, else the first of another type, which is no match
+  and is taken as well. So with several types all entities together are not the sum over types,
+  where only entities of one type are compared.
+* *seqeval_strict*: as strict, but what a victim marks without a B- at its beginning is not counted
+  (seqeval's `mode="strict"` with IOB2). Only labels that are not well-formed tell the two apart.
 """
 
 from __future__ import annotations
@@ -22,7 +29,10 @@ from medstress.metrics.estimates import Estimate, unknown
 from medstress.metrics.resampling import RESAMPLES, item_weights
 from medstress.sentences import Entity
 
-MATCHES = ("strict", "relaxed")
+MATCHES = {"strict": "", "relaxed": "_relaxed", "seqeval_strict": "_seqeval_strict"}
+"""How entities match -> the ending of the fields that say it."""
+TESTED = ("strict", "relaxed")
+"""Those of which before is tested against after."""
 MEASURES = ("precision", "recall", "f1")
 PERMUTATIONS = 2_000
 _SEED = 20_260_201
@@ -42,6 +52,8 @@ class Reading:
     """The gold entities."""
     found: Entities
     """What the victim marks."""
+    begun: Entities | None = None
+    """Of these those that begin with a B-; None: all of them."""
 
 
 def sums_of(
@@ -55,24 +67,27 @@ def sums_of(
     Args:
         readings: of one arm; a sentence may occur once a seed.
         clusters: the order of the rows; a cluster without a reading has zeros.
-        match: `strict` or `relaxed`.
+        match: a key of `MATCHES`.
         type_: count this type alone; None: all.
     """
     places = {cluster: i for i, cluster in enumerate(clusters)}
     sums = np.zeros((len(clusters), 3))
     for reading in readings:
         gold, found = reading.gold, reading.found
+        rule = match
+        if match == "seqeval_strict":
+            rule, found = "strict", found if reading.begun is None else reading.begun
         if type_ is not None:
             gold = tuple(e for e in gold if e.type == type_)
             found = tuple(e for e in found if e.type == type_)
         if gold or found:
-            sums[places[reading.cluster]] += matches(gold, found, match)
+            sums[places[reading.cluster]] += matches(gold, found, rule)
     return sums
 
 
 @lru_cache(maxsize=100_000)
 def matches(gold: Entities, found: Entities, match: str) -> tuple[int, int, int]:
-    """Count matches, found and gold entities of one sentence.
+    """Count matches, found and gold entities of one sentence, `strict` or `relaxed`.
 
     >>> acid = Entity(start=0, end=2, type="Drug")
     >>> matches((acid,), (Entity(start=1, end=2, type="Drug"),), "strict")
@@ -80,7 +95,7 @@ def matches(gold: Entities, found: Entities, match: str) -> tuple[int, int, int]
     >>> matches((acid,), (Entity(start=1, end=2, type="Drug"),), "relaxed")
     (1, 1, 1)
     """
-    rule = StrictEvaluation() if match == "strict" else EntityTypeEvaluation()
+    rule = EntityTypeEvaluation() if match == "relaxed" else StrictEvaluation()
     types = sorted({e.type for e in (*gold, *found)})
     result, _ = rule.evaluate(_marked(gold), _marked(found), types)
     return result.correct, result.actual, result.possible

@@ -21,6 +21,11 @@ ENTITIES = (
     ("after", "f1_relaxed_after"),
 )
 """(header, field) of the columns for tagged texts."""
+SEQEVAL_STRICT = (
+    ("F1, seqeval strict", "f1_seqeval_strict"),
+    ("after", "f1_seqeval_strict_after"),
+)
+"""Two more, where they differ from F1: where a victim's labels are not well-formed."""
 PAIRS = (
     ("Pearson", "pearson"),
     ("after", "pearson_after"),
@@ -35,7 +40,7 @@ PAIRS = (
 def score_columns(rows: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, str], ...]:
     """The columns that rows of a summary fill; none for questions."""
     if any("f1" in row for row in rows):
-        return ENTITIES
+        return (*ENTITIES, *(SEQEVAL_STRICT if any(map(_is_told_apart, rows)) else ()))
     return PAIRS if any("pearson" in row for row in rows) else ()
 
 
@@ -67,6 +72,14 @@ def score_table(summary: Mapping[str, Any]) -> Table | None:
             )
             for row, seed in rows
         ],
+    )
+
+
+def _is_told_apart(row: Mapping[str, Any]) -> bool:
+    return any(
+        row[field]["value"] != row[field.replace("_seqeval_strict", "")]["value"]
+        for _, field in SEQEVAL_STRICT
+        if field in row
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeAlias
 
 from medstress.hashing import canonical_json
@@ -74,6 +74,19 @@ def _item_row(db: sqlite3.Connection, dataset: str, item: Item) -> int:
             (dataset, item.id, item.hash, encode_item(item)),
         ),
     )
+
+
+def renew(db: sqlite3.Connection, dataset: str, items: Iterable[Item]) -> None:
+    """Give items that are there the metadata that their data set has now, such as documents."""
+    held = {
+        (item_id, item_hash): (row, body)
+        for row, item_id, item_hash, body in db.execute(
+            "SELECT id, item_id, hash, body FROM items WHERE dataset = ?", (dataset,)
+        )
+    }
+    known = ((held.get((item.id, item.hash)), encode_item(item)) for item in items)
+    changed = [(body, was[0]) for was, body in known if was is not None and was[1] != body]
+    db.executemany("UPDATE items SET body = ? WHERE id = ?", changed)
 
 
 def _row(known: tuple[int] | None, insert: Callable[[], sqlite3.Cursor]) -> int:

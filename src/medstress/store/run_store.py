@@ -16,8 +16,9 @@ from filelock import FileLock, Timeout
 
 from medstress.calls import FROM_CACHE, Answer
 from medstress.errors import StoreError
+from medstress.items import Item
 from medstress.store import reviews
-from medstress.store.beginnings import Begun, Planned, arm_row, begin
+from medstress.store.beginnings import Begun, Planned, arm_row, begin, renew
 from medstress.store.calls_in_flight import CallsInFlight
 from medstress.store.codec import decode_answer, encode_answer
 from medstress.store.database import SIDES, Database, commit, insert_rows, translated
@@ -218,6 +219,10 @@ class RunStore:
     ) -> int:
         """The row of one (data set, group, victim, attack, seed)."""
         return self._ask(lambda db: arm_row(db, dataset, group, victim, attack, spec, seed))
+
+    def renew_items(self, dataset: str, items: Iterable[Item]) -> None:
+        """Give items that are there the metadata that their data set has now."""
+        self._db.tell(lambda db: renew(db, dataset, items))
 
     # -- trials ------------------------------------------------------------------------------
     def begin_trials(self, planned: Sequence[Planned]) -> list[Begun]:

@@ -112,6 +112,21 @@ def marked_entities(labels: Sequence[str]) -> tuple[Entity, ...]:
     return tuple(_marked(labels))
 
 
+def begun_entities(labels: Sequence[str]) -> tuple[Entity, ...]:
+    """Of the entities in a victim's labels those that begin with B-.
+
+    They are all that seqeval counts in its mode `strict` with the scheme IOB2, and what its default
+    mode and `marked_entities` count beside them is an I- that continues nothing.
+
+    >>> [(e.start, e.end) for e in begun_entities(["I-Drug", "O", "B-Drug", "I-Drug", "I-Gene"])]
+    [(2, 4)]
+
+    References:
+        Nakayama, "seqeval: a Python framework for sequence labeling evaluation", 2018.
+    """
+    return tuple(e for e in marked_entities(labels) if labels[e.start][:1] == "B")
+
+
 def _marked(labels: Sequence[str]) -> Iterator[Entity]:
     start, type_ = 0, ""
     for place, label in enumerate((*labels, OUTSIDE)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -10,13 +10,14 @@ from typing import Any
 from medstress.attacks.noise import NoiseResources
 from medstress.attacks.noise.texts import perturb_pair
 from medstress.attacks.sentence_attack import SentenceAttack
+from medstress.clusters import sentences_of
 from medstress.errors import UsageError
 from medstress.experiment.parts import AttackPart, GroupPart
 from medstress.experiment.perturb import drawn_candidates
 from medstress.hashing import digest
 from medstress.items import Question
 from medstress.seeding import rng_for
-from medstress.sentences import SentencePair, TaggedText
+from medstress.sentences import SentencePair
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,30 +95,32 @@ def items_by_epoch(
     return doubled if kind.is_redrawn else lambda _: doubled(0)
 
 
-def split_off(items: Sequence[Any], share: float) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Part items into those to train on and a share to choose the epoch by, whole documents.
+def split_off(
+    items: Sequence[Any], share: float, clusters: Mapping[str, str]
+) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Part items into those to train on and a share to choose the epoch by, whole clusters.
 
-    Which ones follows from the documents' names alone.
+    Which ones follows from the clusters' names alone.
+
+    Args:
+        items: to part.
+        share: of the clusters, to choose the epoch by.
+        clusters: of each item, by id.
 
     Raises:
         UsageError: one side would be empty.
     """
     if share == 0:
         return tuple(items), ()
-    names = list(dict.fromkeys(map(document_of, items)))
+    names = list(dict.fromkeys(clusters[item.id] for item in items))
     chosen = set(_ranked(names)[: round(share * len(names))])
     if not chosen or len(chosen) == len(names):
         raise UsageError(
             f"[train] dev = {share:g}: of {len(names)} documents one part would have none; give "
             "more data, another share, or dev = 0"
         )
-    rest = tuple(item for item in items if document_of(item) not in chosen)
-    return rest, tuple(item for item in items if document_of(item) in chosen)
-
-
-def document_of(item: TaggedText | SentencePair | Question) -> str:
-    """What an item is part of: its document where it is known, else itself."""
-    return str(item.metadata.get("document", item.id))
+    rest = tuple(item for item in items if clusters[item.id] not in chosen)
+    return rest, tuple(item for item in items if clusters[item.id] in chosen)
 
 
 def _ranked(names: Sequence[str]) -> list[str]:
@@ -128,3 +131,13 @@ def shared_with(items: Sequence[Any], attacked: Sequence[Any]) -> int:
     """How many of the attacked items are among those trained on, by content."""
     known = {item.hash for item in items}
     return sum(item.hash in known for item in attacked)
+
+
+def sharing_a_sentence(items: Sequence[Any], attacked: Sequence[Any]) -> int:
+    """How many of the attacked pairs share a sentence with one that is trained on."""
+    known = {text for item in items for text in _texts(item)}
+    return sum(not known.isdisjoint(_texts(item)) for item in attacked)
+
+
+def _texts(item: Any) -> tuple[str, ...]:
+    return sentences_of(item) if isinstance(item, SentencePair) else ()

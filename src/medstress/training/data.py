@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from medstress.attacks.noise import NoiseResources
 from medstress.attacks.protocol import QUESTIONS
 from medstress.attacks.sentence_attack import SentenceAttack
+from medstress.clusters import clusters_of
 from medstress.entities.lexicon import FIXED
 from medstress.errors import UsageError
 from medstress.experiment.noise_resources import noise_resources
@@ -21,10 +22,19 @@ from medstress.experiment.run import Watcher
 from medstress.experiment.sentence_groups import asked_of
 from medstress.experiment.training_table import TrainTable
 from medstress.hashing import digest
-from medstress.training.copies import Kind, Perturber, document_of, shared_with, split_off
+from medstress.training.copies import (
+    Kind,
+    Perturber,
+    shared_with,
+    sharing_a_sentence,
+    split_off,
+)
 
 _OF_TESTED = ("label", "limit", "sample_seed", "use")
 """Keys of the attacked data set that do not hold for the data trained on."""
+
+Clusters: TypeAlias = Callable[[Iterable[Any]], dict[str, str]]
+"""Says which items stay in one fold, and on one side of a share: id -> name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +57,9 @@ def other_data(
     kinds: Sequence[Kind],
     limit: int | None,
     watcher: Watcher,
-) -> tuple[TrainingData, int]:
-    """The data that `[train]` names, and how many attacked items are among them.
+    clusters: Clusters = clusters_of,
+) -> tuple[TrainingData, tuple[str, ...]]:
+    """The data that `[train]` names, and what they have in common with those attacked.
 
     Raises:
         UsageError: they cannot be read, are of another kind, or hold every attacked item.
@@ -57,7 +68,7 @@ def other_data(
     if isinstance(table.dev, dict):
         dev = _load(prepared, "dev", table.dev, limit)
     else:
-        train, dev = split_off(train, table.dev)
+        train, dev = split_off(train, table.dev, clusters(train))
     attacked = prepared.datasets[0].questions
     n_shared = shared_with((*train, *dev), attacked)
     if n_shared == len(attacked):
@@ -67,15 +78,29 @@ def other_data(
             "cross-validate with folds = 5"
         )
     perturber = _perturber(prepared, kinds, (*train, *dev), watcher)
-    return TrainingData(train=train, dev=dev, tested=None, perturber=perturber), n_shared
+    data = TrainingData(train=train, dev=dev, tested=None, perturber=perturber)
+    return data, tuple(_cautions(n_shared, (*train, *dev), attacked))
+
+
+def _cautions(n_shared: int, items: Sequence[Any], attacked: Sequence[Any]) -> Iterator[str]:
+    n = len(attacked)
+    if n_shared:
+        yield f"{n_shared} of {n} attacked items are in the data trained on as well"
+    if n_linked := sharing_a_sentence(items, attacked):
+        yield f"{n_linked} of {n} attacked pairs share a sentence with the data trained on"
 
 
 def folded_data(
-    prepared: Prepared, table: TrainTable, kinds: Sequence[Kind], watcher: Watcher
+    prepared: Prepared,
+    table: TrainTable,
+    kinds: Sequence[Kind],
+    watcher: Watcher,
+    clusters: Clusters = clusters_of,
 ) -> dict[tuple[int, int], TrainingData]:
     """The attacked items parted anew for every training seed: (seed, fold from 1) -> data.
 
-    Each item is tested once for every seed, by a model that has seen nothing of its document.
+    Each item is tested once for every seed, by a model that has seen nothing of its document, and
+    of pairs no sentence.
 
     Raises:
         UsageError: questions, or fewer documents than folds.
@@ -85,11 +110,11 @@ def folded_data(
     if prepared.asked.kind == QUESTIONS:
         raise UsageError("[train] folds is for tagged texts and sentence pairs, not for questions")
     items = prepared.datasets[0].questions
-    found = {}
+    found, of_item = {}, clusters(items)
     for seed in table.seeds:
-        for fold, tested in enumerate(parted(items, table.folds, seed), start=1):
+        for fold, tested in enumerate(parted(of_item, table.folds, seed), start=1):
             rest = [item for item in items if item.id not in tested]
-            train, dev = split_off(rest, table.dev)
+            train, dev = split_off(rest, table.dev, of_item)
             perturber = _perturber(prepared, kinds, rest, watcher)
             found[seed, fold] = TrainingData(
                 train=train, dev=dev, tested=tested, perturber=perturber
@@ -97,24 +122,29 @@ def folded_data(
     return found
 
 
-def parted(items: Sequence[Any], n_folds: int, seed: int) -> list[frozenset[str]]:
-    """Part items into folds, whole documents, drawn by the seed; returns the ids of each fold.
+def parted(clusters: Mapping[str, str], n_folds: int, seed: int) -> list[frozenset[str]]:
+    """Part items into folds, whole clusters, drawn by the seed; returns the ids of each fold.
 
-    The numbers of documents of two folds differ by one at most.
+    The numbers of clusters of two folds differ by one at most.
+
+    Args:
+        clusters: of each item, by id.
+        n_folds: how many folds.
+        seed: which draw.
 
     Raises:
-        UsageError: there are fewer documents than folds.
+        UsageError: there are fewer clusters than folds.
     """
-    names = dict.fromkeys(map(document_of, items))
+    names = set(clusters.values())
     if len(names) < n_folds:
         raise UsageError(
             f"[train] folds = {n_folds}: there are {len(names)} documents; give more data, or "
             "fewer folds"
         )
     ranked = sorted(names, key=lambda name: digest(["fold", seed, name]))
-    of_document = {name: place % n_folds for place, name in enumerate(ranked)}
+    of_cluster = {name: place % n_folds for place, name in enumerate(ranked)}
     return [
-        frozenset(item.id for item in items if of_document[document_of(item)] == fold)
+        frozenset(item for item, name in clusters.items() if of_cluster[name] == fold)
         for fold in range(n_folds)
     ]
 

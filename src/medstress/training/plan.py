@@ -10,6 +10,7 @@ from typing import Any
 
 from medstress.attacks.protocol import PAIRS, QUESTIONS, TAGGED
 from medstress.attacks.sentence_attack import SentenceAttack
+from medstress.clusters import clusters_of
 from medstress.errors import UsageError, did_you_mean
 from medstress.experiment.config import Experiment, VictimTable
 from medstress.experiment.parts import used_tables
@@ -21,7 +22,13 @@ from medstress.experiment.training_table import ORIGINAL, UNTRAINED, TrainTable
 from medstress.hashing import content_hash
 from medstress.training.choice import ChoiceLearner, head_template
 from medstress.training.copies import Kind, items_by_epoch
-from medstress.training.data import TrainingData, chosen_by_number, folded_data, other_data
+from medstress.training.data import (
+    Clusters,
+    TrainingData,
+    chosen_by_number,
+    folded_data,
+    other_data,
+)
 from medstress.training.learner import Learner, Start
 from medstress.training.loop import Schedule
 from medstress.training.pairs import BiEncoderLearner, CrossEncoderLearner
@@ -218,8 +225,16 @@ def plan_training(
     limit: int | None = None,
     overrides: Sequence[str] = (),
     watcher: Watcher | None = None,
+    clusters: Clusters = clusters_of,
 ) -> TrainingPlan:
     """Read and check what is to be trained and attacked, and load everything but the models.
+
+    Args:
+        experiment: as in `medstress.training.train.train`.
+        limit: at most so many items of the data attacked, and of those trained on.
+        overrides: as the command line's --set.
+        watcher: who is told about progress.
+        clusters: which items are never parted.
 
     Raises:
         UsageError, DataError: one sentence.
@@ -241,13 +256,10 @@ def plan_training(
     watcher.note("data to train on")
     cautions: tuple[str, ...] = ()
     if table.folds:
-        data = folded_data(prepared, table, kinds, watcher)
+        data = folded_data(prepared, table, kinds, watcher, clusters)
     else:
-        found, n_shared = other_data(prepared, table, kinds, limit, watcher)
+        found, cautions = other_data(prepared, table, kinds, limit, watcher, clusters)
         data = {(0, 0): found}
-        if n_shared:
-            n = len(prepared.datasets[0].questions)
-            cautions = (f"{n_shared} of {n} attacked items are in the data trained on as well",)
     return TrainingPlan(prepared=prepared, table=table, models=models, data=data, cautions=cautions)
 
 

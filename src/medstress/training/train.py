@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
+from medstress.attacks.protocol import PAIRS
+from medstress.clusters import documents_of
 from medstress.errors import StoreError
 from medstress.experiment.config import Experiment
 from medstress.experiment.run import Run, Watcher, opened_victims, run_prepared
@@ -27,6 +30,10 @@ if TYPE_CHECKING:
 MODELS = "models"
 RESULT_FILE = "training.json"
 _CHECKPOINTS = ".checkpoints"
+_PARTED = (
+    "pairs that share a sentence may be both trained on and attacked: the folder was begun by an "
+    "earlier version, which kept only documents together"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,16 +72,15 @@ def train(
         UsageError, DataError, StoreError, BackendError: one sentence; nothing stored is lost.
     """
     watcher = watcher or Watcher()
-    plan = plan_training(experiment, limit=limit, overrides=overrides, watcher=watcher)
+    plan_by = partial(plan_training, experiment, limit=limit, overrides=overrides, watcher=watcher)
+    plan = plan_by()
     name = plan.prepared.experiment.experiment.name
     folder = Path(out) if out is not None else Path("runs") / f"{name}-trained"
     access = plan.prepared.experiment.experiment.access
     lock = lock_folder(folder, access, others=(MODELS, RESULT_FILE))
     try:
-        if _is_by_number(folder):
-            plan = plan.chosen_by_number()
         start = find_start(plan.table.model, plan.table.device, plan.prepared.base)
-        _check_folder(plan, folder, start)
+        plan = _as_begun(plan, plan_by, folder, start)
         results: dict[str, Any] = {}
         for models in _stages(plan, folder):
             for model in models:
@@ -177,6 +183,33 @@ def _is_by_number(folder: Path) -> bool:
     manifest = Run(folder).manifest() if (folder / FILE).is_file() else {}
     groups = manifest.get("groups", {}).values()
     return any(group.get("n_lexicon") and "lexicon" not in group for group in groups)
+
+
+def _as_begun(
+    plan: TrainingPlan, plan_by: Callable[..., TrainingPlan], folder: Path, start: Start
+) -> TrainingPlan:
+    """The plan by the rules that the folder began with.
+
+    They may count words for noise by their number, and part pairs that share a sentence.
+
+    Raises:
+        StoreError: the folder is of another training.
+    """
+    by_number = _is_by_number(folder)
+    plan = plan.chosen_by_number() if by_number else plan
+    try:
+        _check_folder(plan, folder, start)
+    except StoreError as refused:
+        if plan.prepared.asked.kind != PAIRS:
+            raise
+        older = plan_by(clusters=documents_of)
+        older = older.chosen_by_number() if by_number else older
+        try:
+            _check_folder(older, folder, start)
+        except StoreError:
+            raise refused from None
+        return replace(older, cautions=(*older.cautions, _PARTED))
+    return plan
 
 
 def _check_folder(plan: TrainingPlan, folder: Path, start: Start) -> None:

@@ -360,3 +360,127 @@ def test_tokens_that_are_missing_are_refused(write):
 
 def test_an_empty_json_file_is_called_empty(write):
     assert refused(write("", "rows.json"), bigbio).endswith("an empty file; give a file with rows")
+
+
+DOCUMENTS = """7|t|Methods. Results.
+7|a|Objective: aspirin was given. Pain fell.
+
+8|t|Heparin in rats.
+8|a|Objective: heparin was given. Pain rose. No bleeding occurred.
+
+9|t|Pain fell.
+9|a|Nothing else.
+"""
+
+
+def sentences(*texts):
+    """In IOB, each word and mark a token."""
+    return "\n\n".join("\n".join(f"{w}\tO" for w in text.split()) for text in texts) + "\n"
+
+
+def documents_of(loaded):
+    return [item.metadata.get("document") for item in loaded.items]
+
+
+def test_the_documents_of_sentences_are_looked_up_where_the_user_names_them(write):
+    known = write(DOCUMENTS, "documents.txt")
+    # The documents stand in another order; "Objective :" and "Pain fell ." begin or end several.
+    path = write(
+        sentences(
+            "Pain fell .", "Nothing else .",
+            "Heparin in rats .", "Objective :", "heparin was given .", "Pain ro", "se .",
+            "No bleeding occurred .",
+            "Methods . Results .", "Objective :", "aspirin was given .", "Pain fell .",
+        )
+    )  # fmt: skip
+    loaded = read(path, documents=known)
+    assert documents_of(loaded) == ["9"] * 2 + ["8"] * 6 + ["7"] * 4
+    assert loaded.notes == ()
+    assert loaded.source_hash != read(path).source_hash
+    assert documents_of(read(path)) == [None] * 12
+    assert [item.hash for item in loaded.items] == [item.hash for item in read(path).items]
+
+
+def test_sentences_may_be_missing_and_one_that_may_be_of_several_documents_is_of_none(write):
+    known = write(DOCUMENTS, "documents.txt")
+    between = write(sentences("Heparin in rats .", ".", "Objective :", "Pain rose ."))
+    assert documents_of(read(between, documents=known)) == ["8", "8", "8", "8"]
+    apart = write(sentences("Nothing else .", "Objective :", "Methods . Results ."), "apart.tsv")
+    loaded = read(apart, documents=known)
+    assert documents_of(loaded) == ["9", None, "7"]
+    assert loaded.notes == (
+        f"{apart}: 1 sentences stand in several documents of {known} and belong to none",
+    )
+
+
+def test_a_sentence_of_no_document_is_refused_and_named(write):
+    known = write(DOCUMENTS, "documents.txt")
+    path = write(sentences("Pain fell .", "Heparin in mice .", "Cats slept ."))
+    assert refused(path, documents=known) == (
+        f"{path}: 2 of 3 sentences stand in no document of {known}; the first is sentence '2', "
+        "'Heparin in mice .': name the file that the sentences come from with the key "
+        "'documents', or leave it out"
+    )
+    assert "expected documents in PubTator format, got none" in refused(
+        path, documents=write("\n", "empty.txt")
+    )
+    assert "there is no file" in refused(path, documents=known.parent / "documnts.txt")
+
+
+def test_documents_that_are_named_take_the_place_of_marks(write):
+    known = write(DOCUMENTS, "documents.txt")
+    path = write("-DOCSTART- O\n\n" + sentences("Pain fell .", "Nothing else ."))
+    assert documents_of(read(path)) == ["1", "1"]
+    assert documents_of(read(path, documents=known)) == ["9", "9"]
+
+
+def test_each_split_of_bc5cdr_has_the_documents_of_its_own_file(write, tmp_path):
+    write(sentences("Heparin in rats ."), "train.tsv")
+    write(sentences("Pain fell .", "Nothing else ."), "devel.tsv")
+    folder = tmp_path / "pubtator"
+    folder.mkdir()
+    for split in ("train", "devel"):
+        (folder / f"{split}.txt").write_text(DOCUMENTS)
+    both = read(tmp_path, bc5cdr, split="train+devel", documents=folder)
+    assert documents_of(both) == ["train-8", "devel-9", "devel-9"]
+    one = read(tmp_path, bc5cdr, split="devel", documents=folder / "devel.txt")
+    assert documents_of(one) == ["9", "9"]
+    (folder / "devel.txt").unlink()
+    assert "has no file devel.txt or devel.pubtator" in refused(
+        tmp_path, bc5cdr, split="devel", documents=folder
+    )
+
+
+@pytest.mark.parametrize("module", [pubtator, bigbio, bc5cdr], ids=lambda module: module.__name__)
+def test_files_that_name_their_documents_take_no_others(write, module):
+    path = write(TITLE + ABSTRACT, "a.txt")
+    assert "takes no key 'documents'" in refused(path, module, documents=path)
+
+
+@pytest.mark.parametrize("split", SPLITS)
+@pytest.mark.parametrize("kind", ENTITIES)
+def test_every_sentence_of_bc5cdr_has_its_document(published, kind, split):
+    """By sentence numbers: whole documents, one after the other, as PubTator's file holds them."""
+    folder = published(f"ner/bc5cdr_{kind}/{split}.tsv").parent
+    known = published(f"ner/bc5cdr_pubtator/{split}.txt")
+    loaded = read(folder, bc5cdr, split=split, documents=known.parent)
+    found = documents_of(loaded)
+    assert loaded.notes == ()
+    runs = [name for name, before in zip(found, [None, *found], strict=False) if name != before]
+    assert len(runs) == len(set(runs)) == 500
+    letters: dict[str, str] = {}
+    for item, name in zip(loaded.items, found, strict=True):
+        letters[name] = letters.get(name, "") + "".join(item.tokens)
+    theirs: dict[str, str] = {}
+    for item in read(known, pubtator).items:
+        name = item.metadata["document"]
+        theirs[name] = theirs.get(name, "") + "".join(item.tokens)
+    assert letters == theirs
+
+
+def test_sentences_that_stand_nearly_everywhere_cost_no_endless_comparing(write):
+    """Two documents of 20,000 equal letters each, and as many sentences of one letter."""
+    text = "a " * 20_000
+    known = write(f"1|t|{text}\n\n2|t|{text}\n", "documents.txt")
+    loaded = read(write(sentences(*["a"] * 20_000)), documents=known)
+    assert "20,000 sentences stand in several documents" in loaded.notes[0]

@@ -8,6 +8,7 @@ import pytest
 
 from medstress import registry
 from medstress.experiment.sentence_summary import Arm, Place, together
+from medstress.metrics.correlations import Scored
 from medstress.metrics.entity_scores import Reading
 from medstress.sentences import Entity
 
@@ -68,8 +69,8 @@ def test_coefficients_of_pairs_are_averaged_over_victims() -> None:
     for victim, sign in (("a", 1.0), ("b", -1.0)):
         arm = Arm({"name": "synonym", "search": "none"})
         for name, score in zip(NAMES, gold, strict=True):
-            arm.before[None, name] = (score, score)
-            arm.after[None, name] = (score, sign * score)
+            arm.before[None, name] = Scored(score, score, name)
+            arm.after[None, name] = Scored(score, sign * score, name)
         arms["biosses", "all", victim, "noise"] = arm
     row = together(arms, ("biosses", "all", "", "noise"), ["a", "b"])
     assert row["pearson"]["value"] == pytest.approx(1.0)

@@ -10,8 +10,9 @@ import pytest
 
 import medstress as ms
 from medstress.errors import MedstressError, StoreError, UsageError
-from medstress.experiment.run import prepare
+from medstress.experiment.run import Run, prepare
 from medstress.experiment.sentence_cost import sentence_cost
+from medstress.metrics.sentence_table import score_table
 
 IOB = """Aspirin\tB-Chemical
 relieves\tO
@@ -51,6 +52,10 @@ def context(sentences):
          for i, _ in enumerate(s)]
         for s in sentences
     ]
+
+def inside(sentences):
+    marks = {"aspirin": "B-Chemical", "warfarin": "I-Chemical"}
+    return [[marks.get(w.lower(), "O") for w in s] for s in sentences]
 
 def other_types(sentences):
     return [["B-Gene" for _ in s] for s in sentences]
@@ -140,6 +145,31 @@ def test_scores_before_and_after_are_those_of_the_whole_data_set(folder: Path) -
     assert {row["comparison"] for row in tests} == {"swap_noise", "non_entity_noise"}
     assert all(0 < row["p"] <= row["p_adjusted"] <= 1 for row in tests)
     json.dumps(run.summary(), allow_nan=False)
+
+
+def test_seqeval_s_strict_mode_stands_beside_the_default_and_is_shown_where_it_differs(
+    folder: Path,
+) -> None:
+    told = row_of(ms.run(tagged(STATIC), out="well"), "swap_noise")
+    for name in ("precision", "recall", "f1", "f1_drop", "recall_after"):
+        strict = name.replace("_", "_seqeval_strict_") if "_" in name else f"{name}_seqeval_strict"
+        assert told[strict] == told[name]
+    spec = tagged(STATIC)
+    spec["victim"][0]["target"] = "victims.py:inside"
+    run = ms.run(spec, out="ill")
+    row = row_of(run, "swap_noise")
+    # Two of four entities are found; one of the two marks begins with I-.
+    assert (row["precision"]["value"], row["recall"]["value"]) == (1.0, 2 / 4)
+    assert row["precision_seqeval_strict"]["value"] == 1.0
+    assert row["recall_seqeval_strict"]["value"] == 1 / 4
+    assert row["by_type"]["Chemical"]["f1_seqeval_strict"]["value"] == 2 / 5
+    shown = {}
+    for name in ("well", "ill"):
+        table = score_table(Run(Path(name)).summary())
+        assert table is not None
+        shown[name] = "F1, seqeval strict" in table.headers
+    assert shown == {"well": False, "ill": True}
+    assert "F1, seqeval strict" in run.report()
 
 
 def test_every_measure_has_its_drop_and_a_paired_test_in_a_family_of_its_own(folder: Path) -> None:
@@ -453,6 +483,57 @@ def test_entities_of_one_document_are_one_unit(folder: Path) -> None:
     assert "2 items (documents where known)" in row["asr"]["method"]
     (test,) = [each for each in run.summary()["tests"] if each["family"] == "samplers"]
     assert "of 2 items (documents where known)" in test["method"]
+
+
+def test_documents_that_are_named_later_make_the_units_of_a_run_that_is_there(
+    folder: Path,
+) -> None:
+    (folder / "docs.txt").write_text(
+        "5|t|Aspirin relieves headache\n5|a|Patients received warfarin and morphine\n\n"
+        "6|t|Nothing happened there\n6|a|Salicylic acid helps\n"
+    )
+    spec = tagged(STATIC, CONTROL, seeds=[0], flip_check=False)
+    before = ms.run(spec, out="run")
+    apart = row_of(before, "swap_noise")
+    assert "bootstrap over 4 clusters" in apart["recall"]["method"]
+    assert {row.cluster for row in before.rows()} == {"1", "2", "3", "4"}
+    spec["dataset"][0]["documents"] = "docs.txt"
+    run = ms.run(spec, out="run")
+    assert run.summary()["performance"]["calls"] == before.summary()["performance"]["calls"]
+    assert [row.cluster for row in run.rows()] == [row.document for row in run.rows()]
+    assert {(row.item_id, row.cluster) for row in run.rows()} == {
+        ("1", "5"),
+        ("2", "5"),
+        ("3", "6"),
+        ("4", "6"),
+    }
+    row = row_of(run, "swap_noise")
+    for name in ("recall", "f1_drop", "f1_net_drop"):
+        assert row[name]["value"] == apart[name]["value"]
+        assert "over 2 clusters" in row[name]["method"]
+    # What the victim finds stands in two sentences of one document.
+    assert "2 items (documents where known)" in apart["asr"]["method"]
+    assert "1 items (documents where known)" in row["asr"]["method"]
+
+
+def test_pairs_that_share_a_sentence_are_one_unit_of_every_number(folder: Path) -> None:
+    text = PAIRS.replace("Warfarin prevents clots", "Aspirin  relieves pain")
+    (folder / "pairs.tsv").write_text(text)
+    run = ms.run(pairs({"name": "swap_noise", "scope": "all", "max_change": 0.01}), out="run")
+    assert {(row.item_id, row.cluster) for row in run.rows()} == {
+        ("p1", "p1"),
+        ("p2", "p1"),
+        ("p3", "p3"),
+        ("p4", "p4"),
+    }
+    row = row_of(run, "swap_noise")
+    for name in ("pearson", "spearman_after", "pearson_drop"):
+        assert (
+            "over 3 clusters of 4 pairs (those that share a sentence are one)"
+            in (row[name]["method"])
+        )
+    assert row["pearson"]["n"] == 4
+    assert "3 items" in row["asr"]["method"]
 
 
 def test_a_control_that_is_written_is_not_added_again(folder: Path) -> None:

@@ -83,7 +83,7 @@ def test_entities_of_one_sentence_and_sentences_of_one_document_are_one_unit(tri
     assert row["statistic"] == [12, 0]
     assert row["p"] > 0.08
     assert "over 12 pairs of 3 items" in row["method"]
-    known = [replace(row, document="d") for row in [*first, *second]]
+    known = [replace(row, cluster="d") for row in [*first, *second]]
     (row,) = attack_tests(known)
     assert row["p"] > 0.3
     assert "over 12 pairs of 1 items" in row["method"]

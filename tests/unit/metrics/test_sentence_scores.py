@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from nervaluate.evaluator import Evaluator
 from scipy.stats import pearsonr, spearmanr
+from seqeval.metrics import f1_score, precision_score, recall_score
+from seqeval.scheme import IOB2
 
 from medstress.metrics.correlations import change, correlation, permutation_p
 from medstress.metrics.entity_scores import (
@@ -19,7 +22,7 @@ from medstress.metrics.entity_scores import (
     types_in,
 )
 from medstress.sentences import Entity
-from medstress.tasks.entity_tagging import marked_entities
+from medstress.tasks.entity_tagging import begun_entities, marked_entities
 
 LABELS = st.lists(st.sampled_from(["O", "B-A", "I-A", "B-B", "I-B"]), min_size=1, max_size=12)
 
@@ -55,6 +58,110 @@ def test_strict_counts_are_those_of_the_conll_definition(
         gold, found = gold[:size], found[:size]
         counted = matches(marked_entities(gold), marked_entities(found), "strict")
         assert counted == conll(gold, found)
+
+
+THREE = ("A", "B", "C")
+ANY = st.lists(
+    st.tuples(*[st.sampled_from(["O", *(f"{p}-{t}" for t in THREE for p in "BI")])] * 2),
+    min_size=1,
+    max_size=10,
+)
+"""(gold, found) of each token of a sentence, well-formed or not."""
+
+
+def read_as(tokens: list[tuple[str, str]]) -> Reading:
+    gold, found = ([pair[side] for pair in tokens] for side in (0, 1))
+    return Reading(
+        cluster="1",
+        gold=marked_entities(gold),
+        found=marked_entities(found),
+        begun=begun_entities(found),
+    )
+
+
+@given(st.lists(ANY, min_size=1, max_size=4))
+def test_counts_of_several_types_are_nervaluate_s_of_the_whole_data_set(
+    sentences: list[list[tuple[str, str]]],
+) -> None:
+    gold, found = ([[pair[side] for pair in each] for each in sentences] for side in (0, 1))
+    theirs = Evaluator(gold, found, tags=list(THREE), loader="list").evaluate()
+    readings = [read_as(each) for each in sentences]
+    for match, schema in (("strict", "strict"), ("relaxed", "ent_type")):
+        of_all = theirs["overall"][schema]
+        assert sums_of(readings, ["1"], match).tolist() == [
+            [of_all.correct, of_all.actual, of_all.possible]
+        ]
+        ours = measures(sums_of(readings, ["1"], match))
+        for measure in ("precision", "recall", "f1"):
+            assert (ours[measure].value or 0) == pytest.approx(getattr(of_all, measure))
+        for type_, schemas in theirs["entities"].items():
+            of_one = schemas[schema]
+            assert sums_of(readings, ["1"], match, type_).tolist() == [
+                [of_one.correct, of_one.actual, of_one.possible]
+            ]
+
+
+@pytest.mark.parametrize(
+    ("gold", "found", "relaxed", "by_type"),
+    [
+        # A mark of another type uses up the entity, so the right one comes too late.
+        ("B-A I-A", "B-B B-A", 0, {"A": 1, "B": 0}),
+        ("B-A I-A", "B-A B-B", 1, {"A": 1, "B": 0}),
+        # Of two entities of its type a mark takes the one whose borders are nearer.
+        ("B-A B-A I-A", "B-A I-A I-A", 1, {"A": 1}),
+        ("B-A I-A B-B", "B-B I-B B-B", 1, {"A": 0, "B": 1}),
+        ("B-A O B-A", "B-A I-A I-A", 1, {"A": 1}),
+    ],
+)
+def test_relaxed_matches_of_several_types_are_those_of_the_hand_made_table(
+    gold: str, found: str, relaxed: int, by_type: dict[str, int]
+) -> None:
+    one = [reading("1", gold, found)]
+    assert sums_of(one, ["1"], "relaxed")[0, 0] == relaxed
+    assert {t: sums_of(one, ["1"], "relaxed", t)[0, 0] for t in by_type} == by_type
+
+
+@given(st.lists(ANY, min_size=1, max_size=4))
+def test_f1_is_seqeval_s_in_its_default_mode_and_in_its_strict_one(
+    sentences: list[list[tuple[str, str]]],
+) -> None:
+    gold, found = ([[pair[side] for pair in each] for each in sentences] for side in (0, 1))
+    # What is right is well-formed in every data set: the others' labels are read as O.
+    gold = [well_formed(labels) for labels in gold]
+    readings = [
+        read_as(list(zip(labels, marks, strict=True)))
+        for labels, marks in zip(gold, found, strict=True)
+    ]
+    theirs = (precision_score, recall_score, f1_score)
+    for match, mode in (
+        ("strict", {}),
+        ("seqeval_strict", {"mode": "strict", "scheme": IOB2}),
+    ):
+        ours = measures(sums_of(readings, ["1"], match))
+        for measure, score in zip(("precision", "recall", "f1"), theirs, strict=True):
+            expected = score(gold, found, zero_division=0, **mode)
+            assert (ours[measure].value or 0) == pytest.approx(expected)
+
+
+def well_formed(labels: list[str]) -> list[str]:
+    kept: list[str] = []
+    for label in labels:
+        follows = label[0] != "I" or (kept and kept[-1][2:] == label[2:])
+        kept.append(label if follows else "O")
+    return kept
+
+
+def test_an_entity_without_a_beginning_counts_but_for_seqeval_s_strict_mode() -> None:
+    found = ["I-A", "I-A", "O", "B-B", "I-B", "I-A"]
+    one = Reading(
+        cluster="1",
+        gold=marked_entities(["B-A", "I-A", "O", "B-B", "I-B", "O"]),
+        found=marked_entities(found),
+        begun=begun_entities(found),
+    )
+    assert sums_of([one], ["1"]).tolist() == [[2, 3, 2]]
+    assert sums_of([one], ["1"], "seqeval_strict").tolist() == [[1, 1, 2]]
+    assert sums_of([one], ["1"], "seqeval_strict", "A").tolist() == [[0, 0, 1]]
 
 
 @given(LABELS, LABELS)

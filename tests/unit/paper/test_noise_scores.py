@@ -91,6 +91,68 @@ def test_pairs_are_drawn_by_their_correlation(folder: Path) -> None:
     assert theirs["BERT P (published)", "synonym"] == "0.869"
 
 
+STRANGE = ("istractor", "chance", "andom sampling", "no attack succeeded", "PDWS", "DiscreteZOO")
+"""What only questions have."""
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "target"),
+    [("bc5cdr", "chemicals.tsv", "tags"), ("biosses", "biosses.tsv", "overlap")],
+)
+def test_texts_and_pairs_have_their_own_tables_only(
+    folder: Path, name: str, path: str, target: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = experiment(name, path, target)
+    # A search long enough for the papers' second table and their curves.
+    search = {"name": "swap_noise", "label": "search", "search": "greedy", "budget": 8}
+    search |= {"max_change": 0.01} if name == "biosses" else {}
+    run = ms.run({**spec, "attack": [*ATTACKS[:4], search]}, out="run")
+    drawn("run", "figures")
+    made = {file.name: file.read_text() for file in Path("figures").iterdir()}
+    told = [capsys.readouterr(), *made.values()]
+    assert {file.partition(".")[0] for file in made} == {
+        "scores",
+        "success",
+        "noise-scores",
+        "index",
+    }
+    assert [word for word in STRANGE if any(word in str(text) for text in told)] == []
+    pooled = {row["attack"]: row for row in run.summary()["pooled"]}
+    rows = list(csv.DictReader(io.StringIO(made["scores.csv"])))
+    assert {row["attack"] for row in rows} == set(pooled)
+    for row in rows:
+        known = pooled[row["attack"]][row["quantity"]]
+        assert [row[end] for end in ("value", "low", "high")] == [
+            "" if known[end] is None else str(known[end]) for end in ("value", "low", "high")
+        ]
+    (last,) = [
+        row
+        for row in csv.DictReader(io.StringIO(made["success.csv"]))
+        if (row["attack"], row["quantity"], row["budget"]) == ("search", "asr", "8")
+    ]
+    assert float(last["value"]) == pooled["search"]["asr"]["value"]
+
+
+def test_several_types_have_a_table_of_their_own_and_found_clean_is_the_report_s_accuracy(
+    folder: Path,
+) -> None:
+    lines = (f"Took\tO\naspirin\tB-Chemical\n{n}\tO\npain\tB-Disease\n" for n in range(9))
+    (folder / "both.tsv").write_text("\n".join(lines))
+    run = ms.run(experiment("iob", "both.tsv", "tags"), out="run")
+    drawn("run", "figures")
+    rows = list(csv.DictReader(io.StringIO(Path("figures/scores-by-type.csv").read_text())))
+    found = {(r["attack"], r["type"], r["quantity"]): r["value"] for r in rows}
+    assert found["swap_noise", "Chemical", "f1"] == "1.0"
+    assert found["swap_noise", "Disease", "recall"] == "0.0"
+    (row,) = [row for row in run.summary()["pooled"] if row["attack"] == "search"]
+    known = [
+        r["value"]
+        for r in csv.DictReader(io.StringIO(Path("figures/success.csv").read_text()))
+        if (r["attack"], r["quantity"]) == ("search", "accuracy")
+    ]
+    assert known == [str(row["accuracy"]["value"])] == ["0.5"]
+
+
 def test_another_data_set_has_no_published_numbers(folder: Path) -> None:
     ms.run(experiment("iob", "chemicals.tsv", "tags"), out="run")
     assert {row["source"] for row in drawn("run", "figures")} == {"run"}

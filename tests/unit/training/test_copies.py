@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from medstress.attacks.noise import NoiseResources
+from medstress.clusters import clusters_of
 from medstress.errors import UsageError
 from medstress.experiment.config import AttackTable
 from medstress.experiment.parts import AttackPart, make_attacks
 from medstress.sentences import SentencePair, TaggedText
-from medstress.training.copies import Kind, Perturber, document_of, items_by_epoch, split_off
+from medstress.training.copies import Kind, Perturber, items_by_epoch, split_off
 
 PERTURBER = Perturber(stream="toy", noise=NoiseResources())
 
@@ -68,9 +69,10 @@ def test_of_a_pair_one_text_is_perturbed(pairs: list[SentencePair]) -> None:
 
 def test_documents_are_never_parted(sentences: list[TaggedText]) -> None:
     items = [replace(s, metadata={"document": f"d{n // 6}"}) for n, s in enumerate(sentences)]
-    train, dev = split_off(items, 0.2)
+    clusters = clusters_of(items)
+    train, dev = split_off(items, 0.2, clusters)
     assert (len(train), len(dev)) == (48, 12)
-    assert not {document_of(item) for item in train} & {document_of(item) for item in dev}
-    assert split_off(items, 0.0) == (tuple(items), ())
+    assert not {clusters[item.id] for item in train} & {clusters[item.id] for item in dev}
+    assert split_off(items, 0.0, clusters) == (tuple(items), ())
     with pytest.raises(UsageError, match="one part would have none"):
-        split_off(items[:3], 0.1)
+        split_off(items[:3], 0.1, clusters)

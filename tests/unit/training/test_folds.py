@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import medstress as ms
+from medstress.clusters import clusters_of, documents_of
 from medstress.errors import MedstressError, UsageError
 from medstress.experiment.rows import trial_rows
 from medstress.store.reader import RunReader
@@ -54,19 +56,89 @@ def test_folds_hold_every_item_once_and_part_no_document(
     n_documents = len(set(documents))
     if n_documents < n_folds:
         with pytest.raises(UsageError, match=f"there are {n_documents} documents"):
-            parted(items, n_folds, seed)
+            parted(clusters_of(items), n_folds, seed)
         return
-    folds = parted(items, n_folds, seed)
+    folds = parted(clusters_of(items), n_folds, seed)
     assert sorted(name for fold in folds for name in fold) == sorted(item.id for item in items)
     held = [{items[int(name)].metadata["document"] for name in fold} for fold in folds]
     assert sum(map(len, held)) == n_documents
     assert max(map(len, held)) - min(map(len, held)) <= 1
-    assert parted(items[::-1], n_folds, seed) == folds
+    assert parted(clusters_of(items[::-1]), n_folds, seed) == folds
 
 
 def test_another_seed_parts_the_data_anew(pairs: Any) -> None:
-    assert parted(pairs, 5, 0) != parted(pairs, 5, 1)
-    assert [len(fold) for fold in parted(pairs, 5, 0)] == [8] * 5
+    clusters = clusters_of(pairs)
+    assert len(set(clusters.values())) == len(pairs)
+    assert parted(clusters, 5, 0) != parted(clusters, 5, 1)
+    assert [len(fold) for fold in parted(clusters, 5, 0)] == [8] * 5
+
+
+@pytest.fixture
+def linked(workplace: Path, crossed: dict[str, Any], pairs: Any) -> dict[str, Any]:
+    """The same twenty pairs; the second text of each third pair is the first of the next one."""
+    texts = {p.id: (p.text_a, p.text_b) for p in pairs[:20]}
+    for one, other in zip(pairs[:20:3], pairs[1:20:3], strict=True):
+        texts[one.id] = (texts[one.id][0], texts[other.id][0])
+    lines = [
+        f"{p.id}\t{a}\t{b}\t{p.score}" for p, (a, b) in zip(pairs[:20], texts.values(), strict=True)
+    ]
+    (workplace / "all.tsv").write_text("\n".join(["id\ttext_a\ttext_b\tscore", *lines]))
+    return crossed
+
+
+def sentences(items: Any) -> set[str]:
+    return {text for item in items for text in (item.text_a, item.text_b)}
+
+
+def test_no_sentence_of_a_tested_pair_is_trained_on_or_chooses_the_epoch(
+    linked: dict[str, Any],
+) -> None:
+    linked["train"] |= {"seeds": [0, 1, 2], "dev": 0.25}
+    plan = plan_training(linked)
+    items = plan.prepared.datasets[0].questions
+    assert len(set(clusters_of(items).values())) == 13
+    for model in plan.models[1:]:
+        data = plan.data_of(model)
+        assert data.tested is not None
+        tested = [item for item in items if item.id in data.tested]
+        assert not sentences(tested) & sentences((*data.train, *data.dev))
+        assert not sentences(data.train) & sentences(data.dev)
+        assert len(data.train) + len(data.dev) + len(tested) == 20
+
+
+def test_a_folder_whose_folds_parted_such_pairs_goes_on_with_them_and_says_so(
+    linked: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        # As the earlier version did.
+        patched.setattr(flow, "plan_training", partial(plan_training, clusters=documents_of))
+        first = ms.train(linked, out="out").run.summary()
+    assert first["training"]["cautions"] == []
+    with monkeypatch.context() as patched:
+        patched.setattr(flow, "fit", None)
+        again = ms.train(linked, out="out").run.summary()
+    assert again["pooled"] == first["pooled"]
+    (caution,) = again["training"]["cautions"]
+    assert "pairs that share a sentence may be both trained on and attacked" in caution
+    linked["train"]["epochs"] = 2
+    with pytest.raises(MedstressError, match="trained on other data or with other settings"):
+        ms.train(linked, out="out")
+
+
+def test_pairs_attacked_that_share_a_sentence_with_those_trained_on_are_counted(
+    workplace: Path, linked: dict[str, Any]
+) -> None:
+    lines = (workplace / "all.tsv").read_text().splitlines()
+    (workplace / "tested.tsv").write_text("\n".join([lines[0], *lines[1:3]]))
+    (workplace / "trained.tsv").write_text("\n".join([lines[0], *lines[3:]]))
+    linked["dataset"][0]["path"] = "tested.tsv"
+    linked["train"] |= {"data": {"path": "trained.tsv"}, "untrained": False}
+    del linked["train"]["folds"]
+    assert plan_training(linked).cautions == ()
+    (workplace / "tested.tsv").write_text("\n".join([lines[0], lines[1], lines[20]]))
+    (workplace / "trained.tsv").write_text("\n".join([lines[0], *lines[2:20]]))
+    expected = "2 of 2 attacked pairs share a sentence with the data trained on"
+    assert plan_training(linked).cautions == (expected,)
 
 
 def test_no_model_is_trained_on_what_it_is_asked_about(crossed: dict[str, Any]) -> None:

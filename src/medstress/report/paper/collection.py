@@ -16,6 +16,7 @@ from medstress.report.paper import (
     noise_scores,
     notes,
     regimes,
+    score_tables,
     sizes,
     sweeps,
     tables,
@@ -24,7 +25,7 @@ from medstress.report.paper import (
 from medstress.report.paper.arms import Arm, arms_of
 from medstress.report.paper.change_table import advantage_rows, advantage_summary, change_table
 from medstress.report.paper.latex import latex_table
-from medstress.report.paper.layout import PaperTable, as_csv, flatten
+from medstress.report.paper.layout import CSV_FIELDS, PaperTable, as_csv, flatten
 from medstress.report.paper.made import Made, Skipped
 from medstress.report.paper.plot_advantages import plot_advantages
 from medstress.report.paper.plot_curves import plot_curves
@@ -35,6 +36,7 @@ from medstress.report.paper.plot_sweeps import plot_sweeps
 from medstress.report.paper.plot_words import plot_words
 from medstress.report.paper.rates import has_choice, rates_of
 from medstress.rows import TrialRow
+from medstress.sentences import SentencePair, TaggedText
 
 TABLE_2_BUDGET = 8
 
@@ -72,13 +74,16 @@ def make_all(
         summary: as `medstress summary --json`.
         trials: the rows of the run.
         manifest: of the run.
-        items: questions by data set and id, for the cases.
+        items: by data set and id, for the cases; what they are decides what is made.
         formats: of the figures: `pdf`, `svg`, `png`.
     """
     run = _Run(
         summary=summary, arms=arms_of(summary, trials, manifest), items=items, formats=formats
     )
-    for name, title, maker in _MAKERS:
+    # The papers on questions say nothing of tagged texts and pairs, whose chance and distractors
+    # do not exist.
+    is_questions = not any(isinstance(item, TaggedText | SentencePair) for item in items.values())
+    for name, title, maker in _OF_QUESTIONS if is_questions else _OF_SENTENCES:
         try:
             if not run.arms:
                 raise _Lacks("the run holds no finished trial of an attack")
@@ -282,6 +287,24 @@ def _noise_scores(run: _Run, name: str, title: str) -> Iterator[Made]:
     yield _figure(name, title, files, said, data)
 
 
+def _scores(run: _Run, name: str, title: str) -> Iterator[Made]:
+    yield _scored(score_tables.scores(run.arms, run.summary, name), title)
+
+
+def _scores_by_type(run: _Run, name: str, title: str) -> Iterator[Made]:
+    table = score_tables.by_type(run.arms, run.summary, name)
+    if table is None:
+        raise _Lacks("needs tagged texts with several types of entities")
+    yield _scored(table, title)
+
+
+def _success(run: _Run, name: str, title: str) -> Iterator[Made]:
+    table = score_tables.success(run.arms, run.summary, name)
+    if table is None:
+        raise _Lacks("needs tagged texts, or pairs attacked with `max_change`")
+    yield _scored(table, title)
+
+
 def _analyses(run: _Run, name: str, title: str) -> Iterator[Made]:
     files = {
         f"{name}-{key.replace('_', '-')}.csv": as_csv(flat, list(flat[0])).encode()
@@ -295,7 +318,12 @@ def _analyses(run: _Run, name: str, title: str) -> Iterator[Made]:
 
 _Maker = Callable[[_Run, str, str], Iterator[Made]]
 
-_MAKERS: tuple[tuple[str, str, _Maker], ...] = (
+_FIGURE_1: tuple[str, str, _Maker] = (
+    "noise-scores",
+    "Figure 1 of Araujo et al., scores under synonyms and noise",
+    _noise_scores,
+)
+_OF_QUESTIONS: tuple[tuple[str, str, _Maker], ...] = (
     ("table1", "Table 1, success of one query", _table_1),
     ("table2", f"Table 2, success within {TABLE_2_BUDGET} queries", _table_2),
     ("rcap", "Relative change in accuracy (first version, Tables 1 and 2)", _table_rcap),
@@ -309,22 +337,32 @@ _MAKERS: tuple[tuple[str, str, _Maker], ...] = (
     ("variants", "What is left of the near regime without variants of the key", _variants),
     ("sweeps", "Success by distance, every name asked", _sweeps),
     ("words", "Success by words replaced and inserted", _words),
-    ("noise-scores", "Figure 1 of Araujo et al., scores under synonyms and noise", _noise_scores),
+    _FIGURE_1,
     ("claims", "Claims of the paper, tested", _claims),
     ("analysis", "Analyses, as numbers", _analyses),
 )
+_OF_SENTENCES: tuple[tuple[str, str, _Maker], ...] = (
+    ("scores", "Scores of clean and perturbed data", _scores),
+    ("scores-by-type", "The same by type of entity", _scores_by_type),
+    ("success", "Success within the budget", _success),
+    _FIGURE_1,
+)
 
 
-def _table(table: PaperTable, title: str) -> Made:
+def _table(table: PaperTable, title: str, fields: Sequence[str] = CSV_FIELDS) -> Made:
     return Made(
         name=table.name,
         title=title,
         files={
             f"{table.name}.tex": latex_table(table).encode(),
-            f"{table.name}.csv": as_csv(table.rows).encode(),
+            f"{table.name}.csv": as_csv(table.rows, fields).encode(),
         },
         notes=table.notes,
     )
+
+
+def _scored(table: PaperTable, title: str) -> Made:
+    return _table(table, title, score_tables.CSV_FIELDS)
 
 
 def _figure(

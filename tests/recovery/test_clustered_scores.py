@@ -1,0 +1,169 @@
+"""Scores of entities by document and of pairs that share a sentence, against planted clusters."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from medstress.metrics.correlations import change, coefficient, correlation, permutation_p
+from medstress.metrics.entity_scores import difference, measured, measures
+from medstress.metrics.estimates import Estimate
+from medstress.metrics.recovery import Four, Measured, recovery
+
+RUNS = 300
+"""Simulated samples a case: a coverage of .95 has a standard error of .013."""
+APART = 60
+"""Those in which the clusters are not known either; it suffices to see that they are needed."""
+N_DOCUMENTS = 100
+FOUND = {"clean": 0.8, "attacked": 0.5, "trained_clean": 0.75, "trained_attacked": 0.65}
+"""Planted recall of each arm."""
+FALSE_ALARMS = 0.2
+"""Planted, for each gold entity."""
+CORRELATION = 0.3
+"""Between entities of one document."""
+
+Rng = np.random.Generator
+
+
+def at_least(coverage: float, runs: int = RUNS) -> float:
+    """The least to see of `runs` where it is `coverage`: three standard errors below."""
+    return coverage - 3 * float(np.sqrt(coverage * (1 - coverage) / runs))
+
+
+def covers(found: Estimate, truth: float) -> bool:
+    return found.low is not None and found.high is not None and found.low <= truth <= found.high
+
+
+def f1_of(recall: float) -> float:
+    return 2 * recall / (recall + FALSE_ALARMS + 1)
+
+
+def document(rng: Rng) -> dict[str, np.ndarray]:
+    """(matches, found, gold) of each sentence of one entity, by arm; 1 to 30 of them.
+
+    Each arm has an easiness of its own in each document, of which half is that of all arms.
+    """
+    n = int(rng.integers(1, 31))
+    scale = 1 / CORRELATION - 1
+    shared = rng.random()
+    sums = {}
+    for arm, recall in FOUND.items():
+        u = shared if rng.random() < 0.5 else rng.random()
+        easiness = np.quantile(rng.beta(recall * scale, (1 - recall) * scale, 400), u)
+        hits = rng.random(n) < easiness
+        alarms = rng.random(n) < FALSE_ALARMS
+        sums[arm] = np.stack([hits, hits.astype(int) + alarms, np.ones(n)], axis=1).astype(float)
+    return sums
+
+
+def arms(rng: Rng) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Sums by document, and the same by sentence."""
+    drawn = [document(rng) for _ in range(N_DOCUMENTS)]
+    return (
+        {arm: np.stack([one[arm].sum(0) for one in drawn]) for arm in FOUND},
+        {arm: np.concatenate([one[arm] for one in drawn]) for arm in FOUND},
+    )
+
+
+def told(sums: dict[str, np.ndarray]) -> dict[str, bool]:
+    """Which numbers of the summary cover what was planted."""
+    four = Four(
+        **{
+            arm: Measured(**dict(zip(("value", "drawn"), measured(s), strict=True)))
+            for arm, s in sums.items()
+        }
+    )
+    compared = recovery(four, len(sums["clean"]))
+    truth = {arm: f1_of(recall) for arm, recall in FOUND.items()}
+    gain = truth["trained_attacked"] - truth["attacked"]
+    loss = truth["clean"] - truth["attacked"]
+    return {
+        "recall": covers(measures(sums["clean"])["recall"], FOUND["clean"]),
+        "f1": covers(measures(sums["clean"])["f1"], truth["clean"]),
+        "f1_drop": covers(difference(sums["clean"], sums["attacked"]), loss),
+        "gain": covers(Estimate(**compared["gain"]), gain),
+        "recovered": covers(Estimate(**compared["recovered"]), gain / loss),
+    }
+
+
+def test_scores_drops_and_recovery_by_document_cover_what_is_planted() -> None:
+    rng = np.random.default_rng(41)
+    held, apart = dict.fromkeys(told(arms(rng)[0]), 0), {}
+    for run in range(RUNS):
+        by_document, by_sentence = arms(rng)
+        for name, covered in told(by_document).items():
+            held[name] += covered
+        if run < APART:
+            for name, covered in told(by_sentence).items():
+                apart[name] = apart.get(name, 0) + covered
+    assert {name: n for name, n in held.items() if n / RUNS < at_least(0.93)} == {}
+    # By sentence they would be too narrow by far.
+    assert {name: n for name, n in apart.items() if n / APART > 0.85} == {}
+
+
+def linked_pairs(rng: Rng, n_clusters: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[str]]:
+    """Gold scores, a victim's clean and perturbed ones, clusters of 1 to 6 pairs.
+
+    The victim errs alike on pairs that share a sentence, apart in each arm: half of the variance
+    of what it errs by. Gold scores differ as much within clusters as between them.
+    """
+    of = np.repeat(np.arange(n_clusters), rng.integers(1, 7, n_clusters))
+
+    def half_shared(size: float) -> np.ndarray:
+        own, shared = rng.normal(size=len(of)), rng.normal(size=n_clusters)[of]
+        return np.asarray(size * np.sqrt(0.5) * (own + shared))
+
+    gold = half_shared(1.0)
+    before, after = (gold + half_shared(1.0) for _ in range(2))
+    return gold, before[None], after[None], [f"c{n}" for n in of]
+
+
+def test_correlations_of_pairs_that_share_sentences_cover_what_is_planted() -> None:
+    """Gold and error are normal with variance 1 each: r = sqrt(1/2) before and after.
+
+    Spearman's of two normal variables is 6/pi arcsin(r/2).
+    """
+    rng = np.random.default_rng(42)
+    held, apart, rejected, of_pairs = np.zeros(4), np.zeros(2), 0, 0
+    runs, of_ranks = RUNS // 2, 6 / np.pi * np.arcsin(np.sqrt(0.5) / 2)
+    for run in range(runs):
+        gold, before, after, clusters = linked_pairs(rng, 80)
+        held += [
+            covers(correlation(gold, before, "pearson", clusters), np.sqrt(0.5)),
+            covers(correlation(gold, before, "spearman", clusters), of_ranks),
+            covers(change(gold, before, after, "pearson", clusters), 0.0),
+            covers(change(gold, before, after, "spearman", clusters), 0.0),
+        ]  # fmt: skip
+        if run < APART:
+            apart += [
+                covers(correlation(gold, before, "pearson"), np.sqrt(0.5)),
+                covers(change(gold, before, after, "pearson"), 0.0),
+            ]
+            rejected += (permutation_p(gold, before, after, "pearson", clusters) or 1) <= 0.1
+            of_pairs += (permutation_p(gold, before, after, "pearson") or 1) <= 0.1
+    # 400 samples more: .91 to .92 by cluster, .82 to .85 by pair.
+    assert held.min() / runs >= at_least(0.91, runs)
+    assert apart.max() / APART <= 0.9
+    # Before and after are exchangeable: 6 rejections are expected.
+    assert rejected <= 14
+    assert of_pairs > rejected
+
+
+def test_a_resample_of_clusters_is_the_sample_with_each_pair_as_often_as_its_cluster() -> None:
+    """Brute force: the resamples written out pair by pair, ranks with ties by scipy."""
+    from scipy.stats import pearsonr, spearmanr
+
+    rng = np.random.default_rng(43)
+    gold = rng.integers(0, 5, 30).astype(float)
+    scores = gold + rng.integers(0, 3, 30)
+    clusters = [f"c{n}" for n in rng.integers(0, 12, 30)]
+    names = sorted(set(clusters))
+    members = {name: [i for i, c in enumerate(clusters) if c == name] for name in names}
+    for name, theirs in (("pearson", pearsonr), ("spearman", spearmanr)):
+        value, drawn = coefficient(gold, scores[None], name, clusters)
+        assert value == pytest.approx(theirs(gold, scores).statistic)
+        chosen = np.random.default_rng(20_260_202).integers(0, len(names), (len(drawn), len(names)))
+        for row in range(0, len(drawn), 97):
+            places = [i for n in chosen[row] for i in members[names[n]]]
+            expected = theirs(gold[places], scores[places]).statistic
+            assert drawn[row] == pytest.approx(expected, abs=1e-9)

@@ -1,0 +1,55 @@
+"""Which items belong together."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from medstress.clusters import clusters_by_dataset, clusters_of, documents_of
+from medstress.datasets import biosses
+from medstress.datasets.source import DatasetOptions
+from medstress.sentences import SentencePair, TaggedText
+
+
+def pair(name: str, first: str, second: str, **metadata: str) -> SentencePair:
+    return SentencePair(id=name, text_a=first, text_b=second, score=1, metadata=metadata)
+
+
+def test_pairs_that_are_linked_over_sentences_are_one_cluster_named_after_the_least() -> None:
+    pairs = [
+        pair("7", "Rain.", "Snow."),
+        pair("3", "Snow.", "Hail."),  # 3 and 5 share nothing, and 7 links neither to the other
+        pair("5", "Fog.", "Rain."),
+        pair("4", "Snow", "rain."),  # a mark or a capital makes another sentence
+        pair("6", "Sun  and\twind.", "5"),
+        pair("8", "3", "Sun and wind."),  # a sentence that reads like an id is none
+        pair("9", "Ice.", "Ice."),
+    ]
+    expected = {"7": "3", "3": "3", "5": "3", "4": "4", "6": "6", "8": "6", "9": "9"}
+    assert clusters_of(pairs) == clusters_of(pairs[::-1]) == expected
+    assert documents_of(pairs) == {each.id: each.id for each in pairs}
+
+
+def test_documents_of_pairs_are_linked_as_a_whole() -> None:
+    pairs = [
+        pair("1", "Rain.", "Snow.", document="x"),
+        pair("2", "Fog.", "Sun.", document="x"),
+        pair("3", "Sun.", "Ice.", document="w"),
+    ]
+    assert clusters_of(pairs) == {"1": "w", "2": "w", "3": "w"}
+
+
+def test_sentences_belong_to_their_documents_and_data_sets_are_apart() -> None:
+    texts = [
+        TaggedText(id=str(n), tokens=("x",), labels=("O",), metadata={"document": d} if d else {})
+        for n, d in enumerate([11, 11, None, "b"])
+    ]
+    assert clusters_of(texts) == {"0": "11", "1": "11", "2": "2", "3": "b"}
+    one, other = pair("1", "Rain.", "Snow."), pair("2", "Rain.", "Snow.")
+    apart = clusters_by_dataset([("a", one), ("b", other)])
+    assert apart == {"a": {"1": "1"}, "b": {"2": "2"}}
+
+
+def test_18_sentences_stand_in_34_pairs_of_biosses(published) -> None:
+    items = biosses.load(DatasetOptions(path=published("sts/biosses.tsv"))).items
+    sizes = Counter(Counter(clusters_of(items).values()).values())
+    assert sizes == {1: 66, 2: 14, 3: 2}
