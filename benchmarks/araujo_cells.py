@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from araujo_claims import LABELS
+from araujo_effects import ATTACKS
+from araujo_judged import LABELS
+from araujo_printed import MODELS, printed
 
 from medstress.metrics.estimates import Estimate
 from medstress.report.formats import NONE, decimal
@@ -49,6 +51,8 @@ def named(name: str) -> str:
     >>> named("swap_noise, redrawn")
     'swap noise, redrawn'
     """
+    if name in LABELS:
+        return LABELS[name]
     head, of, attack = name.rpartition("control of ")
     attack, comma, rest = attack.partition(", ")
     return f"{head}{of}{LABELS.get(attack, attack)}{comma}{rest}"
@@ -60,9 +64,11 @@ def noise_outside(scores: Sequence[Mapping[str, Any]]) -> str:
     if not {"non_entity_noise", "swap_noise"} <= set(rows):
         return ""
     control = rows["non_entity_noise"]
+    names = ("f1", "precision", "recall")
+    if any(control[f"{name}_after"]["value"] is None for name in names):
+        return ""  # a model that marks nothing has no precision
     lost = {
-        name: decimal(control[name]["value"] - control[f"{name}_after"]["value"])
-        for name in ("f1", "precision", "recall")
+        name: decimal(control[name]["value"] - control[f"{name}_after"]["value"]) for name in names
     }
     return (
         f"As much noise outside the entities alone, the control, takes {lost['f1']} of F1 "
@@ -70,3 +76,24 @@ def noise_outside(scores: Sequence[Mapping[str, Any]]) -> str:
         f"{lost['recall']} of recall); swap noise takes "
         f"{decimal(rows['swap_noise']['f1_drop']['value'])}.\n"
     )
+
+
+def rank(attack: str) -> int:
+    """The paper's order of the attacks; others behind."""
+    return ATTACKS.index(attack) if attack in ATTACKS else len(ATTACKS)
+
+
+def theirs(run: Mapping[str, Any], test: str, trained_on: str = "") -> list[str]:
+    """What the paper prints of the same test."""
+    is_pairs = "pearson" in run["scores"][0]
+    measures = ("pearson", "spearman") if is_pairs else ("precision", "recall", "f1")
+    if test not in ("original", *ATTACKS):
+        return [NONE] * len(measures)
+    number = int(run["table"].removeprefix("table"))
+    data = run["data"].partition("-")[0]
+    return [
+        " / ".join(
+            decimal(printed(number, model, test, measure, trained_on, data)) for model in MODELS
+        )
+        for measure in measures
+    ]

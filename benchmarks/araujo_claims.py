@@ -1,82 +1,40 @@
-"""The claims of the paper's prose and the targets of our runs, each judged by its interval."""
+"""The claims of the paper's prose, each judged by its interval."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from math import hypot
+from collections.abc import Iterator
+from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
 from araujo_effects import ATTACKS, NOISES, SYNONYM
+from araujo_judged import (
+    ABOUT,
+    BEFORE,
+    HALF,
+    LABELS,
+    ORIGINAL,
+    PAIRS,
+    TRAINED,
+    UNTOUCHED,
+    UNTRAINED,
+    Json,
+    Judged,
+    Results,
+    at_most,
+    data_of,
+    difference,
+    estimate_of,
+    negative,
+    of_mean,
+    rows_of,
+    surrogate_of,
+)
 from araujo_printed import MODELS, printed
 
-from medstress.metrics.claims import Finding, above, inside
-from medstress.metrics.estimates import Estimate, unknown
+from medstress.metrics.claims import above, inside
+from medstress.metrics.estimates import Estimate
 from medstress.report.formats import decimal
-
-ABOUT = (0.15, 0.25)
-"""What "about 20 %" is taken to mean."""
-HALF = 0.5
-UNTOUCHED = 0.02
-"""A loss of clean score up to which it is nearly untouched."""
-BEFORE = ("table2-chem", "table2-disease")
-TRAINED = ("table4-chem", "table5-disease", "table6-biosses-folds")
-PAIRS = "table3-biosses-folds"
-"""All 100 pairs; the split with 20 is shown and not judged."""
-LABELS = {
-    "chem": "chemicals",
-    "disease": "diseases",
-    "biosses": "BIOSSES, 20 pairs",
-    "biosses-folds": "BIOSSES, all pairs",
-    "original": "original",
-    "untrained": "untrained",
-    "synonym": "synonyms",
-    "keyboard_noise": "keyboard noise",
-    "swap_noise": "swap noise",
-    "non_entity_noise": "control of swap noise",
-    "all": "mean of the three",
-    "noise": "mean of both noises",
-}
-
-Json = Mapping[str, Any]
-Results = Mapping[str, Json]
-"""By name of the file, such as `table2-chem`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
-    """One claim in one place."""
-
-    number: int
-    """Of the claim on the page."""
-    where: str
-    """Data, attack, model."""
-    quantity: str
-    """What the effect is."""
-    effect: Estimate
-    """Ours; without a value its method says why."""
-    printed: str
-    """The same of the paper's tables, P+M then P; empty where they do not have it."""
-    verdict: Finding
-    """By the whole interval."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """One thing that our runs should reach."""
-
-    what: str
-    """In words."""
-    asked: str
-    """The target."""
-    measured: Sequence[Estimate]
-    """What was measured; empty where nothing was yet."""
-    met: bool | None
-    """Whether the values reach it; None where that is not known."""
-    why: str = "not measured yet"
-    """Why it is not known."""
-
 
 STATEMENTS = {
     1: "Under the attacks chemicals lose about 20 % of F1",
@@ -95,101 +53,57 @@ STATEMENTS = {
 def claims(results: Results) -> list[Judged]:
     """Judge every claim on the runs that are there; those without a run give no line.
 
+    Nothing is judged of a kind of model with fewer than three training seeds.
+
     Nothing speaks of claim 5, which compares the paper's two encoders.
     """
     found = [*_losses(results), *_pairs(results), *_words(results), *_trained(results)]
     return sorted(found, key=lambda one: one.number)
 
 
-def targets(results: Results) -> list[Target]:
-    """The targets, whether or not they were measured."""
-    found = []
-    for data, least in (("chem", 0.86), ("disease", 0.78)):
-        rows = _rows(results.get(f"table2-{data}"), "scores", model="original")
-        found.append(
-            _least(
-                f"F1 on the clean test set, {LABELS[data]}", least, [row["f1"] for row in rows][:1]
-            )
-        )
-    rows = _rows(results.get(PAIRS), "scores", attack=SYNONYM)
-    kinds = ", ".join(row["model"] for row in rows) or "untrained, or cross-validated"
-    found.append(
-        _least(f"Pearson on all 100 pairs ({kinds})", 0.84, [row["pearson"] for row in rows])
-    )
-    for name in TRAINED:
-        for attack in ATTACKS:
-            found.append(_recovery(name, attack, results.get(name)))
-    return found
-
-
-def difference(first: Estimate, second: Estimate) -> Estimate:
-    """First minus second from their intervals alone, as if they were independent.
-
-    Method of variance estimates recovery: with estimates a, b and intervals [l, u], the ends are
-    a - b - sqrt((a - l_a)^2 + (u_b - b)^2) and a - b + sqrt((u_a - a)^2 + (b - l_b)^2). What is
-    measured on the same sentences goes together, which makes the interval too wide.
-
-    >>> one = Estimate(value=0.5, n=1, low=0.47, high=0.53, method="")
-    >>> other = Estimate(value=0.2, n=1, low=0.16, high=0.24, method="")
-    >>> found = difference(one, other)
-    >>> [round(end, 3) for end in (found.value, found.low, found.high)]
-    [0.3, 0.25, 0.35]
-
-    References:
-        Zou and Donner, "Construction of confidence limits about effect measures: a general
-        approach", Statistics in Medicine 2008.
-    """
-    method = "difference of two runs by the method of variance estimates recovery"
-    a, low_a, high_a = first.value, first.low, first.high
-    b, low_b, high_b = second.value, second.low, second.high
-    if a is None or low_a is None or high_a is None:
-        return unknown(f"{method}: the first is unknown")
-    if b is None or low_b is None or high_b is None:
-        return unknown(f"{method}: the second is unknown")
-    return Estimate(
-        value=a - b,
-        n=min(first.n, second.n),
-        low=a - b - hypot(a - low_a, high_b - b),
-        high=a - b + hypot(high_a - a, b - low_b),
-        method=method,
-    )
-
-
-def negative(estimate: Estimate) -> Estimate:
-    """What is gained, of what is lost.
-
-    >>> found = negative(Estimate(value=0.25, n=9, low=-0.5, high=1.0, method=""))
-    >>> found.value, found.low, found.high
-    (-0.25, -1.0, 0.5)
-    """
-    if estimate.value is None or estimate.low is None or estimate.high is None:
-        return estimate
-    return replace(estimate, value=-estimate.value, low=-estimate.high, high=-estimate.low)
-
-
 def _losses(results: Results) -> Iterator[Judged]:
     for number, data in ((1, "chem"), (2, "disease")):
-        for row in _rows(results.get(f"table2-{data}"), "effects", effect="share_lost"):
-            attack, estimate = row["attack"], estimate_of(row)
-            if row["model"] != "original" or attack == "noise" or (attack == "all" and number == 2):
-                continue
-            half = Estimate(
-                value=_minus(estimate.value, HALF), n=estimate.n, low=_minus(estimate.low, HALF),
-                high=_minus(estimate.high, HALF), method=estimate.method,
-            )  # fmt: skip
-            yield Judged(
-                number=number,
-                where=f"{LABELS[data]}, {LABELS[attack]}",
-                quantity="share of F1 lost",
-                effect=estimate,
-                printed=_printed_losses(2, data, attack, "f1"),
-                verdict=inside(estimate, *ABOUT) if number == 1 else above(half),
-            )
+        run = results.get(f"table2-{data}")
+        found = [
+            _loss(number, run, row)
+            for row in rows_of(run, "effects", effect="share_lost", model=ORIGINAL)
+            if row["attack"] != "noise" and (row["attack"], number) != ("all", 2)
+        ]
+        alone = [one.verdict for one in found if one.where != _where(data, "all")]
+        yield from (
+            replace(one, verdict=of_mean(one.verdict, alone))
+            if one.where == _where(data, "all")
+            else one
+            for one in found
+        )
+
+
+def _loss(number: int, run: Json | None, row: Json) -> Judged:
+    assert run is not None
+    estimate, data, attack = estimate_of(row), run["data"], row["attack"]
+    half = Estimate(
+        value=_minus(estimate.value, HALF), n=estimate.n, low=_minus(estimate.low, HALF),
+        high=_minus(estimate.high, HALF), method=estimate.method,
+    )  # fmt: skip
+    return Judged(
+        number=number,
+        where=_where(data, attack),
+        quantity="share of F1 lost",
+        effect=estimate,
+        printed=_printed_losses(2, data, attack, "f1"),
+        verdict=inside(estimate, *ABOUT) if number == 1 else above(half),
+        n_seeds=row["n_seeds"],
+        surrogate=surrogate_of(run, attack),
+    )
+
+
+def _where(data: str, attack: str) -> str:
+    return f"{LABELS[data]}, {LABELS[attack]}"
 
 
 def _pairs(results: Results) -> Iterator[Judged]:
     run = results.get(PAIRS)
-    for row in _rows(run, "effects", effect="share_lost"):
+    for row in rows_of(run, "effects", effect="share_lost"):
         if row["attack"] in (*NOISES, "noise"):
             yield Judged(
                 number=6,
@@ -198,8 +112,9 @@ def _pairs(results: Results) -> Iterator[Judged]:
                 effect=estimate_of(row),
                 printed=_printed_losses(3, "biosses", row["attack"], "pearson"),
                 verdict=above(estimate_of(row)),
+                n_seeds=_seeds_of(row),
             )
-    for row in _rows(run, "effects", effect="overlap_gain", attack=SYNONYM):
+    for row in rows_of(run, "effects", effect="overlap_gain", attack=SYNONYM):
         yield Judged(
             number=7,
             where=f"all {row['n']} pairs",
@@ -207,8 +122,9 @@ def _pairs(results: Results) -> Iterator[Judged]:
             effect=estimate_of(row),
             printed="",
             verdict=above(estimate_of(row)),
+            surrogate=surrogate_of(run or {}, SYNONYM),
         )
-    for row in _rows(run, "scores", attack=SYNONYM):
+    for row in rows_of(run, "scores", attack=SYNONYM):
         rise = negative(estimate_of(row["pearson_drop"]))
         yield Judged(
             number=8,
@@ -220,7 +136,14 @@ def _pairs(results: Results) -> Iterator[Judged]:
                 for m in MODELS
             ),
             verdict=above(rise),
+            n_seeds=_seeds_of(row),
+            surrogate=surrogate_of(run or {}, SYNONYM),
         )
+
+
+def _seeds_of(row: Json) -> int | None:
+    """Training seeds of a row; None of what nothing trained."""
+    return None if row["model"] == UNTRAINED else row["n_seeds"]
 
 
 def _words(results: Results) -> Iterator[Judged]:
@@ -245,7 +168,7 @@ def _words(results: Results) -> Iterator[Judged]:
     }
     for run in runs.values():
         for name, quantity in told.items():
-            for row in _rows(run, "effects", effect=name, model="original"):
+            for row in rows_of(run, "effects", effect=name, model="original"):
                 yield Judged(
                     number=4,
                     where=f"{LABELS[run['data']]}, {LABELS[row['attack']]}",
@@ -253,14 +176,16 @@ def _words(results: Results) -> Iterator[Judged]:
                     effect=estimate_of(row),
                     printed="",
                     verdict=above(estimate_of(row)),
+                    n_seeds=row["n_seeds"],
+                    surrogate=surrogate_of(run, row["attack"]),
                 )
 
 
 def _gap(number: int, first: Json, second: Json, attack: str, where: str) -> Judged:
     """How much more one data set loses than the other."""
     wanted = {"effect": "share_lost", "model": "original", "attack": attack}
-    sides = [estimate_of(row) for run in (first, second) for row in _rows(run, "effects", **wanted)]
-    gap = difference(*sides)
+    rows = [row for run in (first, second) for row in rows_of(run, "effects", **wanted)]
+    gap = difference(*map(estimate_of, rows))
     shares = (_shares_lost(2, run["data"], attack, "f1") for run in (first, second))
     return Judged(
         number=number,
@@ -269,82 +194,58 @@ def _gap(number: int, first: Json, second: Json, attack: str, where: str) -> Jud
         effect=gap,
         printed=" ".join(decimal(one - other) for one, other in zip(*shares, strict=True)),
         verdict=above(gap),
+        n_seeds=min(row["n_seeds"] for row in rows),
+        surrogate=surrogate_of(first, attack),
     )
 
 
 def _trained(results: Results) -> Iterator[Judged]:
     for name in TRAINED:
         run = results.get(name)
-        for row in _rows(run, "comparison", trained_on=True):
-            where = f"{LABELS[run['data']]}, trained on {LABELS[row['attack']]}" if run else ""
+        for row in rows_of(run, "comparison", trained_on=True):
+            assert run is not None
+            where = f"{LABELS[run['data']]}, trained on {LABELS.get(row['model'], row['model'])}"
+            if row["against"] != ORIGINAL:
+                where += f", against {LABELS[row['against']]}"
             loss, gain = estimate_of(row["clean_loss"]), estimate_of(row["gain"])
-            table, measure = int(name[5]), row["measure"]
             clean, attacked = (
-                [
-                    printed(table, model, test, measure, row["attack"])
-                    - printed(2 if table < 6 else 3, model, test, measure, data=_data(name))
-                    for model in MODELS
-                ]
-                for test in ("original", row["attack"])
+                _printed_changes(name, row) if row["against"] == ORIGINAL else ("", "")
             )
+            common: Any = {
+                "where": where,
+                "n_seeds": row["n_seeds"],
+                "surrogate": surrogate_of(run, row["attack"]),
+            }
             yield Judged(
                 number=9,
-                where=where,
                 quantity="clean score lost",
                 effect=loss,
-                printed=" ".join(decimal(-value) for value in clean),
+                printed=clean,
                 verdict=at_most(loss, UNTOUCHED),
+                **common,
             )
             yield Judged(
                 number=10,
-                where=where,
-                quantity="score under the attack, trained minus original",
+                quantity="score under the attack, trained minus the other",
                 effect=gain,
-                printed=" ".join(map(decimal, attacked)),
+                printed=attacked,
                 verdict=above(gain),
+                **common,
             )
 
 
-def at_most(estimate: Estimate, most: float) -> Finding:
-    """Judge the claim that an effect is no larger than a bound, by its whole interval.
-
-    >>> at_most(Estimate(value=0.01, n=9, low=-0.01, high=0.03, method=""), 0.02).value
-    'undecided'
-    """
-    return inside(estimate, float("-inf"), most)
-
-
-def _least(what: str, least: float, measured: Sequence[Json]) -> Target:
-    known = list(map(estimate_of, measured))
-    values = [one.value for one in known if one.value is not None]
-    asked = f"≥ {least:.2f}".replace("0.", ".")
-    return Target(
-        what=what, asked=asked, measured=known, met=max(values) >= least if values else None
+def _printed_changes(name: str, row: Json) -> tuple[str, str]:
+    """What training takes from the clean score and gives under the attack, as printed."""
+    table, measure = int(name[5]), row["measure"]
+    lost, gained = (
+        [
+            printed(table, model, test, measure, row["attack"])
+            - printed(2 if table < 6 else 3, model, test, measure, data=data_of(name))
+            for model in MODELS
+        ]
+        for test in ("original", row["attack"])
     )
-
-
-def _recovery(name: str, attack: str, run: Json | None) -> Target:
-    rows = _rows(run, "comparison", trained_on=True, attack=attack)
-    what = (
-        "recovered share of the loss, and clean loss: "
-        f"{LABELS[_data(name, folds=True)]}, {LABELS[attack]}"
-    )
-    asked = "≥ .50, < .02"
-    if not rows:
-        return Target(what=what, asked=asked, measured=[], met=None)
-    share, loss = (estimate_of(rows[0][key]) for key in ("recovered", "clean_loss"))
-    if share.value is None or loss.value is None:
-        why = "open: what the attack takes is not clear of zero"
-        return Target(what=what, asked=asked, measured=[share, loss], met=None, why=why)
-    met = share.value >= HALF and loss.value < UNTOUCHED
-    return Target(what=what, asked=asked, measured=[share, loss], met=met)
-
-
-def _rows(run: Json | None, part: str, **wanted: Any) -> list[Json]:
-    """The rows of a part of a run in which these keys have these values."""
-    if run is None:
-        return []
-    return [row for row in run[part] if all(row[key] == value for key, value in wanted.items())]
+    return " ".join(decimal(-value) for value in lost), " ".join(map(decimal, gained))
 
 
 def _printed_losses(table: int, data: str, attack: str, measure: str) -> str:
@@ -360,16 +261,6 @@ def _shares_lost(table: int, data: str, attack: str, measure: str) -> list[float
         after = fmean(printed(table, model, test, measure, data=data) for test in tests)
         shares.append(1 - after / clean)
     return shares
-
-
-def _data(name: str, *, folds: bool = False) -> str:
-    data = name.partition("-")[2]
-    return data if folds else data.removesuffix("-folds")
-
-
-def estimate_of(row: Json) -> Estimate:
-    """As it was before it was written."""
-    return Estimate(**{name: row[name] for name in ("value", "n", "low", "high", "method")})
 
 
 def _minus(value: float | None, less: float) -> float | None:

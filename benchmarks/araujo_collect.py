@@ -5,8 +5,10 @@
 
 Writes one file a run, benchmarks/results/araujo/TABLE-DATA.json, the figure of Table 2 and
 docs/results/araujo.md. Aggregates only: no sentence and no word of the data. A run that is not
-finished is refused; what is missing the page says. `--sample` takes runs of a part of the data, to
-try this out; give other places with `--to` and `--page`.
+finished is refused; the page says of each that is missing that it has not been run with this
+edition. Samples of whole documents, which the experiment itself names (`limit_documents`), are
+results and are called samples; those of --limit are not: `--sample` takes them, to try this out;
+give other places with `--to` and `--page`.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ KINDS = ("original", "untrained")
 """Models that saw nothing perturbed."""
 SETTINGS = (
     *("model", "encoder", "data", "dev", "folds", "epochs", "batch_size", "learning_rate"),
-    *("warmup", "max_length", "patience", "dtype", "seeds"),
+    *("warmup", "max_length", "patience", "dtype", "seeds", "twice"),
 )
 MEASURES = {"precision", "recall", "f1", "pearson", "spearman"}
 WORDS = {
@@ -105,15 +107,21 @@ def collected(folder: Path, *, sample: bool = False) -> Json:
     settings = manifest["config"]["train"]
     sizes = {"n_train": training["n_train"], "n_dev": training["n_dev"]}
     return {
-        "format": 1,
+        "format": araujo_page.EDITION,
         "table": manifest["config"]["experiment"]["name"].removeprefix(RECIPE),
-        "data": data_name(manifest, training) + tried(settings),
+        "data": data_name(manifest, training),
         "command": command(manifest),
         "date": manifest["finished"],
         "machine": machine(),
         "versions": manifest["versions"],
         "settings": {name: settings[name] for name in SETTINGS if name in settings},
         "attacks": manifest["attacks"],
+        "surrogates": [without_place(row) for row in summary.get("surrogates", ())],
+        "names_met": {
+            kind["name"]: kind["names_met"]
+            for kind in training["adversarial"]
+            if "names_met" in kind
+        },
         "facts": {**facts_of(manifest, arms, is_tagged=is_tagged), **sizes},
         "seconds_attacking": round(manifest["performance"]["wall_seconds"], 1),
         **numbers(summary),
@@ -136,10 +144,7 @@ def numbers(summary: Mapping[str, Any]) -> Json:
             for row in summary["results"]
             if row["victim"] in several
         ],
-        "comparison": [
-            {name: value for name, value in row.items() if name not in ("dataset", "group")}
-            for row in training["rows"]
-        ],
+        "comparison": [without_place(row) for row in training["rows"]],
         "tests": [
             {name: row[name] for name in ("victim", "comparison", "statistic", "p", "p_adjusted")}
             for row in summary["tests"]
@@ -166,12 +171,20 @@ def check(folder: Path, manifest: Mapping[str, Any], *, sample: bool) -> None:
             f"{folder}: expected one seed of the attacks, got {manifest['seeds']}; seeds of the "
             "training are what the page shows"
         )
+    drawn = all(table.get("limit_documents") for table in manifest["config"].get("dataset", [{}]))
+    is_limited = "--limit" in manifest.get("command", "")
     for label, dataset in manifest["datasets"].items():
-        if dataset["n_items"] < dataset["n_rows"] and not sample:
+        is_sample = is_limited or (dataset["n_items"] < dataset["n_rows"] and not drawn)
+        if is_sample and not sample:
             raise UsageError(
                 f"{folder} holds a sample, {dataset['n_items']} of {dataset['n_rows']} items of "
                 f"{label!r}; run it without --limit, or say --sample with another --to and --page"
             )
+
+
+def without_place(row: Mapping[str, Any]) -> Json:
+    """A row without the names of data set and group."""
+    return {name: value for name, value in row.items() if name not in ("dataset", "group")}
 
 
 def data_name(manifest: Mapping[str, Any], training: Mapping[str, Any]) -> str:
@@ -180,16 +193,6 @@ def data_name(manifest: Mapping[str, Any], training: Mapping[str, Any]) -> str:
     if types:
         return "-".join(NAMES.get(name, name.lower()) for name in sorted(types))
     return "biosses-folds" if training.get("folds") else "biosses"
-
-
-def tried(settings: Mapping[str, Any]) -> str:
-    """An ending for runs that are not the recipe's: `-redrawn`, a new copy every epoch.
-
-    >>> tried({"adversarial": [{"attack": "swap_noise", "redraw": "epoch"}]}), tried({})
-    ('-redrawn', '')
-    """
-    redrawn = (kind.get("redraw") == "epoch" for kind in settings.get("adversarial", ()))
-    return "-redrawn" if any(redrawn) else ""
 
 
 def command(manifest: Mapping[str, Any]) -> str:
@@ -254,14 +257,15 @@ def effects_of(
         if not all(held.values()):
             continue
         scores = {attack: effects.scores_of(found) for attack, found in held.items()}
-        for attack in effects.ATTACKS:
-            yield _effect("share_lost", kind, attack, effects.share_lost([scores[attack]]))
-        noises = [scores[attack] for attack in effects.NOISES]
-        yield _effect("share_lost", kind, "noise", effects.share_lost(noises))
-        yield _effect("share_lost", kind, "all", effects.share_lost(scores.values()))
+        n = len(victims)
+        groups = {attack: (attack,) for attack in effects.ATTACKS}
+        groups |= {"noise": effects.NOISES, "all": effects.ATTACKS}
+        for name, members in groups.items():
+            lost = effects.share_lost([scores[attack] for attack in members], n)
+            yield _effect("share_lost", kind, name, lost, n)
         for attack, found in held.items() if is_tagged else ():
             for name, effect in WORDS.items():
-                yield _effect(name, kind, attack, effect(found))
+                yield _effect(name, kind, attack, effect(found), n)
 
 
 def overlaps(reader: RunReader) -> Iterator[Json]:
@@ -308,8 +312,9 @@ def _scores(row: Mapping[str, Any], *names: str) -> Json:
     return {**{name: row[name] for name in names}, **measured}
 
 
-def _effect(name: str, kind: str, attack: str, estimate: Any) -> Json:
-    return {"effect": name, "model": kind, "attack": attack, **estimate.as_json()}
+def _effect(name: str, kind: str, attack: str, estimate: Any, n_seeds: int = 0) -> Json:
+    told = estimate.as_json()
+    return {"effect": name, "model": kind, "attack": attack, "n_seeds": n_seeds, **told}
 
 
 if __name__ == "__main__":

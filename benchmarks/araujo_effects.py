@@ -14,13 +14,13 @@ import numpy as np
 
 from medstress.candidates import PairCandidate
 from medstress.entities.names import word_set
+from medstress.experiment.seeds_together import coefficient_of, f1_of
 from medstress.experiment.sentence_summary import Arm
-from medstress.metrics.bootstrap import percentiles
-from medstress.metrics.correlations import coefficient
-from medstress.metrics.entity_scores import Reading, measured, sums_of
+from medstress.metrics.bootstrap import bootstrapped
+from medstress.metrics.entity_scores import Reading, measured
 from medstress.metrics.estimates import Estimate, unknown
 from medstress.metrics.item_means import item_mean
-from medstress.metrics.recovery import Measured
+from medstress.metrics.training_seeds import Measured, estimated, method_of, minus, over_seeds
 from medstress.sentences import Entity
 
 SYNONYM = "synonym"
@@ -37,31 +37,22 @@ Both = tuple[Measured, Measured]
 def scores_of(arms: Sequence[Arm]) -> Both:
     """F1 or Pearson of one attack's arms, one of each training seed, on the items of all."""
     shared = sorted(set.intersection(*(set(arm.after) for arm in arms)), key=str)
-    if isinstance(arms[0].before[shared[0]], Reading):
-        # Every sentence, so that attacks which leave some alone are resampled as the others.
-        clusters = sorted({r.cluster for arm in arms for r in arm.before.values()})
-        sides = [
-            measured(sums_of((getattr(arm, side)[key] for arm in arms for key in shared), clusters))
-            for side in ("before", "after")
-        ]
-    else:
-        gold = np.array([arms[0].before[key][0] for key in shared])
-        sides = [
-            coefficient(
-                gold,
-                np.array([[getattr(arm, side)[key][1] for key in shared] for arm in arms]),
-                "pearson",
-            )
-            for side in ("before", "after")
-        ]
-    first, second = (Measured(value=value, drawn=drawn) for value, drawn in sides)
+    if not isinstance(arms[0].before[shared[0]], Reading):
+        return coefficient_of(arms, "before"), coefficient_of(arms, "after")
+    # Every sentence, so that attacks which leave some alone are resampled as the others.
+    clusters = sorted({r.cluster for arm in arms for r in arm.before.values()})
+    first, second = (
+        f1_of([[getattr(arm, side)[key] for key in shared] for arm in arms], clusters)
+        for side in ("before", "after")
+    )
     return first, second
 
 
-def share_lost(scores: Iterable[Both]) -> Estimate:
-    """The mean over attacks of 1 - attacked / clean, on the same items."""
+def share_lost(scores: Iterable[Both], n_seeds: int = 1) -> Estimate:
+    """The mean over attacks of 1 - attacked / clean, on the same items and seeds."""
     both = list(scores)
-    method = "1 - attacked / clean, percentile 95 % of the same resamples for both"
+    drawn_how = method_of("items", n_seeds)
+    method = f"1 - attacked / clean, the same resamples for both; {drawn_how}"
     if len(both) > 1:
         method = f"mean over {len(both)} attacks of {method}"
     shares = []
@@ -71,9 +62,7 @@ def share_lost(scores: Iterable[Both]) -> Estimate:
         shares.append(1 - attacked.value / clean.value)
     with np.errstate(divide="ignore", invalid="ignore"):
         drawn = np.mean([1 - attacked.drawn / clean.drawn for clean, attacked in both], axis=0)
-    low, high = percentiles(drawn[np.isfinite(drawn)])
-    value = fmean(shares)
-    return Estimate(value=value, n=len(both), low=low, high=high, method=method)
+    return bootstrapped(fmean(shares), drawn, len(both), method)
 
 
 def by_words_of_entity(arms: Sequence[Arm]) -> Estimate:
@@ -112,22 +101,25 @@ def _share_lost_by(arms: Sequence[Arm], is_more: Callable[[Entity, Reading], boo
     """Share lost of the entities of which that is true, minus that of the others."""
     clusters = sorted({r.cluster for arm in arms for r in arm.before.values()})
     places = {cluster: i for i, cluster in enumerate(clusters)}
-    more, fewer = np.zeros((len(clusters), 3)), np.zeros((len(clusters), 3))
-    for arm in arms:
+    more, fewer = (np.zeros((len(arms), len(clusters), 3)) for _ in range(2))
+    for number, arm in enumerate(arms):
         for reading, entity, is_lost in lost_entities(arm):
             side = more if is_more(entity, reading) else fewer
-            side[places[reading.cluster]] += (is_lost, 1, 1)
-    counts = int(more[:, 1].sum()), int(fewer[:, 1].sum())
+            side[number, places[reading.cluster]] += (is_lost, 1, 1)
+    counts = int(more[..., 1].sum()), int(fewer[..., 1].sum())
     method = (
-        f"share lost of {counts[0]} entities minus that of {counts[1]}, over all training seeds; "
-        f"bootstrap over {len(clusters)} clusters, percentile 95 %"
+        f"share lost of {counts[0]} entities minus that of {counts[1]}; "
+        f"{method_of(f'{len(clusters)} clusters', len(arms))}"
     )
-    (a, drawn_a), (b, drawn_b) = measured(more, "precision"), measured(fewer, "precision")
-    if a is None or b is None or min(counts) < LEAST:
+    if min(counts) < LEAST:
         return unknown(f"needs {LEAST} entities a side: {method}")
-    drawn = drawn_a - drawn_b
-    low, high = percentiles(drawn[np.isfinite(drawn)])
-    return Estimate(value=a - b, n=sum(counts), low=low, high=high, method=method)
+    first, second = (
+        over_seeds(
+            [Measured(value=v, drawn=d) for v, d in (measured(x, "precision") for x in side)]
+        )
+        for side in (more, fewer)
+    )
+    return estimated(minus(first, second), sum(counts), method)
 
 
 def lost_entities(arm: Arm) -> Iterator[tuple[Reading, Entity, bool]]:

@@ -293,6 +293,7 @@ def _show(finished: Run) -> int:
     """Print warnings and the table; 1 where more trials failed than the experiment allows, or
     nothing that a victim said could be read."""
     from medstress.metrics.sentence_table import score_table
+    from medstress.metrics.surrogate_lines import name_lines
     from medstress.metrics.table import summary_table
     from medstress.metrics.training_table import training_table
     from medstress.metrics.tuning_table import tuning_lines
@@ -309,6 +310,8 @@ def _show(finished: Run) -> int:
     compared = training_table(summary["training"]) if "training" in summary else None
     if compared is not None:
         print_table(compared.headers, compared.rows)
+    for line in name_lines(summary):
+        print(one_line(line))
     for line in tuning_lines(summary["tuning"]) if "tuning" in summary else ():
         print(line)
     usd = summary["performance"]["usd"]

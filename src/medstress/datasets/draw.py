@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from medstress.datasets.source import Item
 from medstress.errors import UsageError
@@ -36,3 +37,33 @@ def draw(items: Sequence[Item], limit: int | None, sample_seed: int = 0) -> tupl
     ranked = sorted(items, key=lambda item: digest([sample_seed, item.id]))
     drawn = {item.id for item in ranked[:limit]}
     return tuple(item for item in items if item.id in drawn)
+
+
+def draw_documents(
+    items: Sequence[Item], n_documents: int | None, sample_seed: int = 0
+) -> tuple[Item, ...]:
+    """Draw all items of `n_documents` documents, in their original order.
+
+    As in `draw` a smaller sample lies inside a larger one. The document of an item is that of its
+    metadata; an item without one is its own.
+
+    Args:
+        items: with unique ids.
+        n_documents: at least 1; None, or more than there are, takes all.
+        sample_seed: another seed, another sample.
+
+    Raises:
+        UsageError: `n_documents` is below 1.
+    """
+    if n_documents is None:
+        return tuple(items)
+    if n_documents <= 0:
+        raise UsageError(f"limit_documents: expected at least 1, got {n_documents}")
+    names = dict.fromkeys(map(_document, items))
+    ranked = sorted(names, key=lambda name: digest(["document", sample_seed, name]))
+    drawn = set(ranked[:n_documents])
+    return tuple(item for item in items if _document(item) in drawn)
+
+
+def _document(item: Any) -> str:
+    return str(item.metadata.get("document", item.id))

@@ -116,7 +116,11 @@ def is_short_form(name: str, other: str) -> bool:
 
 
 def related_names(
-    mentions: Mapping[str, str], vocabulary: str | None, embedding: str, base: Path
+    mentions: Mapping[str, str],
+    vocabulary: str | None,
+    embedding: str,
+    base: Path,
+    is_candidate: Callable[[Sequence[str]], Sequence[bool]] | None = None,
 ) -> Replacements:
     """The nearest name of a vocabulary that is not the mention itself, in lower case.
 
@@ -125,6 +129,7 @@ def related_names(
         vocabulary: `drugs`, `diseases` or a path; None: the built-in one of the type.
         embedding: as in `[[entities]]`; near is a large cosine.
         base: folder that a relative path starts from.
+        is_candidate: which of a vocabulary's names may be put in; None: all.
 
     Raises:
         UsageError: no built-in vocabulary for a type, or a missing part.
@@ -134,7 +139,8 @@ def related_names(
     for source in sorted(set(chosen.values())):
         texts = [mention for mention, type_ in mentions.items() if chosen[type_] == source]
         names = load_vocabulary(source, base)
-        nearest = _nearest(texts, names, embedding, base)
+        fits = None if is_candidate is None else is_candidate(names.names)
+        nearest = _nearest(texts, names, embedding, base, fits)
         table |= {mention: (_lowered(name),) for mention, name in nearest.items()}
     return table
 
@@ -162,7 +168,11 @@ def _built_in(type_: str) -> str | None:
 
 
 def _nearest(
-    texts: Sequence[str], vocabulary: Vocabulary, embedding: str, base: Path
+    texts: Sequence[str],
+    vocabulary: Vocabulary,
+    embedding: str,
+    base: Path,
+    fits: Sequence[bool] | None,
 ) -> dict[str, str]:
     embedder = Embedder(embedding, corpus=vocabulary.names, base=base)
     names = embedder.vectors(vocabulary.names)
@@ -175,7 +185,7 @@ def _nearest(
         for place in np.argsort(-row, kind="stable"):
             if row[place] <= 0:
                 break
-            if folded[place] not in ("", own):
+            if folded[place] not in ("", own) and (fits is None or fits[place]):
                 nearest[text] = vocabulary.names[place]
                 break
     return nearest

@@ -135,6 +135,9 @@ class DatasetTable(Table):
     """Name in results; default: the name, and the keys in which entries of one name differ."""
     limit: Count | None = None
     """A sample of so many items; limit 200 contains limit 100."""
+    limit_documents: Count | None = None
+    """A sample of so many whole documents, drawn before `limit`; items without one are their
+    own."""
     sample_seed: Seed = 0
     """Which sample; that of `limit` in `[[entities]]` too."""
     on_bad_row: Literal["error", "skip"] = "error"

@@ -18,6 +18,7 @@ from medstress.experiment.config import VictimTable
 from medstress.experiment.parts import DatasetPart, used_tables
 from medstress.experiment.prepared import Prepared
 from medstress.experiment.roles import RolePart
+from medstress.experiment.surrogate_coverage import surrogates_of
 from medstress.experiment.targets import target_hash, watched
 from medstress.hashing import content_hash
 from medstress.version import __version__
@@ -179,6 +180,7 @@ def describe(prepared: Prepared, parts: Mapping[str, Any]) -> dict[str, Any]:
         "attacks": {part.label: part.attack.spec() for part in prepared.attacks},
         "roles": {part.name: _role(part) for part in prepared.roles},
         "endpoints": endpoints([*prepared.victims, *prepared.roles]),
+        **({"surrogates": found} if (found := list(surrogates_of(prepared))) else {}),
         **prepared.portion.notes,
     }
 

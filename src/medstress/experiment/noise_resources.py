@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
 from medstress.attacks.noise import Abbreviation, NoiseResources, Perturbation, Synonym
 from medstress.attacks.noise.mention_table import mention_key
 from medstress.attacks.noise.protocol import Replacements
+from medstress.attacks.noise.scopes import Scoped
 from medstress.attacks.noise.texts import Marked, labels_of
+from medstress.experiment.noise_names import Tagged, listed_words, surrogates
 from medstress.items import Question
 from medstress.sentences import SentencePair, TaggedText, entities_of
 from medstress.text import token_spans
 
 AnyItem: TypeAlias = Question | TaggedText | SentencePair
-Tagged: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]
-"""Tokens and IOB2 labels of a sentence or text."""
 
 
 def noise_resources(
@@ -45,33 +47,65 @@ def noise_resources(
         from medstress.entities.lexicon import noise_lexicon
 
         lexicon = noise_lexicon(tagged, n_sentences)
+    names = {
+        kind.table: surrogates(kind, tagged, base)
+        for kind in kinds
+        if isinstance(kind, Synonym | Abbreviation)
+    }
     return NoiseResources(
         lexicon=lexicon,
-        replacements={
-            kind.table: _names(kind, tagged, base)
-            for kind in kinds
-            if isinstance(kind, Synonym | Abbreviation)
-        },
+        replacements={table: found.table for table, found in names.items()},
         mentions=mentions,
+        words={
+            kind.word_list: listed_words(kind, tagged, base)
+            for kind in kinds
+            if isinstance(kind, Scoped) and kind.word_list is not None
+        },
+        sources={table: found.sources for table, found in names.items()},
     )
 
 
-def _names(kind: Synonym | Abbreviation, tagged: Sequence[Tagged], base: Path) -> Replacements:
-    from medstress.entities.definitions import defined_abbreviations
-    from medstress.entities.replacements import abbreviations, related_names, strict_names
+def without_names_of(
+    noise: NoiseResources,
+    attacked: NoiseResources,
+    items: Sequence[AnyItem],
+    perturbations: Iterable[Perturbation],
+    base: Path,
+) -> NoiseResources:
+    """The same resources with no name that synonyms put into the attacked data.
 
-    types = {
-        mention_key(tokens[entity.start : entity.end]): entity.type
-        for tokens, labels in reversed(tagged)  # the first type of a mention wins
-        for entity in reversed(entities_of(labels))
-    }
-    if isinstance(kind, Abbreviation):
-        listed = abbreviations(types, kind.synonyms, base, kind.direction)
-        # What the corpus says itself comes first.
-        return listed | defined_abbreviations(tagged, kind.direction)
-    if kind.mode == "related":
-        return related_names(types, kind.vocabulary, kind.embedding, base)
-    return strict_names(types, kind.synonyms, base)
+    Args:
+        noise: of `items`.
+        attacked: of the data that are attacked.
+        items: what is trained on.
+        perturbations: the synonyms among them are given other tables.
+        base: folder that relative paths start from.
+    """
+    tagged = [text for item in items for text in _tagged(item, noise.mentions)]
+    tables = dict(noise.replacements)
+    for kind in perturbations:
+        if isinstance(kind, Synonym):
+            used = names_put_in(attacked.replacements[kind.table], kind.choice)
+            tables[kind.table] = surrogates(kind, tagged, base, used).table
+    return replace(noise, replacements=tables)
+
+
+def names_put_in(table: Replacements, choice: str) -> frozenset[str]:
+    """The names that a table may put in, however they are written."""
+    from medstress.entities.surrogates import folded
+
+    most = 1 if choice == "fixed" else None
+    return frozenset(folded(name) for names in table.values() for name in names[:most])
+
+
+def replaced_mentions(items: Sequence[AnyItem], noise: NoiseResources) -> Counter[str]:
+    """How often each mention of tagged texts or of the texts of pairs occurs, as tables call it."""
+    return Counter(
+        mention_key(tokens[entity.start : entity.end])
+        for item in items
+        for tokens, labels in _tagged(item, noise.mentions)
+        for entity in entities_of(labels)
+    )
 
 
 def _found_mentions(items: Sequence[AnyItem]) -> dict[str, tuple[Marked, ...]]:

@@ -13,7 +13,7 @@ from medstress.attacks.protocol import Attack, ReadsFiles
 from medstress.backends.llama_cpp import NO_TEXT
 from medstress.backends.options import ANSWER_SECONDS, BackendOptions
 from medstress.calls import Backend, Decoding
-from medstress.datasets.draw import draw
+from medstress.datasets.draw import draw, draw_documents
 from medstress.datasets.source import DatasetOptions, Loaded, LoadedTexts
 from medstress.entities.grouping import typed_options
 from medstress.entities.no_names import NoNames
@@ -144,7 +144,8 @@ def load_datasets(
         seed = table.sample_seed
         whole = DatasetPart(label=label, questions=(), loaded=loaded, sample_seed=seed)
         limits = [value for value in (table.limit, limit) if value is not None]
-        drawn = draw(whole.all_items, min(limits, default=None), seed)
+        documents = draw_documents(whole.all_items, table.limit_documents, seed)
+        drawn = draw(documents, min(limits, default=None), seed)
         parts.append(replace(whole, questions=drawn))
     return parts
 

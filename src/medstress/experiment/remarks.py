@@ -6,14 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from medstress.attacks.protocol import AsksInTurns
 from medstress.experiment.prepared import Prepared
+from medstress.experiment.surrogate_coverage import surrogates_of
 from medstress.experiment.targets import named_backends, watched_lines
+from medstress.metrics.surrogate_lines import coverage_lines
 from medstress.tasks.multiple_choice import AnswerBy
 
 
 def dry_run_remarks(prepared: Prepared) -> Iterator[str]:
-    """Lines: how long replies may be, rows that were left out, what is watched of functions."""
+    """Lines: how long replies may be, rows left out, where synonyms come from, what is watched."""
     yield from length_lines(prepared)
     yield from left_out_lines({part.label: part.loaded.skipped for part in prepared.datasets})
+    yield from coverage_lines(list(surrogates_of(prepared)))
     yield from watched_lines(named_backends(prepared))
 
 

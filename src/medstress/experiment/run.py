@@ -20,6 +20,7 @@ from medstress.experiment.controls import with_controls
 from medstress.experiment.conversations import check_conversations
 from medstress.experiment.free_group import free_group
 from medstress.experiment.old_rules import keep_prompts, keep_rules
+from medstress.experiment.old_synonyms import keep_synonyms
 from medstress.experiment.parts import (
     load_datasets,
     load_groups,
@@ -299,6 +300,7 @@ def _start(store: RunStore, prepared: Prepared) -> None:
     """Write the manifest before the first call; refuse a folder with another experiment."""
     known = store.manifest()
     if known:
+        keep_synonyms(prepared, known["attacks"])
         keep_prompts(prepared, known["parts"]["attacks"])
         keep_labels(prepared, known["parts"]["attacks"])
         check_same_targets(prepared, known, store.folder)

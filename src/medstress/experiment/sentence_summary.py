@@ -104,7 +104,7 @@ def add_scores(reader: RunReader, summary: Json) -> None:
     for row in [*summary["results"], *summary["pooled"]]:
         place = (row["dataset"], row["group"], row["victim"], row["attack"])
         seeds = row.get("seeds", [row["seed"]])
-        control = _control_of(arms, place)
+        control = control_of(arms, place)
         # Of an attack without random numbers every seed's control says as much.
         if control is not None and list(seeds) != [None]:
             control = control.of(seeds)
@@ -112,56 +112,6 @@ def add_scores(reader: RunReader, summary: Json) -> None:
     summary["tests"] = [*summary["tests"], *_tests(arms, is_tagged)]
     if is_tagged:
         summary["warnings"] = [*summary["warnings"], *_nothing_marked(arms)]
-
-
-def together(arms: Mapping[Place, Arm], place: Place, victims: Sequence[str]) -> Json:
-    """The fields of `add_scores` of several victims as one, such as models of several seeds.
-
-    Entities of all are counted together; of pairs the coefficients are averaged.
-
-    Args:
-        arms: by place.
-        place: of the attack; its victim does not matter.
-        victims: each of them has an arm there.
-    """
-    dataset, group, _, attack = place
-    members = {victim: arms[dataset, group, victim, attack] for victim in victims}
-    answers = [answer for arm in members.values() for answer in arm.before.values()]
-    if not isinstance(answers[0], Reading):
-        return _pair_row(_side_by_side(list(members.values())))
-    controls = {victim: _control_of(arms, (dataset, group, victim, attack)) for victim in victims}
-    known = {victim: arm for victim, arm in controls.items() if arm is not None}
-    return _entity_row(_named(members), _named(known) if known else None)
-
-
-def _named(members: Mapping[str, Arm]) -> Arm:
-    """Arms of tagged texts as one, the victim a part of the sentence's name."""
-
-    def joined(answers: str) -> dict[tuple[int | None, str], Any]:
-        return {
-            (seed, f"{victim}/{name}"): answer
-            for victim, arm in members.items()
-            for (seed, name), answer in getattr(arm, answers).items()
-        }
-
-    return Arm(next(iter(members.values())).spec, joined("before"), joined("after"))
-
-
-def _side_by_side(members: Sequence[Arm]) -> Arm:
-    """Arms of pairs as one, each seed of each victim a seed of its own."""
-    seeds = list(
-        dict.fromkeys((i, seed) for i, arm in enumerate(members) for seed, _ in arm.before)
-    )
-    numbers = {place: number for number, place in enumerate(seeds)}
-
-    def joined(answers: str) -> dict[tuple[int | None, str], Any]:
-        return {
-            (numbers[i, seed], name): answer
-            for i, arm in enumerate(members)
-            for (seed, name), answer in getattr(arm, answers).items()
-        }
-
-    return Arm(members[0].spec, joined("before"), joined("after"))
 
 
 def arms_of(reader: RunReader) -> tuple[dict[Place, Arm], bool]:
@@ -296,7 +246,7 @@ def _net_drop(arm: Arm, control: Arm | None) -> Any:
     return difference(sums_of(theirs, clusters), sums_of(ours, clusters))
 
 
-def _control_of(arms: Mapping[Place, Arm], place: Place) -> Arm | None:
+def control_of(arms: Mapping[Place, Arm], place: Place) -> Arm | None:
     """The control arm of a static attack in the same place."""
     for other, arm in sorted(arms.items(), key=lambda pair: pair[0]):
         if other[:3] == place[:3] and is_control_of(arm.spec, arms[place].spec):

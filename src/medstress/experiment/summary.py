@@ -70,6 +70,8 @@ def summarise_run(reader: RunReader) -> dict[str, Any]:
     if training is not None:
         found["training"] = training
         found["warnings"] += training["cautions"]
+    if "surrogates" in manifest:
+        found["surrogates"] = manifest["surrogates"]
     groups = manifest.get("groups", {}).values()
     found["warnings"] += [group["undefined"] for group in groups if group.get("undefined")]
     found["warnings"] += [

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from medstress.experiment.sentence_summary import Arm, Json, Place, arms_of, together
-from medstress.experiment.training_table import ORIGINAL
-from medstress.metrics.correlations import coefficient
+from medstress.experiment.seeds_together import coefficient_of, f1_of, together
+from medstress.experiment.sentence_summary import Arm, Json, Place, arms_of
+from medstress.experiment.training_table import ORIGINAL, ORIGINAL_TWICE
 from medstress.metrics.counts import cluster_of, is_answered, is_eligible, is_flipped
-from medstress.metrics.entity_scores import Reading, measured, sums_of
-from medstress.metrics.recovery import Four, Measured, recovery
+from medstress.metrics.entity_scores import Reading, measured
+from medstress.metrics.recovery import Four, recovery
+from medstress.metrics.training_seeds import Measured, over_seeds
 from medstress.rows import TrialRow
 from medstress.store.reader import RunReader
 
@@ -20,11 +21,12 @@ from medstress.store.reader import RunReader
 def describe_training(reader: RunReader, trials: Sequence[TrialRow]) -> Json | None:
     """The summary's `training` (docs: training); None for a run that trained nothing.
 
-    Models trained on perturbed copies are compared with the original ones of the same seeds, on
-    the items that all of them have answered, clean and perturbed. Entities and questions are
-    counted over all seeds together; of pairs the coefficients of the seeds are averaged. `scores`
-    has every kind of model alone, so also where none was trained on perturbed copies; of sentences
-    with all the scores that the rows of single models have.
+    Models trained on perturbed copies are compared with the original ones of the same seeds, and
+    with those that read the data twice where there are some, on the items that all of them have
+    answered, clean and perturbed; `against` says with which. Scores are means over training seeds,
+    and from three seeds on these are drawn with the items (`over_seeds`). `scores` has every kind
+    of model alone, so also where none was trained on perturbed copies; of sentences with all the
+    scores that the rows of single models have.
     """
     notes: Json | None = reader.manifest.get("training")
     if notes is None:
@@ -32,21 +34,32 @@ def describe_training(reader: RunReader, trials: Sequence[TrialRow]) -> Json | N
     arms, _ = arms_of(reader)
     victims = {(m["model"], m["seed"]): m["victim"] for m in notes["models"]}
     seeds = list(dict.fromkeys(m["seed"] for m in notes["models"]))
+    places = dict.fromkeys((row.dataset, row.group, row.attack) for row in trials)
     rows: list[Json] = []
-    for model in notes["adversarial"]:
+    for model, attacks, against in _comparisons(notes):
         pairs = [
-            (victims[ORIGINAL, seed], victims[model["name"], seed])
+            (victims[against, seed], victims[model, seed])
             for seed in seeds
-            if (ORIGINAL, seed) in victims and (model["name"], seed) in victims
+            if (against, seed) in victims and (model, seed) in victims
         ]
-        places = dict.fromkeys((row.dataset, row.group, row.attack) for row in trials)
         for dataset, group, attack in places:
             found = _compared(arms, trials, (dataset, group, attack), pairs)
             if found is not None:
                 name = {"dataset": dataset, "group": group, "attack": attack}
-                on = attack in model["attacks"]
-                rows.append({**name, "model": model["name"], "trained_on": on, **found})
+                who = {"model": model, "against": against, "trained_on": attack in attacks}
+                rows.append({**name, **who, **found})
     return {**notes, "rows": rows, "scores": list(_scores(arms, trials, notes))}
+
+
+def _comparisons(notes: Json) -> Iterator[tuple[str, Sequence[str], str]]:
+    """(kind, attacks that it was trained on, kind that it is held against)."""
+    has_twice = any(model["model"] == ORIGINAL_TWICE for model in notes["models"])
+    for kind in notes["adversarial"]:
+        yield kind["name"], kind["attacks"], ORIGINAL
+    if has_twice:
+        yield ORIGINAL_TWICE, (), ORIGINAL
+        for kind in notes["adversarial"]:
+            yield kind["name"], kind["attacks"], ORIGINAL_TWICE
 
 
 def _scores(arms: Mapping[Place, Arm], trials: Sequence[TrialRow], notes: Json) -> Iterator[Json]:
@@ -99,40 +112,34 @@ def _compared(
 def _entities(original: list[Arm], trained: list[Arm], keys: Sequence[Any]) -> Json:
     clusters = sorted({original[0].before[key].cluster for key in keys})
 
-    def f1(readings: Iterable[Reading]) -> Measured:
-        value, drawn = measured(sums_of(readings, clusters))
-        return Measured(value=value, drawn=drawn)
+    def f1(arms: Sequence[Arm], answers: str) -> Measured:
+        return f1_of([[getattr(arm, answers)[key] for key in keys] for arm in arms], clusters)
 
     four = Four(
-        clean=f1(arm.before[key] for arm in original for key in keys),
-        attacked=f1(arm.after[key] for arm in original for key in keys),
-        trained_clean=f1(arm.before[key] for arm in trained for key in keys),
-        trained_attacked=f1(arm.after[key] for arm in trained for key in keys),
+        clean=f1(original, "before"),
+        attacked=f1(original, "after"),
+        trained_clean=f1(trained, "before"),
+        trained_attacked=f1(trained, "after"),
     )
-    return {"measure": "f1", **recovery(four, len(clusters))}
+    return {"measure": "f1", **recovery(four, len(clusters), len(original))}
 
 
 def _correlated(original: list[Arm], trained: list[Arm], keys: Sequence[Any]) -> Json:
-    seeds = list(dict.fromkeys(seed for seed, _ in keys))
-    known = set(keys)
-    names = [name for seed, name in keys if seed == seeds[0]]
-    names = [name for name in names if all((seed, name) in known for seed in seeds)]
-    known_pairs = [original[0].before[seeds[0], name] for name in names]
-    gold = np.array([pair.gold for pair in known_pairs])
-    clusters = [pair.cluster for pair in known_pairs]
-
-    def pearson(answers: Sequence[Mapping[Any, Any]]) -> Measured:
-        scores = [[one[seed, name].score for name in names] for one in answers for seed in seeds]
-        value, drawn = coefficient(gold, np.array(scores), "pearson", clusters)
-        return Measured(value=value, drawn=drawn)
-
+    # All over the same pairs: those that every model has answered, clean and perturbed.
+    known = [_only(arm, keys) for arm in (*original, *trained)]
+    first, second = known[: len(original)], known[len(original) :]
     four = Four(
-        clean=pearson([arm.before for arm in original]),
-        attacked=pearson([arm.after for arm in original]),
-        trained_clean=pearson([arm.before for arm in trained]),
-        trained_attacked=pearson([arm.after for arm in trained]),
+        clean=coefficient_of(first, "before"),
+        attacked=coefficient_of(first, "after"),
+        trained_clean=coefficient_of(second, "before"),
+        trained_attacked=coefficient_of(second, "after"),
     )
-    return {"measure": "pearson", **recovery(four, len(set(clusters)))}
+    n = len({pair.cluster for pair in first[0].before.values()})
+    return {"measure": "pearson", **recovery(four, n, len(original), (-1.0, 1.0))}
+
+
+def _only(arm: Arm, keys: Sequence[Any]) -> Arm:
+    return Arm(arm.spec, {k: arm.before[k] for k in keys}, {k: arm.after[k] for k in keys})
 
 
 def _questions(
@@ -154,10 +161,10 @@ def _questions(
         {cluster_of(r) for rows in by_victim.values() for r in rows if _asked(r) in asked}
     )
 
-    def accuracy(victims: Iterator[str], *, after: bool) -> Measured:
-        rows = (row for v in victims for row in by_victim[v] if _asked(row) in asked)
-        value, drawn = measured(_right(rows, clusters, after=after), "precision")
-        return Measured(value=value, drawn=drawn)
+    def accuracy(victims: Iterable[str], *, after: bool) -> Measured:
+        rows = ([row for row in by_victim[v] if _asked(row) in asked] for v in victims)
+        found = [measured(_right(own, clusters, after=after), "precision") for own in rows]
+        return over_seeds([Measured(value=value, drawn=drawn) for value, drawn in found])
 
     four = Four(
         clean=accuracy((a for a, _ in pairs), after=False),
@@ -165,7 +172,7 @@ def _questions(
         trained_clean=accuracy((b for _, b in pairs), after=False),
         trained_attacked=accuracy((b for _, b in pairs), after=True),
     )
-    return {"measure": "accuracy", **recovery(four, len(clusters))}
+    return {"measure": "accuracy", **recovery(four, len(clusters), len(pairs))}
 
 
 def _asked(row: TrialRow) -> tuple[str, int | None, int]:

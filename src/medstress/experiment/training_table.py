@@ -11,6 +11,8 @@ from medstress.experiment.table import Count, NonEmpty, Seed, Table
 
 ORIGINAL = "original"
 """The model that is trained on the data as they are."""
+ORIGINAL_TWICE = "original twice"
+"""The model that reads two plain copies: as many steps as those trained on a perturbed copy."""
 UNTRAINED = "untrained"
 """The model as it comes."""
 PUBLISHED_EPOCHS = 30
@@ -24,6 +26,9 @@ class AdversarialTable(Table):
     """A label of `[[attack]]`, or a list: each item is then perturbed by one of them, drawn."""
     redraw: Literal["once", "epoch"] = "once"
     """Perturb the training data once, or anew for every epoch."""
+    held_out_names: bool = False
+    """Synonyms: the copy has no name that the attacked data are given, so that names of training
+    and test do not meet."""
     label: NonEmpty | None = None
     """Name in results; default: that of its attacks."""
 
@@ -36,7 +41,8 @@ class AdversarialTable(Table):
     def name(self) -> str:
         """What it is called in results."""
         redrawn = ", redrawn" if self.redraw == "epoch" else ""
-        return self.label or "+".join(self.attack) + redrawn
+        held_out = ", held-out names" if self.held_out_names else ""
+        return self.label or "+".join(self.attack) + redrawn + held_out
 
 
 class TrainTable(Table):
@@ -79,6 +85,9 @@ class TrainTable(Table):
     """Pairs: one output for both texts together, or the cosine of two sentence vectors."""
     prompt: NonEmpty = "question"
     """Questions: the template before each option; one that does not list the options."""
+    twice: bool = False
+    """Train models on two plain copies as well (`original twice`): as many steps as adversarial
+    ones, so that what more training gives is told from what perturbed copies give."""
     adversarial: tuple[AdversarialTable, ...] = ()
     """Models that are trained on perturbed copies as well: tables such as
     `{attack = "swap_noise"}`."""
@@ -122,7 +131,7 @@ class TrainTable(Table):
         found = tuple(map(_entry, entries))
         names = [entry.name for entry in found]
         for name in names:
-            if name in (ORIGINAL, UNTRAINED) or names.count(name) > 1:
+            if name in (ORIGINAL, ORIGINAL_TWICE, UNTRAINED) or names.count(name) > 1:
                 raise PydanticCustomError(
                     "adversarial",
                     "two models would be called {name}; give one of them a label",

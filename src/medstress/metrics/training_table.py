@@ -12,11 +12,13 @@ HEADERS = (
     "dataset",
     "attack",
     "model",
+    "against",
+    "seeds",
     "trained on it",
     "measure",
-    "clean: original",
+    "clean: other",
     "clean: model",
-    "attacked: original",
+    "attacked: other",
     "attacked: model",
     "clean loss",
     "recovered share of the loss",
@@ -24,7 +26,7 @@ HEADERS = (
 
 
 def training_table(training: Mapping[str, Any]) -> Table | None:
-    """Lay out the comparison with the original models; None where there is none yet."""
+    """Lay out the comparison with original models (`other`); None where there is none yet."""
     if not training["rows"]:
         return None
     return Table(
@@ -34,6 +36,8 @@ def training_table(training: Mapping[str, Any]) -> Table | None:
                 row["dataset"],
                 row["attack"],
                 row["model"],
+                row.get("against", "original"),
+                str(row.get("n_seeds", "")),
                 "yes" if row["trained_on"] else "no",
                 row["measure"],
                 *(estimate_text(row[name]) for name in SCORES),

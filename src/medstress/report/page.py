@@ -19,7 +19,7 @@ from medstress.report import examples, figures, formats, overview, sections
 from medstress.report.attempts import attempt_plots, attempt_tables
 from medstress.report.formats import as_text
 from medstress.report.second_answers import second_answer_plots
-from medstress.report.sentence_scores import score_tables
+from medstress.report.sentence_scores import score_tables, surrogate_tables
 from medstress.report.significance import FAMILY, significance_plots, significance_tables
 from medstress.report.sweeps import sweep_plots
 from medstress.report.tables import Cell, Row, Table, number, short_labels
@@ -74,7 +74,7 @@ def render_report(
             script=Markup(script),
             script_hash=b64encode(sha256(script.encode()).digest()).decode(),
             **_tables(summary, rows),
-            scores=score_tables(rows),
+            scores=[*score_tables(rows), *surrogate_tables(summary)],
             tuning=tuning_tables(summary.get("tuning")),
             training=training_tables(summary.get("training")),
             learning=[Plot(svg=svg, data=data) for svg, data in learning_plots(summary)],

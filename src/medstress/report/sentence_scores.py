@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from medstress.metrics.sentence_table import score_columns
-from medstress.report.tables import Row, Table, label_cell, score_cell, words
+from medstress.report.tables import Row, Table, label_cell, score_cell, tally, words
 
 _TYPE_COLUMNS = ("precision", "recall", "f1", "f1_relaxed")
 
@@ -50,6 +51,32 @@ def score_tables(rows: Sequence[Row]) -> list[Table]:
             )
         )
     return found
+
+
+def surrogate_tables(summary: Mapping[str, Any]) -> list[Table]:
+    """Where the names that synonyms put in come from; none where no attack has any."""
+    rows = summary.get("surrogates") or ()
+    counts = ("n_mentions", "n_listed", "n_nearest", "n_unchanged")
+    if not rows:
+        return []
+    return [
+        Table(
+            name="surrogates",
+            caption="What stands for synonyms: mentions by the source of their new name",
+            columns=("Attack", "Data", "Names", "Mentions", "Listed", "Nearest", "Unchanged"),
+            rows=tuple(
+                (
+                    words(row["attack"]),
+                    words(row["dataset"]),
+                    words(row["surrogate"]),
+                    *(tally(row[name]) for name in counts),
+                )
+                for row in rows
+            ),
+            note="Listed names are of the same concept; the nearest may name something else. What "
+            "is said of synonyms is said of these names.",
+        )
+    ]
 
 
 def _note(rows: Sequence[Row]) -> str:

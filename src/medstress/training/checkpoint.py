@@ -39,7 +39,7 @@ def save_checkpoint(
     try:
         shutil.rmtree(building, ignore_errors=True)
         make_folder(building)
-        save_weights(building / _WEIGHTS, model)
+        save_weights(building / _WEIGHTS, model.state_dict())
         _save(building / _OPTIMISER, dict(_flat(optimiser.state_dict()["state"])))
         write_text(building / _STATE, json.dumps(dict(state), allow_nan=False))
         complete = folder / f"{step:09d}"
@@ -81,9 +81,9 @@ def load_checkpoint(folder: Path, model: Any, optimiser: Any) -> dict[str, Any] 
     return state
 
 
-def save_weights(path: Path, model: Any) -> None:
+def save_weights(path: Path, weights: Mapping[str, Any]) -> None:
     """Write a model's weights, each tensor on its own."""
-    _save(path, model.state_dict())
+    _save(path, weights)
 
 
 def load_weights(path: Path, model: Any) -> None:

@@ -31,7 +31,8 @@ WEIGHT_DECAY = 0.01
 MAX_NORM = 1.0
 """Gradients are cut to this length."""
 CHECKPOINT_SECONDS = 60.0
-"""A kill loses at most about so much."""
+"""A kill loses at most about so much: weights and optimiser are 270 MB for MiniLM, which takes
+longer to write than few steps take."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +112,7 @@ def fit(
         schedule: how.
         folder: of checkpoints.
         note: told how far it is.
-        every_seconds: a checkpoint so often, and after every epoch.
+        every_seconds: a checkpoint so often.
 
     Returns:
         The learning curve.
@@ -130,8 +131,7 @@ def fit(
         if items is not known:
             known, examples = items, learner.encode(items)
         training.epoch(state, examples, dev)
-    if state.best_epoch:
-        load_weights(folder / _best(state.best_epoch), learner.model)
+    training.keep_best(state)
     learner.model.eval()
     return [Point(**point) for point in state.curve]
 
@@ -158,13 +158,17 @@ class _Training:
     folder: Path
     note: Callable[[str], None]
     every_seconds: float
+    saved: float = field(default_factory=time.monotonic)
+    """When the last checkpoint was written."""
+    best: dict[str, Any] = field(default_factory=dict)
+    """The best weights, until they are written."""
 
     def epoch(self, state: State, examples: Sequence[Any], dev: Sequence[Any]) -> None:
         """Do an epoch, or what is left of it."""
         how, model = self.schedule, self.learner.model
         order = random.Random(f"{how.seed}/{state.epoch}")
         parts = list(batches(examples, how.batch_size, order, self.learner.length))
-        started, saved = time.monotonic() - state.seconds, time.monotonic()
+        started = time.monotonic() - state.seconds
         model.train()
         for batch in parts[state.batch :]:
             progress = (state.epoch + (state.batch + 0.5) / len(parts)) / how.epochs
@@ -175,10 +179,9 @@ class _Training:
                 f"epoch {state.epoch + 1} of {how.epochs}, step {state.batch} of {len(parts)}, "
                 f"loss {state.losses / state.batch:.3f}"
             )
-            if time.monotonic() - saved >= self.every_seconds and state.batch < len(parts):
+            if self._is_due() and state.batch < len(parts):
                 state.seconds = time.monotonic() - started
                 self._save(state)
-                saved = time.monotonic()
         self._end(state, len(parts), started, dev)
 
     @in_compute_thread
@@ -205,7 +208,7 @@ class _Training:
             score = self._score(dev)
             if state.best is None or score > state.best:
                 state.best, state.best_epoch = score, state.epoch
-                save_weights(self.folder / _best(state.epoch), model)
+                self.best = {k: v.detach().clone() for k, v in model.state_dict().items()}
         point = Point(
             epoch=state.epoch,
             steps=state.steps,
@@ -215,10 +218,15 @@ class _Training:
         )
         state.curve.append(asdict(point))
         state.batch, state.losses, state.seconds = 0, 0.0, 0.0
-        self._save(state)
-        for path in _bests(self.folder):
-            if path.name != _best(state.best_epoch):
-                path.unlink()
+        if self._is_due():
+            self._save(state)
+
+    def keep_best(self, state: State) -> None:
+        """Give the model the weights of the best epoch, the last ones without dev data."""
+        if self.best:
+            self.learner.model.load_state_dict(self.best)
+        elif state.best_epoch:
+            load_weights(self.folder / _best(state.best_epoch), self.learner.model)
 
     @in_compute_thread
     def _score(self, dev: Sequence[Any]) -> float:
@@ -226,8 +234,19 @@ class _Training:
         with self._precision():
             return self.learner.score(dev)
 
+    def _is_due(self) -> bool:
+        return time.monotonic() - self.saved >= self.every_seconds
+
     def _save(self, state: State) -> None:
+        """Write a checkpoint, and with it the best weights that it speaks of."""
+        if self.best:
+            save_weights(self.folder / _best(state.best_epoch), self.best)
+            self.best = {}
         save_checkpoint(self.folder, state.steps, self.learner.model, self.optimiser, asdict(state))
+        for path in _bests(self.folder):
+            if path.name != _best(state.best_epoch):
+                path.unlink()
+        self.saved = time.monotonic()
 
     def _precision(self) -> AbstractContextManager[Any]:
         import torch

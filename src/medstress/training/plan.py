@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from medstress.attacks.noise import NoiseResources, Synonym
 from medstress.attacks.protocol import PAIRS, QUESTIONS, TAGGED
 from medstress.attacks.sentence_attack import SentenceAttack
 from medstress.clusters import clusters_of
@@ -18,8 +19,9 @@ from medstress.experiment.perturb import check_perturbed_alone
 from medstress.experiment.prepared import Portion, Prepared
 from medstress.experiment.run import Watcher, prepare
 from medstress.experiment.sentence_cost import sentence_cost
-from medstress.experiment.training_table import ORIGINAL, UNTRAINED, TrainTable
+from medstress.experiment.training_table import ORIGINAL, ORIGINAL_TWICE, UNTRAINED, TrainTable
 from medstress.hashing import content_hash
+from medstress.metrics.surrogate_lines import met_lines
 from medstress.training.choice import ChoiceLearner, head_template
 from medstress.training.copies import Kind, items_by_epoch
 from medstress.training.data import (
@@ -28,6 +30,7 @@ from medstress.training.data import (
     chosen_by_number,
     folded_data,
     other_data,
+    share_met,
 )
 from medstress.training.learner import Learner, Start
 from medstress.training.loop import Schedule
@@ -35,7 +38,8 @@ from medstress.training.pairs import BiEncoderLearner, CrossEncoderLearner
 from medstress.training.tagging import TaggingLearner
 
 _NOT_HASHED = {
-    *("adversarial", "seeds", "data", "dev", "device", "model", "choices", "folds", "untrained")
+    *("adversarial", "seeds", "data", "dev", "device", "model", "choices", "folds", "untrained"),
+    "twice",
 }
 """Keys of [train] that a model's own description has otherwise, or that change nothing."""
 
@@ -111,8 +115,8 @@ class TrainingPlan:
 
     def dev_of(self, model: ModelPlan) -> Sequence[Any]:
         """What its epochs are scored on: perturbed as well where it is trained so."""
-        data = self.data_of(model)
-        return items_by_epoch(data.dev, data.perturber, model.kind, model.seed)(0)
+        data, kind = self.data_of(model), replace(model.kind, n_plain=1)
+        return items_by_epoch(data.dev, data.perturber, kind, model.seed)(0)
 
     def learner(self, model: ModelPlan, start: Start) -> Learner:
         """Open a model to be trained for the task of the data."""
@@ -158,6 +162,7 @@ class TrainingPlan:
                     "name": kind.name,
                     "attacks": [part.label for part in kind.attacks],
                     "redrawn": kind.is_redrawn,
+                    **self.names_met(kind),
                 }
                 for kind in {m.kind.name: m.kind for m in models}.values()
                 if kind.attacks
@@ -177,6 +182,19 @@ class TrainingPlan:
         experiment = self.prepared.experiment.model_copy(update={"victim": victims})
         portion = self._portion(models, {"training": notes})
         return replace(self.prepared, experiment=experiment, portion=portion, victims=[])
+
+    def names_met(self, kind: Kind) -> dict[str, Any]:
+        """By attack: the share of replaced mentions whose new name its copy may have as well."""
+        attacked = self.prepared.groups[0].resources
+        if not isinstance(attacked, NoiseResources):
+            return {}
+        items = self.prepared.datasets[0].questions
+        met = {
+            part.label: share_met(part.attack, attacked, items, list(self.data.values()), kind)
+            for part in kind.attacks
+            if isinstance(part.attack, Synonym)
+        }
+        return {"names_met": met} if met else {}
 
     def _portion(self, models: Sequence[ModelPlan], notes: Mapping[str, Any]) -> Portion:
         """Each model's part of the items; with folds they are asked about those not trained on."""
@@ -248,19 +266,22 @@ def plan_training(
     table = prepared.experiment.train
     assert table is not None
     kinds = [Kind(name=ORIGINAL), *_kinds(prepared, table)]
+    if table.twice:
+        kinds.insert(1, Kind(name=ORIGINAL_TWICE, n_plain=2))
     models = tuple(_models(prepared, table, kinds))
     if len({model.folder for model in models}) < len(models):
         raise UsageError("[train] adversarial: labels must differ in more than punctuation")
     if prepared.asked.kind == QUESTIONS:
         head_template(table.prompt, prepared.base)
     watcher.note("data to train on")
-    cautions: tuple[str, ...] = ()
+    told: tuple[str, ...] = ()
     if table.folds:
         data = folded_data(prepared, table, kinds, watcher, clusters)
     else:
-        found, cautions = other_data(prepared, table, kinds, limit, watcher, clusters)
+        found, told = other_data(prepared, table, kinds, limit, watcher, clusters)
         data = {(0, 0): found}
-    return TrainingPlan(prepared=prepared, table=table, models=models, data=data, cautions=cautions)
+    told = (*told, *cautions(prepared, table))
+    return TrainingPlan(prepared=prepared, table=table, models=models, data=data, cautions=told)
 
 
 def training_costs(plan: TrainingPlan) -> Iterator[str]:
@@ -272,12 +293,15 @@ def training_costs(plan: TrainingPlan) -> Iterator[str]:
             yield f"{kind.name}: the model as it comes"
             continue
         data = plan.data_of(members[0])
-        items = len(data.train) * (2 if kind.attacks else 1)
+        items = len(data.train) * (2 if kind.attacks else kind.n_plain)
         steps = -(-items // table.batch_size)
         yield (
             f"{kind.name}: {len(members)} models, {items:,} items an epoch, about {steps:,} "
             f"steps, at most {table.epochs} epochs, {len(data.dev):,} dev items"
         )
+    kinds = {model.kind.name: model.kind for model in plan.models if model.kind.attacks}
+    told = [{"name": kind.name, **plan.names_met(kind)} for kind in kinds.values()]
+    yield from met_lines({"adversarial": told})
     for caution in plan.cautions:
         yield f"! {caution}"
     if plan.prepared.asked.kind == QUESTIONS:
@@ -339,4 +363,14 @@ def _kinds(prepared: Prepared, table: TrainTable) -> Iterator[Kind]:
                 )
         parts = tuple(by_label[name] for name in entry.attack)
         check_perturbed_alone(parts, prepared.asked.kind)
-        yield Kind(name=entry.name, attacks=parts, is_redrawn=entry.redraw == "epoch")
+        if entry.held_out_names and not all(isinstance(p.attack, Synonym) for p in parts):
+            raise UsageError(
+                "[train] adversarial: held_out_names is for synonyms, not for "
+                f"{', '.join(entry.attack)}"
+            )
+        yield Kind(
+            name=entry.name,
+            attacks=parts,
+            is_redrawn=entry.redraw == "epoch",
+            has_held_out_names=entry.held_out_names,
+        )

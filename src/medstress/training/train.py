@@ -15,6 +15,7 @@ from medstress.attacks.protocol import PAIRS
 from medstress.clusters import documents_of
 from medstress.errors import StoreError
 from medstress.experiment.config import Experiment
+from medstress.experiment.old_synonyms import old_settings
 from medstress.experiment.run import Run, Watcher, opened_victims, run_prepared
 from medstress.input_files import reading
 from medstress.store.database import translated
@@ -76,6 +77,9 @@ def train(
     plan = plan_by()
     name = plan.prepared.experiment.experiment.name
     folder = Path(out) if out is not None else Path("runs") / f"{name}-trained"
+    if old := _old_settings(plan, folder):
+        given = [*overrides, *old]
+        plan = plan_training(experiment, limit=limit, overrides=given, watcher=watcher)
     access = plan.prepared.experiment.experiment.access
     lock = lock_folder(folder, access, others=(MODELS, RESULT_FILE))
     try:
@@ -92,6 +96,12 @@ def train(
         lock.release()
     _write(folder / RESULT_FILE, {"format": 1, **run.summary()["training"]})
     return Trained(run=run, is_complete=True)
+
+
+def _old_settings(plan: TrainingPlan, folder: Path) -> list[str]:
+    """Overrides with which the plan is that of a folder which an earlier version began."""
+    manifest = Run(folder).manifest() if (folder / FILE).is_file() else {}
+    return old_settings(plan.prepared, manifest.get("attacks", {}))
 
 
 def _stages(plan: TrainingPlan, folder: Path) -> list[tuple[ModelPlan, ...]]:

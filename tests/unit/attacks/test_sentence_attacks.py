@@ -243,7 +243,10 @@ def test_the_control_shares_the_random_numbers_of_its_noise() -> None:
         ({"side": "both"}, "side: expected one of first, second, random, got 'both'"),
         ({"max_change": -1}, "max_change: expected a number from 0, got -1"),
         ({"max_change": float("nan")}, "max_change: expected a number from 0, got nan"),
-        ({"scope": "none"}, "scope: expected one of lexicon, entities, all, got 'none'"),
+        (
+            {"scope": "none"},
+            "scope: expected one of lexicon, entities, all, recognised, words",
+        ),
     ],
 )
 def test_impossible_parameters_are_refused_in_one_sentence(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import tomllib
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from medstress import recipes
 from medstress.cli.app import medstress_cli
+from medstress.experiment.parts import make_attacks
 from medstress.experiment.reading import read_experiment
 from medstress.experiment.run import prepare
 from medstress.experiment.sources import find_source
@@ -168,21 +170,59 @@ def test_a_recipe_of_training_is_checked_without_a_model(name, tmp_path, monkeyp
         assert "2 dev items" in out
 
 
-@pytest.mark.parametrize("name", ["araujo2020-table3", "araujo2020-table6"])
-def test_recipes_of_pairs_are_cross_validated_as_they_say(name, tmp_path, monkeypatch, capsys):
+@pytest.fixture
+def araujo_data(tmp_path, monkeypatch):
+    """The current folder, with BC5CDR and BIOSSES in small."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
-    (tmp_path / "data").mkdir()
+    _bc5cdr(tmp_path / "data" / "bc5cdr_chem")
+    _bc5cdr(tmp_path / "data" / "bc5cdr_disease")
     rows = "".join(f"{n}\tAspirin helps {n}\tPain is gone {n}\t{n % 5}\n" for n in range(100))
     head = "pair_id\tsentence1\tsentence2\tmean_score\n"
     (tmp_path / "data" / "biosses.tsv").write_text(head + rows, encoding="utf-8")
-    said = next(line for line in recipes.text_of(name).splitlines() if "train.folds" in line)
-    changes = [*said.removeprefix("#").split(), "--set", "attack.synonym.mode=strict"]
-    assert medstress_cli(["train", name, "--dry-run", *changes]) == 0
+    return ["--set", "attack.synonym.mode=strict"]
+
+
+@pytest.mark.parametrize("name", ["araujo2020-table3", "araujo2020-table6"])
+def test_recipes_of_pairs_are_cross_validated(name, araujo_data, capsys):
+    assert medstress_cli(["train", name, "--dry-run", *araujo_data]) == 0
     out = capsys.readouterr().out
     assert "untrained: the model as it comes" in out
     assert "original: 15 models, 64 items an epoch, about 2 steps" in out
     assert "16 dev items" in out
+
+
+@pytest.mark.parametrize("name", ["araujo2020-table4", "araujo2020-table5", "araujo2020-table6"])
+def test_every_kind_of_adversarial_training_has_three_seeds_and_a_match_in_compute(name):
+    train = tomllib.loads(recipes.text_of(name))["train"]
+    assert train["seeds"] == [0, 1, 2]
+    assert train["twice"] is True
+    kinds = [(kind["attack"], kind.get("held_out_names", False)) for kind in train["adversarial"]]
+    assert ("synonym", True) in kinds
+    assert {attack for attack, held_out in kinds if not held_out} == {
+        *("synonym", "keyboard_noise", "swap_noise")
+    }
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_synonyms_of_the_recipes_are_listed_first_and_not_of_the_victims_embedding(name):
+    checked = read_experiment(Path(name), [], needs=("dataset", "attack", "train"))
+    (synonym,) = (p.attack for p in make_attacks(checked.attack) if p.label == "synonym")
+    assert (synonym.mode, synonym.names, synonym.embedding) == ("related", "listed_first", "ngram")
+    assert synonym.embedding != checked.train.model
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_what_a_recipe_says_of_bluebert_trains_as_published(name, araujo_data, capsys):
+    """On the train split of the paper, 30 epochs, no dev data."""
+    text = recipes.text_of(name)
+    said = text.partition("# BlueBERT")[2].partition("\n\n")[0].replace("\n#", " ")
+    arguments = shlex.split(said)[shlex.split(said).index("--set") :]
+    assert medstress_cli(["train", name, "--dry-run", *arguments, *araujo_data]) == 0
+    out = capsys.readouterr().out
+    is_pairs = "biosses" in text
+    assert f"{80 if is_pairs else 20} items an epoch" in out
+    assert "at most 30 epochs, 0 dev items" in out
 
 
 def test_the_experiment_of_the_page_on_training_is_checked(tmp_path, monkeypatch, capsys):
@@ -192,8 +232,8 @@ def test_the_experiment_of_the_page_on_training_is_checked(tmp_path, monkeypatch
     (tmp_path / "e.toml").write_text(page.partition("```toml\n")[2].partition("```")[0], "utf-8")
     assert medstress_cli(["train", "e.toml", "--dry-run"]) == 0
     told = capsys.readouterr().out
-    assert "original: 2 models, 20 items an epoch" in told
-    assert "both: 2 models, 40 items an epoch" in told
+    assert "original: 3 models, 20 items an epoch" in told
+    assert "both: 3 models, 40 items an epoch" in told
 
 
 def test_the_prompts_of_the_ablation_differ_in_their_tags_alone():

@@ -78,7 +78,7 @@ def test_a_run_of_entities_is_collected_without_a_word_of_the_data(
         text = file.read_text("utf-8")
         assert not [word for word in ("aspirin", "naproxen", "morphine") if word in text]
         assert str(workplace) not in text
-    assert "| Table 2, chemicals | original (seeds 0, 1) | 25 |" in Path(
+    assert "| Table 2, chemicals | original (seeds 0, 1) | 48 | 25 |" in Path(
         "docs/araujo.md"
     ).read_text("utf-8")
 

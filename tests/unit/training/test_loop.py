@@ -146,3 +146,17 @@ def test_bfloat16_learns_as_well_and_leaves_weights_in_float32(
     curve = train(learner, sentences, tmp_path, epochs=3, dtype="bfloat16")
     assert curve[-1].loss < curve[0].loss
     assert {str(p.dtype) for p in learner.model.parameters()} == {"torch.float32"}
+
+
+def test_short_epochs_write_nothing_until_a_checkpoint_is_due(
+    encoder: Path, sentences: list[TaggedText], tmp_path: Path
+) -> None:
+    """Writing optimiser and weights takes longer than an epoch of few steps."""
+    kept, written = tagger(encoder), tagger(encoder)
+    given = {"dev": sentences[40:], "epochs": 3}
+    train(written, sentences[:40], tmp_path / "often", **given)
+    how = Schedule(**{**HOW, "epochs": 3})
+    note: Callable[[str], None] = lambda _: None  # noqa: E731
+    fit(kept, lambda _: sentences[:40], sentences[40:], how, tmp_path / "rarely", note)
+    assert list((tmp_path / "rarely").iterdir()) == []
+    assert weights(kept) == weights(written)

@@ -6,11 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from medstress.attacks.noise.parameters import Parameters
 from medstress.attacks.noise.projection import apply_edits, same_unit
 from medstress.attacks.noise.protocol import NoiseResources, Perturbed, TokenEdit, Tokens
-from medstress.attacks.noise.word_noise import Scope, check_rate, check_scope
-from medstress.sentences import OUTSIDE, TaggedText
+from medstress.attacks.noise.scopes import Scoped, check_rate
+from medstress.sentences import TaggedText
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -19,23 +18,22 @@ HYPHEN = "-"
 
 
 @dataclass(frozen=True, kw_only=True)
-class HyphenNoise(Parameters):
+class HyphenNoise(Scoped):
     """Drop, put in or move hyphens and spaces between words in scope, and break long words.
 
     A hyphen between two words goes, with or without a space in its place; two neighbouring words
     run together or are hyphenated; a word of six or more letters breaks in two. Which of them is
-    drawn where, from left to right; nothing reaches over the border of an entity.
+    drawn where, from left to right; all words of an edit must be in scope, and nothing reaches
+    over the border of an entity.
     """
 
-    scope: Scope = "lexicon"
-    """Which words, as in swap noise; all words of an edit must be in scope."""
     rate: float = 1.0
     """Chance of each place."""
 
     name: ClassVar[str] = "hyphen_noise"
 
     def __post_init__(self) -> None:
-        check_scope(self.name, self.scope)
+        super().__post_init__()
         check_rate(self.name, self.rate)
 
     def perturb(self, item: TaggedText, rng: Generator, resources: NoiseResources) -> Perturbed:
@@ -56,10 +54,8 @@ class HyphenNoise(Parameters):
 
     def _places(self, item: TaggedText, resources: NoiseResources) -> Iterator[tuple[int, int]]:
         """Ranges that can be edited, in order, longest first; they may overlap."""
-        inside = [
-            self._in_scope(token, label, resources)
-            for token, label in zip(item.tokens, item.labels, strict=True)
-        ]
+        chosen = set(self.in_scope(item, resources))
+        inside = [n in chosen and token.isalpha() for n, token in enumerate(item.tokens)]
         n = len(inside)
         for start in range(n):
             for end in (start + 3, start + 2, start + 1):
@@ -69,13 +65,6 @@ class HyphenNoise(Parameters):
                     continue
                 if same_unit(item, start, end) and _choices(item.tokens[start:end]):
                     yield start, end
-
-    def _in_scope(self, token: str, label: str, resources: NoiseResources) -> bool:
-        if not token.isalpha():
-            return False
-        if self.scope == "lexicon":
-            return token.lower() in resources.lexicon
-        return self.scope == "all" or label != OUTSIDE
 
 
 def _choices(tokens: Sequence[str]) -> tuple[Tokens, ...]:

@@ -18,6 +18,10 @@ class Parameters:
     """Base of frozen dataclasses: told and seeded by their name and their fields."""
 
     name: ClassVar[str]
+    not_told: ClassVar[tuple[str, ...]] = ("choices",)
+    """Fields whose effect stands in others."""
+    told_if_set: ClassVar[tuple[str, ...]] = ()
+    """Fields that came later: unset they are not told, so that older folders know their attacks."""
 
     @property
     def stream(self) -> str:
@@ -31,7 +35,10 @@ class Parameters:
 
     def spec(self) -> dict[str, Any]:
         """The parameters, as JSON values."""
-        return {"name": self.name, **asdict(self)}  # type: ignore[call-overload]
+        fields: dict[str, Any] = asdict(self)  # type: ignore[call-overload]
+        unset = {key for key in self.told_if_set if fields[key] is None}
+        kept = {k: v for k, v in fields.items() if k not in self.not_told and k not in unset}
+        return {"name": self.name, **kept}
 
 
 class MentionReplacement(Parameters, ABC):

@@ -51,12 +51,19 @@ class NoiseResources:
     """By the perturbation's `table`: other names of the data's mentions."""
     mentions: Mapping[str, tuple[tuple[int, int, str], ...]] = field(default_factory=dict)
     """Text of a sentence pair -> (first character, one past the last, type) of its entities."""
+    words: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """By a noise's `word_list`: words, in lower case, of a file or of recognised mentions."""
+    sources: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """By the perturbation's `table`: where the other names of a mention come from."""
 
     @cached_property
     def hash(self) -> str:
         """Content hash."""
         tables = {name: dict(table) for name, table in self.replacements.items()}
-        return content_hash([sorted(self.lexicon), tables, dict(self.mentions)])
+        parts: list[Any] = [sorted(self.lexicon), tables, dict(self.mentions)]
+        if self.words:  # folders of the first edition have none
+            parts.append({name: sorted(words) for name, words in self.words.items()})
+        return content_hash(parts)
 
 
 class Perturbation(Protocol):

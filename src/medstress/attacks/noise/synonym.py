@@ -7,13 +7,18 @@ Reference: Araujo, Carvallo, Aspillaga, Parra, "On adversarial examples for biom
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeAlias, get_args
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
+from medstress.attacks.choices import BY_CHOICES, CHOICES, check_word
 from medstress.attacks.noise.mention_table import Choice, check_choice
 from medstress.attacks.noise.parameters import MentionReplacement
 from medstress.errors import UsageError, did_you_mean
 
 Mode: TypeAlias = Literal["strict", "related"]
+Names: TypeAlias = Literal["listed_first", "nearest"]
+
+FIRST_EDITION = "nearest"
+"""What `names` stands for where a folder's parameters do not have it, with mode = "related"."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,30 +29,42 @@ class Synonym(MentionReplacement):
     another name stay. The names come from `resources.replacements[table]`.
 
     Differs from the paper, whose source (UMLS through PyMedTermino) also gave names that are
-    only related: the default is `strict`.
+    only related: the default is `strict`. `related` takes a listed name where there is one, and
+    else the nearest name of a vocabulary, in an embedding that should not be the one under attack;
+    acronyms and names of fewer than four letters have no nearest name, as an embedding knows
+    nothing of them.
     """
 
-    mode: Mode = "strict"
-    """`strict`: another name of the same concept; `related`: the nearest name of the vocabulary,
-    which is the published behaviour and may name something else."""
+    mode: Mode = BY_CHOICES
+    """`strict`: another name of the same concept; `related`: also a near name, which may name
+    something else; default `strict`, as_published and as_released `related`."""
+    names: Names | None = BY_CHOICES
+    """related: `listed_first` (default), or `nearest`: the nearest name for every mention, acronyms
+    too, as the first edition did."""
     synonyms: str = "default"
-    """strict: where names come from: `default` (the shipped drug and disease tables), a .csv or
+    """Where listed names come from: `default` (the shipped drug and disease tables), a .csv or
     .tsv table with the columns concept and name, UMLS' MRCONSO.RRF, or an .obo file."""
-    embedding: str = "minilm"
-    """related: what nearness is measured in, as in `[[entities]]`."""
+    embedding: str = BY_CHOICES
+    """related: what nearness is measured in, as in `[[entities]]`: one that no victim has; default
+    `ngram`."""
     vocabulary: str | None = None
     """related: `drugs`, `diseases` or a file; default: the built-in one of the mention's type."""
     choice: Choice = "fixed"
     """`fixed`: one name for each mention string, as published; `drawn`: any, each occurrence."""
+    choices: str = "default"
+    """`default`, `as_published` or `as_released`: the default of mode (METHODS section 7, row
+    23)."""
 
     name: ClassVar[str] = "synonym"
 
     def __post_init__(self) -> None:
-        if self.mode not in get_args(Mode):
-            raise UsageError(
-                f"{self.name}: mode: expected one of {', '.join(get_args(Mode))}, "
-                f"got {self.mode!r}{did_you_mean(str(self.mode), get_args(Mode))}"
-            )
+        check_word(self.name, "choices", self.choices, CHOICES)
+        self._fill()
+        self._check_word("mode", get_args(Mode))
+        if self.mode == "related":
+            self._check_word("names", get_args(Names))
+        elif self.names is not None:
+            raise UsageError(f"{self.name}: names is for mode = 'related', got {self.mode!r}")
         check_choice(self.name, self.choice)
         for key in ("synonyms", "embedding"):
             value = getattr(self, key)
@@ -64,8 +81,54 @@ class Synonym(MentionReplacement):
             )
 
     @property
+    def is_listed_first(self) -> bool:
+        """Whether a listed name comes before a near one."""
+        return self.names != FIRST_EDITION
+
+    @property
     def table(self) -> str:
         """Key of its names in `NoiseResources.replacements`."""
         if self.mode == "strict":
             return f"strict {self.synonyms}"
-        return f"related {self.vocabulary or 'by type'} {self.embedding}"
+        near = f"related {self.vocabulary or 'by type'} {self.embedding}"
+        return f"{near}, listed first {self.synonyms}" if self.is_listed_first else near
+
+    @property
+    def surrogate(self) -> str:
+        """What stands for the synonyms of the paper, in words.
+
+        >>> Synonym(mode="related").surrogate
+        'listed names (default), else the nearest by ngram'
+        """
+        if self.mode == "strict":
+            return f"listed names ({self.synonyms})"
+        near = f"the nearest by {self.embedding}"
+        return f"listed names ({self.synonyms}), else {near}" if self.is_listed_first else near
+
+    def spec(self) -> dict[str, Any]:
+        """The parameters; as in folders of the first edition where the attack is as it was there.
+
+        They have no `names`, and `minilm` also where nothing is embedded.
+        """
+        found = super().spec()
+        if self.names in (None, FIRST_EDITION):
+            del found["names"]
+        return found
+
+    def _fill(self) -> None:
+        """Put in the defaults that follow from other keys."""
+        put = object.__setattr__
+        if self.mode is BY_CHOICES:
+            put(self, "mode", "strict" if self.choices == "default" else "related")
+        if self.mode == "related" and self.names is None:
+            put(self, "names", "listed_first")
+        if self.embedding is BY_CHOICES:
+            put(self, "embedding", "ngram" if self.names == "listed_first" else "minilm")
+
+    def _check_word(self, key: str, known: tuple[str, ...]) -> None:
+        value = getattr(self, key)
+        if value not in known:
+            raise UsageError(
+                f"{self.name}: {key}: expected one of {', '.join(known)}, got {value!r}"
+                f"{did_you_mean(str(value), known)}"
+            )

@@ -5,18 +5,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
-from medstress.attacks.noise.parameters import Parameters
 from medstress.attacks.noise.projection import apply_edits
 from medstress.attacks.noise.protocol import NoiseResources, Perturbed, TokenEdit
-from medstress.errors import UsageError, did_you_mean
-from medstress.sentences import OUTSIDE, TaggedText
+from medstress.attacks.noise.scopes import Scoped, check_rate
+from medstress.errors import UsageError
+from medstress.sentences import TaggedText
 
 if TYPE_CHECKING:
     from numpy.random import Generator
 
-Scope: TypeAlias = Literal["lexicon", "entities", "all"]
 Draws: TypeAlias = Sequence[Sequence[float]]
 """Uniform numbers in [0, 1), shape (edits_per_word, 2): where in the word, and what there."""
 
@@ -24,7 +23,7 @@ MAX_EDITS = 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class WordNoise(Parameters, ABC):
+class WordNoise(Scoped, ABC):
     """What word noises share: which words, how many of them, how often each.
 
     A word is a token with a letter, long enough for the noise. Every occurrence has its own
@@ -32,20 +31,16 @@ class WordNoise(Parameters, ABC):
     same edits.
     """
 
-    scope: Scope = "lexicon"
-    """Which words: those of the lexicon wherever they stand (METHODS 4.2), those of gold
-    entities, or all."""
     rate: float = 1.0
     """Chance of each such word; beyond the paper, which perturbs all."""
     edits_per_word: int = 1
     """Edits one after the other in a word; beyond the paper, which makes one."""
-
     name: ClassVar[str]
     min_length: ClassVar[int]
     """Shorter words stay as they are."""
 
     def __post_init__(self) -> None:
-        check_scope(self.name, self.scope)
+        super().__post_init__()
         check_rate(self.name, self.rate)
         n = self.edits_per_word
         if isinstance(n, bool) or not isinstance(n, int) or not 1 <= n <= MAX_EDITS:
@@ -64,15 +59,7 @@ class WordNoise(Parameters, ABC):
 
     def places(self, item: TaggedText, resources: NoiseResources) -> list[int]:
         """The tokens that are words in scope, in order."""
-        words = enumerate(zip(item.tokens, item.labels, strict=True))
-        if self.scope == "lexicon":
-            lexicon = resources.lexicon
-            chosen = (n for n, (token, _) in words if token.lower() in lexicon)
-        elif self.scope == "entities":
-            chosen = (n for n, (_, label) in words if label != OUTSIDE)
-        else:
-            chosen = (n for n, _ in words)
-        return [n for n in chosen if self.can_edit(item.tokens[n])]
+        return [n for n in self.in_scope(item, resources) if self.can_edit(item.tokens[n])]
 
     def perturb(self, item: TaggedText, rng: Generator, resources: NoiseResources) -> Perturbed:
         """Perturb the words in scope; see `Perturbation.perturb`."""
@@ -93,27 +80,3 @@ class WordNoise(Parameters, ABC):
             if word != item.tokens[place]:
                 edits.append(TokenEdit(start=place, end=place + 1, replacement=(word,)))
         return edits
-
-
-def check_scope(name: str, scope: Any) -> None:
-    """Refuse an unknown scope.
-
-    Raises:
-        UsageError: naming those there are.
-    """
-    known = get_args(Scope)
-    if scope not in known:
-        raise UsageError(
-            f"{name}: scope: expected one of {', '.join(known)}, got {scope!r}"
-            f"{did_you_mean(str(scope), known)}"
-        )
-
-
-def check_rate(name: str, rate: Any) -> None:
-    """Refuse a rate that is no probability above 0.
-
-    Raises:
-        UsageError: saying what came.
-    """
-    if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate <= 1:
-        raise UsageError(f"{name}: rate: expected a number above 0 and up to 1, got {rate!r}")

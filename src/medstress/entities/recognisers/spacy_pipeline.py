@@ -108,6 +108,21 @@ class SpacyPipeline:
             yield from self._nlp.get_pipe(LINKER).kb.cui_to_entity[concept].types  # type: ignore[attr-defined]
 
 
+def entity_texts(model: str, texts: Sequence[str], base: Path) -> list[str]:
+    """The texts of all entities that a pipeline finds, whatever their labels.
+
+    Args:
+        model: the name of an installed pipeline, or the path of a saved one.
+        texts: what is searched.
+        base: folder that a relative path starts from.
+
+    Raises:
+        UsageError: spaCy or the pipeline is missing or cannot be loaded.
+    """
+    documents = _load(model, base).pipe(texts, batch_size=_BATCH)
+    return [span.text for document in documents for span in document.ents]
+
+
 def _check_labels(labels: Mapping[str, str]) -> None:
     known = (*GROUPS, *sorted(TYPE_IDENTIFIERS))
     for label, type_ in labels.items():

@@ -1,4 +1,4 @@
-"""Scores of several victims as one: entities counted together, coefficients averaged."""
+"""Scores of several victims as one: means over them, with seeds drawn from three on."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from medstress import registry
-from medstress.experiment.sentence_summary import Arm, Place, together
+from medstress.experiment.seeds_together import together
+from medstress.experiment.sentence_summary import Arm, Place
 from medstress.metrics.correlations import Scored
 from medstress.metrics.entity_scores import Reading
 from medstress.sentences import Entity
@@ -32,7 +33,11 @@ def tagged(spec: dict[str, Any], before: int, after: int, seed: int | None = 0) 
     return arm
 
 
-def test_entities_of_all_victims_are_counted_together() -> None:
+def f1(found: int) -> float:
+    return 2 * found / (found + 12)
+
+
+def test_scores_of_all_victims_are_averaged() -> None:
     arms = {
         ("bc5cdr", "all", "a", "noise"): tagged(NOISE, 12, 6),
         ("bc5cdr", "all", "b", "noise"): tagged(NOISE, 6, 0),
@@ -42,8 +47,23 @@ def test_entities_of_all_victims_are_counted_together() -> None:
     assert row["recall"]["value"] == 18 / 24
     assert row["recall_after"]["value"] == row["recall_relaxed_after"]["value"] == 6 / 24
     assert row["f1"]["n"] == 18 + 24
-    assert row["f1_drop"]["value"] == pytest.approx(2 * 18 / 42 - 2 * 6 / 30)
+    assert row["f1_drop"]["value"] == pytest.approx((f1(12) + f1(6) - f1(6) - f1(0)) / 2)
     assert row["f1_net_drop"]["value"] is None
+    # One that marks nothing has no precision, and so the mean has none.
+    assert row["precision_after"]["value"] is None
+
+
+def test_from_three_seeds_on_their_spread_is_in_the_interval() -> None:
+    arms = {
+        ("bc5cdr", "all", name, "noise"): tagged(NOISE, 12, after)
+        for name, after in (("a", 10), ("b", 6), ("c", 8))
+    }
+    three, one = (together(arms, HERE, names) for names in (["a", "b", "c"], ["c"]))
+    assert "1 training seed, so nothing of other seeds" in one["recall_after"]["method"]
+    assert "3 training seeds" in three["recall_after"]["method"]
+    # 10, 6 and 8 of 12: the mean of seeds alone is 8/12 +- 4.30 * (2 / 12) / sqrt(3).
+    assert three["recall_after"]["low"] < 8 / 12 - 0.35
+    assert one["recall_after"]["low"] > 8 / 12 - 0.35
 
 
 def test_one_victim_together_with_none_is_what_it_is_alone() -> None:
@@ -60,7 +80,7 @@ def test_each_victim_is_held_against_its_own_control_also_where_the_attack_has_n
         arms["bc5cdr", "all", victim, "noise"] = tagged(NOISE, 12, left, seed=None)
         arms["bc5cdr", "all", victim, "control"] = tagged(CONTROL, 12, 10)
     row = together(arms, HERE, ["a", "b"])
-    assert row["f1_net_drop"]["value"] == pytest.approx(2 * 20 / 44 - 2 * 12 / 36)
+    assert row["f1_net_drop"]["value"] == pytest.approx(f1(10) - (f1(8) + f1(4)) / 2)
 
 
 def test_coefficients_of_pairs_are_averaged_over_victims() -> None:

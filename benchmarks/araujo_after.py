@@ -1,0 +1,110 @@
+"""The page's section on models that were trained on a perturbed copy as well."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from araujo_cells import named, rank, shown, table, theirs
+from araujo_judged import NOT_RUN, ORIGINAL, TITLES, TWICE, Results, estimate_of, negative, rows_of
+
+from medstress.report.formats import NONE, decimal
+
+
+def after(results: Results, name: str) -> str:
+    """The part of the section on one table."""
+    run = results.get(name)
+    if run is None:
+        return f"### {TITLES[name]}\n\n{NOT_RUN}"
+    measures, titles = (
+        (("precision", "recall", "f1"), ["precision", "recall", "F1"])
+        if "f1" in run["scores"][0]
+        else (("pearson", "spearman"), ["Pearson", "Spearman"])
+    )
+    score = titles[-1] if len(titles) == 3 else titles[0]
+    heads = ["trained on", "test", *titles, f"{score} gained", "recovered"]
+    heads += [f"{score} gained over twice", f"printed {titles[0]}", *titles[1:]]
+    kinds = dict.fromkeys(row["model"] for row in run["comparison"])
+    lines = [line for kind in kinds for line in _of_kind(run, kind, measures)]
+    told = (
+        "*Gained*: against the model trained on clean data, on the same test; *over twice*: "
+        "against original twice. *Recovered*: the share of the loss of the model trained on clean "
+        "data; a dash where that is not clear of zero.\n"
+    )
+    parts = [f"### {TITLES[name]}\n", f"`{run['command']}`\n", table(heads, lines), told]
+    return "\n".join(
+        [*parts, _seeds_apart(run, measures[-1 if len(titles) == 3 else 0]), _met(run)]
+    )
+
+
+def _of_kind(run: Mapping[str, Any], kind: str, measures: Sequence[str]) -> list[list[str]]:
+    """A kind of model on the clean test set, then under each attack."""
+    rows = rows_of(run, "comparison", model=kind, against=ORIGINAL)
+    twice = {row["attack"]: row for row in rows_of(run, "comparison", model=kind, against=TWICE)}
+    scores = rows_of(run, "scores", model=kind)
+    on = next((row["attack"] for row in rows if row["trained_on"]), "")
+    title = named(kind)
+    lines = [
+        [
+            title,
+            "original",
+            *(shown(scores[0][name]) for name in measures),
+            shown(negative(estimate_of(rows[0]["clean_loss"]))),
+            NONE,
+            _clean_gain(twice),
+            *(theirs(run, "original", on) if on else [NONE] * len(measures)),
+        ]
+    ]
+    for row in sorted(rows, key=lambda row: rank(row["attack"])):
+        (score,) = (score for score in scores if score["attack"] == row["attack"])
+        over = twice.get(row["attack"])
+        lines.append(
+            [
+                title,
+                named(row["attack"]) + (" (trained on)" if row["trained_on"] else ""),
+                *(shown(score[f"{name}_after"]) for name in measures),
+                shown(row["gain"]),
+                shown(row["recovered"]),
+                shown(over["gain"]) if over else NONE,
+                *(theirs(run, row["attack"], on) if row["trained_on"] else [NONE] * len(measures)),
+            ]
+        )
+    return lines
+
+
+def _clean_gain(twice: Mapping[str, Mapping[str, Any]]) -> str:
+    row = next(iter(twice.values()), None)
+    return shown(negative(estimate_of(row["clean_loss"]))) if row else NONE
+
+
+def _seeds_apart(run: Mapping[str, Any], measure: str) -> str:
+    """Each training seed alone, under the attack that it was trained on."""
+    victims = {model["victim"]: model for model in run["models"]}
+    on = {row["model"]: row["attack"] for row in run["comparison"] if row["trained_on"]}
+    lines = [
+        [
+            named(victims[row["victim"]]["model"]),
+            str(victims[row["victim"]]["seed"]),
+            decimal(row[measure]["value"]),
+            decimal(row[f"{measure}_after"]["value"]),
+        ]
+        for row in run["single"]
+        if on.get(victims[row["victim"]]["model"]) == row["attack"]
+    ]
+    return table(["trained on", "seed", "original", "under that attack"], lines) if lines else ""
+
+
+def _met(run: Mapping[str, Any]) -> str:
+    """How many names of the test a model that was trained on names has read."""
+    shares = [
+        f"{decimal(share, 2)} of the models trained on {named(kind)}"
+        for kind, met in run["names_met"].items()
+        for share in met.values()
+        if share is not None
+    ]
+    if not shares:
+        return ""
+    return (
+        "Of the mentions that synonyms replace in the test so many get a name that stands in the "
+        f"training copy as well: {'; '.join(shares)}.\n"
+    )

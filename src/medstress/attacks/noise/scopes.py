@@ -1,0 +1,96 @@
+"""Which words a noise may change: the key `scope` and what belongs to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
+
+from medstress.attacks.choices import BY_CHOICES, CHOICES, check_word
+from medstress.attacks.noise.parameters import Parameters
+from medstress.attacks.noise.protocol import NoiseResources
+from medstress.errors import UsageError, did_you_mean
+from medstress.sentences import OUTSIDE, TaggedText
+
+Scope: TypeAlias = Literal["lexicon", "entities", "all", "recognised", "words"]
+
+GAZETTEER = "gazetteer"
+"""The recogniser that needs no model: the names of the shipped tables."""
+PUBLISHED = "en_core_sci_sm"
+"""The paper says a biomedical spaCy model, not which; this is scispaCy's smallest."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scoped(Parameters):
+    """What noises share that choose words: where they choose them from."""
+
+    scope: Scope = BY_CHOICES
+    """Which words: those of the `lexicon` wherever they stand (METHODS 4.2), those of gold
+    `entities`, `all`, those of `recognised` mentions or of your list of `words`, also wherever they
+    stand; default `lexicon`, as_published and as_released `recognised`."""
+    words: str | None = None
+    """scope = "words": a file with a word a line."""
+    recogniser: str | None = None
+    """scope = "recognised": `gazetteer`, or a spaCy pipeline by name or folder, every entity of
+    which counts whatever its label; default `gazetteer`, as_published and as_released scispaCy's
+    `en_core_sci_sm`."""
+    choices: str = "default"
+    """`default`, `as_published` or `as_released`: the defaults of scope and recogniser (METHODS
+    section 7, row 22). No code was released, so both are what the paper says."""
+
+    told_if_set: ClassVar[tuple[str, ...]] = ("words", "recogniser")
+
+    def __post_init__(self) -> None:
+        check_word(self.name, "choices", self.choices, CHOICES)
+        is_default = self.choices == "default"
+        if self.scope is BY_CHOICES:
+            object.__setattr__(self, "scope", "lexicon" if is_default else "recognised")
+        known = get_args(Scope)
+        if self.scope not in known:
+            raise UsageError(
+                f"{self.name}: scope: expected one of {', '.join(known)}, got {self.scope!r}"
+                f"{did_you_mean(str(self.scope), known)}"
+            )
+        self._check("words", "words")
+        self._check("recogniser", "recognised")
+        if self.scope == "words" and self.words is None:
+            raise UsageError(
+                f'{self.name}: scope = "words" needs your list: add words = "FILE", a word a line'
+            )
+        if self.scope == "recognised" and self.recogniser is None:
+            object.__setattr__(self, "recogniser", GAZETTEER if is_default else PUBLISHED)
+
+    @property
+    def word_list(self) -> str | None:
+        """Key of its words in `NoiseResources.words`; None where it reads none."""
+        named = {"words": self.words, "recognised": self.recogniser}.get(self.scope)
+        return None if named is None else f"{self.scope} {named}"
+
+    def in_scope(self, item: TaggedText, resources: NoiseResources) -> Sequence[int]:
+        """The tokens in scope, in order."""
+        words = enumerate(zip(item.tokens, item.labels, strict=True))
+        if self.scope == "all":
+            return range(len(item.tokens))
+        if self.scope == "entities":
+            return [n for n, (_, label) in words if label != OUTSIDE]
+        listed = self.word_list
+        known = resources.lexicon if listed is None else resources.words[listed]
+        return [n for n, (token, _) in words if token.lower() in known]
+
+    def _check(self, key: str, scope: str) -> None:
+        value = getattr(self, key)
+        if value is not None and (self.scope != scope or not isinstance(value, str) or not value):
+            raise UsageError(
+                f'{self.name}: {key}: expected a name or a path, with scope = "{scope}", got '
+                f"{value!r} with scope = {self.scope!r}"
+            )
+
+
+def check_rate(name: str, rate: Any) -> None:
+    """Refuse a rate that is no probability above 0.
+
+    Raises:
+        UsageError: saying what came.
+    """
+    if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate <= 1:
+        raise UsageError(f"{name}: rate: expected a number above 0 and up to 1, got {rate!r}")

@@ -1,0 +1,133 @@
+"""Names and words that noise reads: from tables, vocabularies, lists and recognisers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from medstress.attacks.noise import Abbreviation, Synonym
+from medstress.attacks.noise.mention_table import mention_key
+from medstress.attacks.noise.scopes import GAZETTEER, Scoped
+from medstress.errors import UsageError
+from medstress.sentences import entities_of
+from medstress.text import tokenise, written
+
+if TYPE_CHECKING:
+    from medstress.entities.surrogates import Surrogates
+
+Tagged: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]
+"""Tokens and IOB2 labels of a sentence or text."""
+
+
+def surrogates(
+    kind: Synonym | Abbreviation,
+    tagged: Sequence[Tagged],
+    base: Path,
+    without: Collection[str] = (),
+) -> Surrogates:
+    """Other names of a corpus' mentions, and where they come from.
+
+    Args:
+        kind: which names.
+        tagged: the corpus.
+        base: folder that relative paths start from.
+        without: synonyms: names that may not be put in, after `folded`.
+
+    Raises:
+        UsageError: a table of names is missing or malformed.
+    """
+    from medstress.entities.definitions import defined_abbreviations
+    from medstress.entities.replacements import abbreviations, related_names, strict_names
+    from medstress.entities.surrogates import LISTED, NEAREST, Surrogates, folded, listed_first
+
+    types = {
+        mention_key(tokens[entity.start : entity.end]): entity.type
+        for tokens, labels in reversed(tagged)  # the first type of a mention wins
+        for entity in reversed(entities_of(labels))
+    }
+    if isinstance(kind, Abbreviation):
+        listed = abbreviations(types, kind.synonyms, base, kind.direction)
+        # What the corpus says itself comes first.
+        table = listed | defined_abbreviations(tagged, kind.direction)
+        return Surrogates(table=table, sources=dict.fromkeys(table, LISTED))
+    if kind.mode == "related" and kind.is_listed_first:
+        return listed_first(
+            types,
+            _as_written(tagged),
+            kind.synonyms,
+            kind.vocabulary,
+            kind.embedding,
+            base,
+            without,
+        )
+    if kind.mode == "related":
+        table, source = related_names(types, kind.vocabulary, kind.embedding, base), NEAREST
+    else:
+        table, source = strict_names(types, kind.synonyms, base), LISTED
+    left = {
+        mention: kept
+        for mention, names in table.items()
+        if (kept := tuple(name for name in names if not without or folded(name) not in without))
+    }
+    return Surrogates(table=left, sources=dict.fromkeys(left, source))
+
+
+def listed_words(kind: Scoped, tagged: Sequence[Tagged], base: Path) -> frozenset[str]:
+    """The words of a user's list, or of the mentions that a recogniser finds in a corpus.
+
+    Raises:
+        UsageError: no such file or recogniser, or it has no word.
+    """
+    if kind.scope == "words":
+        assert kind.words is not None
+        found = _words_of_file(kind.name, kind.words, base)
+    else:
+        assert kind.recogniser is not None
+        found = _recognised(kind.recogniser, tagged, base)
+    kept = frozenset(word for word in found if any(map(str.isalpha, word)))
+    if not kept:
+        raise UsageError(
+            f"{kind.name}: {kind.word_list} gives no word with a letter; give another one"
+        )
+    return kept
+
+
+def _words_of_file(name: str, given: str, base: Path) -> frozenset[str]:
+    from medstress.entities.tables import existing_file, read_text
+
+    path = base / Path(given).expanduser()
+    what = f"{name}: words {given!r}"
+    existing_file(path, what, "give a text file with a word a line")
+    return frozenset(token.lower() for token in tokenise(read_text(path, what)))
+
+
+def _recognised(recogniser: str, tagged: Sequence[Tagged], base: Path) -> frozenset[str]:
+    texts = [written(tokens) for tokens, _ in tagged]
+    if recogniser == GAZETTEER:
+        from medstress.entities.recognisers.gazetteer import shipped_gazetteer
+
+        mentions = [
+            text[found.start : found.end]
+            for text, places in zip(texts, shipped_gazetteer().find(texts), strict=True)
+            for found in places
+        ]
+    else:
+        from medstress.entities.recognisers.spacy_pipeline import entity_texts
+
+        mentions = entity_texts(recogniser, texts, base)
+    return frozenset(token.lower() for mention in mentions for token in tokenise(mention))
+
+
+def _as_written(tagged: Sequence[Tagged]) -> dict[str, set[str]]:
+    """Mention -> how it stands in the corpus; short forms that the corpus defines stand nowhere."""
+    from medstress.entities.definitions import defined_abbreviations
+
+    found: dict[str, set[str]] = {}
+    for tokens, labels in tagged:
+        for entity in entities_of(labels):
+            own = tokens[entity.start : entity.end]
+            found.setdefault(mention_key(own), set()).add(" ".join(own))
+    for short in defined_abbreviations(tagged, "expand"):
+        found[short] = set()
+    return found

@@ -1,0 +1,71 @@
+"""Folders whose related names are those of the first edition: the nearest for every mention."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from medstress.attacks.noise import NonEntityNoise, Synonym
+from medstress.attacks.noise.synonym import FIRST_EDITION
+from medstress.experiment.config import AttackTable
+from medstress.experiment.prepared import Prepared
+from medstress.experiment.sentence_groups import SentenceGroupPart, sentence_resources
+
+
+def keep_synonyms(prepared: Prepared, known: Mapping[str, Any]) -> None:
+    """Let synonyms that a folder holds, and their controls, put in the names of its first trials.
+
+    An attack whose table says `names` stays, and is told apart like any other change.
+
+    Args:
+        prepared: what is to be run.
+        known: `attacks` of the folder's manifest.
+    """
+    tables = dict(_old_tables(prepared, known))
+    if not tables:
+        return
+    for i, part in enumerate(prepared.attacks):
+        attack: Any = part.attack
+        if part.label in tables:
+            attack = replace(attack, names=FIRST_EDITION, embedding=tables[part.label])
+        elif isinstance(attack, NonEntityNoise) and "of" in known.get(part.label, {}):
+            attack = replace(attack, of={**known[part.label]["of"], "names": FIRST_EDITION})
+        prepared.attacks[i] = replace(part, attack=attack)
+    made = sentence_resources(prepared.attacks, prepared.datasets, prepared.base)
+    prepared.groups = [
+        replace(group, resources=made) if isinstance(group, SentenceGroupPart) else group
+        for group in prepared.groups
+    ]
+
+
+def old_settings(prepared: Prepared, known: Mapping[str, Any]) -> list[str]:
+    """The same as overrides of the experiment, for what is prepared anew."""
+    named = {part.label: part for part in prepared.attacks}
+    return [
+        f"attack.{label if named[label].is_labelled else Synonym.name}.{key}={value!r}"
+        for label, embedding in _old_tables(prepared, known)
+        for key, value in (("names", FIRST_EDITION), ("embedding", embedding))
+    ]
+
+
+def _old_tables(prepared: Prepared, known: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """(label, embedding) of the attacks that began with the first edition's names."""
+    tables = [t for t in prepared.experiment.attack if t.name == Synonym.name and t.use]
+    if any("names" in table.parameters for table in tables):
+        return
+    for part in prepared.attacks:
+        stored = known.get(part.label, {})
+        if (
+            isinstance(part.attack, Synonym)
+            and part.attack.mode == stored.get("mode") == "related"
+            and "names" not in stored
+            and _embeds_alike(tables, part.label, stored["embedding"])
+        ):
+            yield part.label, stored["embedding"]
+
+
+def _embeds_alike(tables: list[AttackTable], label: str, embedding: str) -> bool:
+    """Whether no table of that attack names another embedding."""
+    given = {t.parameters.get("embedding", embedding) for t in tables if t.label in (None, label)}
+    return given == {embedding}

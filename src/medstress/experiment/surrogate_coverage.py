@@ -1,0 +1,44 @@
+"""Which mentions of the attacked data have another name, and where it comes from."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from medstress.attacks.noise import NoiseResources, Synonym
+from medstress.experiment.noise_resources import replaced_mentions
+from medstress.experiment.prepared import Prepared
+
+UNCHANGED = "unchanged"
+
+
+def surrogates_of(prepared: Prepared) -> Iterator[dict[str, Any]]:
+    """A row for each data set and attack by synonyms: mentions by the source of their name.
+
+    Of a pair both texts are counted, whichever is perturbed.
+    """
+    for group in prepared.groups:
+        noise = group.resources
+        if not isinstance(noise, NoiseResources):
+            continue
+        for dataset in prepared.datasets:
+            counts = replaced_mentions(dataset.questions, noise)
+            for part in prepared.attacks:
+                if isinstance(part.attack, Synonym):
+                    yield {
+                        "dataset": dataset.label,
+                        "attack": part.label,
+                        "surrogate": part.attack.surrogate,
+                        **_by_source(counts, noise.sources[part.attack.table]),
+                    }
+
+
+def _by_source(counts: Mapping[str, int], sources: Mapping[str, str]) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    for mention, n in counts.items():
+        found[sources.get(mention, UNCHANGED)] += n
+    return {
+        "n_mentions": found.total(),
+        **{f"n_{source}": found[source] for source in ("listed", "nearest", UNCHANGED)},
+    }

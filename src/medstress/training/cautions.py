@@ -1,0 +1,39 @@
+"""What a reader of a training's results should know, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from medstress.attacks.noise import Synonym
+from medstress.experiment.prepared import Prepared
+from medstress.experiment.training_table import TrainTable
+from medstress.metrics.training_seeds import ENOUGH_SEEDS
+
+
+def cautions(prepared: Prepared, table: TrainTable) -> Iterator[str]:
+    """Sentences, none where nothing is to be said.
+
+    Args:
+        prepared: what is attacked.
+        table: `[train]`.
+    """
+    n_seeds = len(table.seeds)
+    if n_seeds < ENOUGH_SEEDS:
+        yield (
+            f"{n_seeds} training seed{'s' * (n_seeds > 1)}: intervals say nothing of other seeds; "
+            f"train at least {ENOUGH_SEEDS} before you judge a kind of model"
+        )
+    if table.adversarial and not table.twice:
+        yield (
+            "models trained on copies read twice as much as the original ones, so that a part of "
+            "what they gain may be longer training; twice = true trains models that tell them apart"
+        )
+    for part in prepared.attacks:
+        attack: Any = part.attack
+        is_near = isinstance(attack, Synonym) and attack.mode == "related"
+        if is_near and attack.embedding == table.model:
+            yield (
+                f"attack {part.label!r} takes the nearest names by {attack.embedding}, which is "
+                "the model under attack; choose another embedding, such as ngram"
+            )

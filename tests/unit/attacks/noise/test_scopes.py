@@ -1,0 +1,138 @@
+"""Which words noise changes: lists of the user's, recognised words, and what `choices` makes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medstress.attacks.noise import HyphenNoise, KeyboardNoise, NonEntityNoise, SwapNoise, Synonym
+from medstress.attacks.noise.non_entity_noise import control_of, is_control_of
+from medstress.attacks.sentence_noise import SwapNoiseAttack
+from medstress.errors import UsageError
+from medstress.experiment.noise_resources import noise_resources
+from medstress.seeding import rng_for
+from medstress.sentences import TaggedText
+
+ITEM = TaggedText(
+    id="1",
+    tokens=("Patients", "took", "aspirin", "without", "bleeding", "and", "Aspirin", "helped"),
+    labels=("O", "O", "B-Chemical", "O", "O", "O", "O", "O"),
+)
+FIRST_EDITION = {"name": "swap_noise", "scope": "lexicon", "rate": 1.0, "edits_per_word": 1}
+
+
+def changed(noise: Any, base: Path) -> set[str]:
+    """The words that are changed with some seed."""
+    resources = noise_resources([ITEM], [noise], base)
+    found = set()
+    for seed in range(20):
+        for edit in noise.perturb(ITEM, rng_for(seed, "x", "y", "z", 0), resources).edits:
+            found |= {token.lower() for token in ITEM.tokens[edit.start : edit.end]}
+    return found
+
+
+def test_a_users_list_is_perturbed_wherever_its_words_stand(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("Patients\nhelped\n\nblood-pressure\n")
+    noise = SwapNoise(scope="words", words="mine.txt")
+    assert changed(noise, tmp_path) == {"patients", "helped"}
+    assert "words" in noise.spec()
+
+
+def test_recognised_words_are_those_of_mentions_also_outside_gold_entities(tmp_path: Path) -> None:
+    noise = KeyboardNoise(scope="recognised")
+    assert noise.recogniser == "gazetteer"
+    assert changed(noise, tmp_path) >= {"aspirin"}
+    assert not changed(noise, tmp_path) & {"patients", "without", "took"}
+    resources = noise_resources([ITEM], [noise], tmp_path)
+    (edited,) = {
+        edit.start
+        for seed in range(20)
+        for edit in noise.perturb(ITEM, rng_for(seed, "x", "y", "z", 0), resources).edits
+        if ITEM.tokens[edit.start] == "Aspirin"
+    }
+    assert ITEM.labels[edited] == "O"
+
+
+def test_a_spacy_pipeline_recognises_whatever_its_labels(tmp_path: Path) -> None:
+    spacy = pytest.importorskip("spacy", reason="needs the extra spacy")
+    nlp = spacy.blank("en")
+    ruler = nlp.add_pipe("entity_ruler")
+    ruler.add_patterns([{"label": "ENTITY", "pattern": [{"LOWER": "bleeding"}]}])
+    nlp.to_disk(tmp_path / "pipeline")
+    noise = SwapNoise(scope="recognised", recogniser="pipeline")
+    assert changed(noise, tmp_path) == {"bleeding"}
+
+
+def test_as_published_the_words_are_those_that_a_pipeline_recognises(tmp_path: Path) -> None:
+    noise = SwapNoise(choices="as_published")
+    assert (noise.scope, noise.recogniser) == ("recognised", "en_core_sci_sm")
+    assert SwapNoise(choices="as_published", scope="all").scope == "all"
+    assert "choices" not in noise.spec()
+    pytest.importorskip("spacy", reason="needs the extra spacy")
+    with pytest.raises(UsageError, match="there is no pipeline 'en_core_sci_sm'"):
+        noise_resources([ITEM], [noise], tmp_path)
+
+
+def test_as_published_synonyms_are_related_and_else_strict() -> None:
+    assert Synonym().mode == Synonym(choices="default").mode == "strict"
+    for choices in ("as_published", "as_released"):
+        made = Synonym(choices=choices)
+        assert (made.mode, made.names, made.embedding) == ("related", "listed_first", "ngram")
+    assert Synonym(choices="as_published", mode="strict").mode == "strict"
+    with pytest.raises(UsageError, match="unknown choices 'published'"):
+        Synonym(choices="published")
+
+
+def test_attacks_of_the_first_edition_are_described_as_they_were() -> None:
+    assert SwapNoise().spec() == FIRST_EDITION
+    assert HyphenNoise().spec() == {"name": "hyphen_noise", "scope": "lexicon", "rate": 1.0}
+    old = {"name": "synonym", "mode": "strict", "synonyms": "default", "embedding": "minilm"}
+    assert Synonym().spec() == {**old, "vocabulary": None, "choice": "fixed"}
+    related = Synonym(mode="related", names="nearest").spec()
+    assert related == {**old, "mode": "related", "vocabulary": None, "choice": "fixed"}
+    assert Synonym(mode="related").spec()["names"] == "listed_first"
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        SwapNoiseAttack(scope="words", words="mine.txt"),
+        SwapNoiseAttack(scope="recognised"),
+        Synonym(mode="related"),
+        Synonym(mode="related", names="nearest"),
+    ],
+)
+def test_the_control_counts_what_the_noise_changes_with_its_words(kind: Any) -> None:
+    parameters = control_of(kind.spec())
+    assert parameters is not None
+    control = NonEntityNoise(**parameters)
+    assert is_control_of(control.spec(), kind.spec())
+    assert control.counted.spec() == {
+        key: value
+        for key, value in kind.spec().items()
+        if key not in ("budget", "search", "side", "max_change")
+    }
+
+
+@pytest.mark.parametrize(
+    ("keys", "says"),
+    [
+        ({"scope": "words"}, 'add words = "FILE"'),
+        ({"words": "mine.txt"}, 'with scope = "words"'),
+        ({"recogniser": "gazetteer"}, 'with scope = "recognised"'),
+        ({"scope": "recognised", "recogniser": ""}, "expected a name or a path"),
+    ],
+)
+def test_keys_that_do_not_go_together_are_refused(keys: dict[str, Any], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        SwapNoise(**keys)
+
+
+def test_a_list_without_words_or_a_missing_one_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "none.txt").write_text("1\n2\n")
+    with pytest.raises(UsageError, match="gives no word with a letter"):
+        noise_resources([ITEM], [SwapNoise(scope="words", words="none.txt")], tmp_path)
+    with pytest.raises(UsageError, match="no such file"):
+        noise_resources([ITEM], [SwapNoise(scope="words", words="gone.txt")], tmp_path)

@@ -1,0 +1,182 @@
+"""Arms beside adversarial training: the originals twice, and names that the test does not have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import medstress as ms
+from medstress.cli.app import medstress_cli
+from medstress.errors import MedstressError, StoreError
+from medstress.experiment.remarks import dry_run_remarks
+from medstress.training import train as flow
+from medstress.training.plan import plan_training, training_costs
+
+NAMES = (
+    "aspirin acid\nwarfarin acid\nmorphine relief\nnaproxen relief\nsevere naproxen\ndaily pain\n"
+)
+LISTED = """concept,name
+1,aspirin
+1,severe aspirin
+1,daily aspirin
+2,warfarin
+2,daily warfarin
+3,morphine
+3,severe morphine
+"""
+
+
+@pytest.fixture
+def synonyms(workplace: Path, experiment: dict[str, Any]) -> dict[str, Any]:
+    (workplace / "names.txt").write_text(NAMES)
+    (workplace / "listed.csv").write_text(LISTED)
+    experiment["attack"] = [
+        {
+            "name": "synonym",
+            "mode": "related",
+            "synonyms": "listed.csv",
+            "vocabulary": "names.txt",
+        },
+        {"name": "swap_noise", "scope": "all"},
+    ]
+    experiment["train"] |= {
+        "epochs": 1,
+        "seeds": [0, 1, 2],
+        "twice": True,
+        "adversarial": [
+            {"attack": "synonym"},
+            {"attack": "synonym", "held_out_names": True},
+        ],
+    }
+    return experiment
+
+
+def copies(plan: Any, name: str) -> set[str]:
+    """The names that the copy of a kind has in the place of entities."""
+    (model,) = (m for m in plan.models if m.name == f"{name}-0")
+    items = plan.items_of(model)(0)
+    return {
+        " ".join(item.tokens[e.start : e.end]).lower()
+        for item in items[len(items) // 2 :]
+        for e in item.entities
+    }
+
+
+def test_held_out_names_are_none_that_the_test_is_given(synonyms: dict[str, Any]) -> None:
+    plan = plan_training(synonyms)
+    attacked = plan.prepared.groups[0].resources
+    (table,) = attacked.replacements.values()
+    given = {" ".join(names[0]) for names in table.values()}
+    assert "severe aspirin" in given
+    assert copies(plan, "synonym") & given
+    held_out = copies(plan, "synonym, held-out names")
+    assert not held_out & given
+    assert "daily aspirin" in held_out  # the next listed name
+    # Of mentions without a further name the copy has the mention itself.
+    assert held_out - {"aspirin", "warfarin", "morphine", "naproxen", "salicylic acid"}
+
+
+def test_both_numbers_are_told_with_how_many_names_meet(
+    synonyms: dict[str, Any], workplace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = ms.train(synonyms, out="out").run
+    training = run.summary()["training"]
+    met = {kind["name"]: kind["names_met"]["synonym"] for kind in training["adversarial"]}
+    assert met == {"synonym": 1.0, "synonym, held-out names": 0.0}
+    rows = {(row["model"], row["against"], row["attack"]): row for row in training["rows"]}
+    kinds = ("synonym", "synonym, held-out names")
+    assert set(rows) == {
+        (model, against, attack)
+        for model, against in (
+            *((kind, other) for kind in kinds for other in ("original", "original twice")),
+            ("original twice", "original"),
+        )
+        for attack in ("synonym", "swap_noise")
+    }
+    assert {row["n_seeds"] for row in rows.values()} == {3}
+    over = rows["synonym", "original twice", "synonym"]
+    twice = rows["original twice", "original", "synonym"]
+    assert over["attacked"]["value"] == twice["trained_attacked"]["value"]
+    assert not twice["trained_on"]
+    assert medstress_cli(["summary", "out"]) == 0
+    out = capsys.readouterr().out
+    assert "synonym, held-out names: .00 of the mentions that synonym replaces" in out
+    assert "(listed names (listed.csv), else the nearest by ngram): of 25 mentions" in out
+    page = run.report()
+    assert "What stands for synonyms: mentions by the source of their new name" in page
+    (row,) = run.summary()["surrogates"]
+    assert row["n_mentions"] == row["n_listed"] + row["n_nearest"] + row["n_unchanged"] == 25
+    assert row["n_listed"] > 0
+
+
+def test_original_twice_reads_two_plain_copies_and_as_many_steps(synonyms: dict[str, Any]) -> None:
+    plan = plan_training(synonyms)
+    models = {model.name: model for model in plan.models}
+    once, twice, copied = (
+        plan.items_of(models[f"{name}-0"])(0) for name in ("original", "original twice", "synonym")
+    )
+    assert list(twice) == [*once, *once]
+    assert len(twice) == len(copied)
+    assert plan.dev_of(models["original twice-0"]) == plan.dev_of(models["original-0"])
+
+
+def test_what_a_reader_should_know_is_said(synonyms: dict[str, Any], workplace: Path) -> None:
+    assert plan_training(synonyms).cautions == ()
+    synonyms["train"] |= {"seeds": [0, 1], "twice": False}
+    synonyms["attack"][0]["embedding"] = synonyms["train"]["model"]
+    told = " ".join(plan_training(synonyms).cautions)
+    assert "2 training seeds: intervals say nothing of other seeds" in told
+    assert "twice = true" in told
+    assert "which is the model under attack" in told
+
+
+def test_held_out_names_are_for_synonyms(synonyms: dict[str, Any]) -> None:
+    synonyms["train"]["adversarial"] = [{"attack": "swap_noise", "held_out_names": True}]
+    with pytest.raises(MedstressError, match="held_out_names is for synonyms, not for swap_noise"):
+        plan_training(synonyms)
+
+
+def test_a_folder_of_the_first_editions_names_goes_on_with_them(
+    synonyms: dict[str, Any], workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its parameters lack `names`, and its models have read the nearest names."""
+    synonyms["experiment"]["controls"] = True
+    synonyms["attack"][0] |= {"names": "nearest", "embedding": "ngram"}
+    synonyms["train"] |= {"seeds": [0], "twice": False, "adversarial": [{"attack": "synonym"}]}
+    first = ms.train(synonyms, out="out").run
+    assert all("names" not in spec for spec in first.manifest()["attacks"].values())
+    del synonyms["attack"][0]["names"]
+    monkeypatch.setattr(flow, "fit", None)
+    again = ms.train(synonyms, out="out").run
+    assert again.summary()["pooled"] == first.summary()["pooled"]
+    synonyms["attack"][0]["names"] = "listed_first"
+    with pytest.raises(StoreError, match="that was trained on other data"):
+        ms.train(synonyms, out="out")
+
+
+def test_samples_are_of_whole_documents(workplace: Path) -> None:
+    from medstress.datasets.draw import draw_documents
+    from medstress.sentences import TaggedText
+
+    items = [
+        TaggedText(id=f"{n}", tokens=("a",), labels=("O",), metadata={"document": f"d{n // 3}"})
+        for n in range(30)
+    ]
+    two, five = draw_documents(items, 2), draw_documents(items, 5)
+    assert (len(two), len(five)) == (6, 15)
+    assert {item.id for item in two} < {item.id for item in five}
+    assert draw_documents(items, 5, 1) != five
+    assert draw_documents(items, None) == tuple(items)
+
+
+def test_a_dry_run_says_where_names_come_from_and_how_many_meet(
+    synonyms: dict[str, Any],
+) -> None:
+    told = list(training_costs(plan_training(synonyms)))
+    assert "original twice: 3 models, 96 items an epoch" in " ".join(told)
+    assert any("synonym: 1.00 of the mentions that synonym replaces" in line for line in told)
+    assert any("held-out names: .00 of the mentions" in line for line in told)
+    lines = list(dry_run_remarks(plan_training(synonyms).prepared))
+    assert any("(listed names (listed.csv), else the nearest by ngram): of 25" in x for x in lines)
