@@ -22,6 +22,7 @@ from medstress.experiment.sentence_cost import sentence_cost
 from medstress.experiment.training_table import ORIGINAL, ORIGINAL_TWICE, UNTRAINED, TrainTable
 from medstress.hashing import content_hash
 from medstress.metrics.surrogate_lines import met_lines
+from medstress.training.cautions import cautions
 from medstress.training.choice import ChoiceLearner, head_template
 from medstress.training.copies import Kind, items_by_epoch
 from medstress.training.data import (
