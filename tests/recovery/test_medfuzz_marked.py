@@ -70,14 +70,12 @@ def _attacker(turns):
         attacker.n += 1
         when, where = ("now", "also", "still")[n // 5 % 3], ("nearby", "uptown", "downtown")
         return json.dumps({"insertions": [f"who {when} is a {jobs[n % 5]} {where[n // 15 % 3]}"]})
-    if '"modified_item"' not in last:
+    if '"target_option"' in last:
         return json.dumps({"target_option": "B", "plan": f"plan number {attempt}"})
-    question = last.split("The original question:\\n")[1].split("\\n\\nReply")[0]
-    options = json.loads(last[last.index('"options": ') + 11:].rstrip("}") + "}")
     category, text = SAID[attempt - 1]
-    added = [{"category": category, "text": text}]
-    edited = question.replace(" comes", f", {text}, comes")
-    return json.dumps({"added": added, "modified_item": edited, "options": options})
+    called = last[last.index("A man called"):].partition(" comes")[0]
+    added = [{"category": category, "text": f", {text},", "after": called}]
+    return json.dumps({"added": added})
 
 
 attacker.n = 0
