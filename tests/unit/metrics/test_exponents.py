@@ -141,3 +141,23 @@ def test_p_values_are_adjusted_over_all_series(trial: Make) -> None:
     ]
     found = exponent_rows(arrange(rows), lambda *_: None)
     assert [test["p_adjusted"] for row in found for test in row["tests"]] == [2 / 32, 2 / 32]
+
+
+def test_whole_documents_are_flipped_and_drawn() -> None:
+    # 4 documents of 10 items that all agree: by item p is tiny, by document at most 1 in 8.
+    successes = {"near": np.ones((40, 1)), "far": np.zeros((40, 1))}
+    found = {k: Hits(successes=v, counts=np.ones(40)) for k, v in successes.items()}
+    documents = [f"d{i // 10}" for i in range(40)]
+    exponents = {"near": -5, "far": 5}
+    (by_item,) = compare_regimes(found, exponents, None)["tests"]
+    (by_document,) = compare_regimes(found, exponents, None, documents)["tests"]
+    assert by_item["p"] < 0.001
+    assert by_document["p"] == 2 / 16
+    assert "over 4 documents" in by_document["method"]
+    found["near"].successes[:20] = 0
+    row = compare_regimes(found, exponents, None, documents)
+    narrow = compare_regimes(found, exponents, None)["regimes"]["near"]
+    wide = row["regimes"]["near"]
+    assert wide["value"] == narrow["value"] == 0.5
+    assert wide["high"] - wide["low"] > 2 * (narrow["high"] - narrow["low"])
+    assert row["n_items"] == 40
