@@ -97,7 +97,7 @@ def _seeds_apart(run: Mapping[str, Any], measure: str) -> str:
 def _met(run: Mapping[str, Any]) -> str:
     """How many names of the test a model that was trained on names has read."""
     shares = [
-        f"{decimal(share, 2)} of the models trained on {named(kind)}"
+        f"{decimal(share, 2)} for {named(kind)}"
         for kind, met in run["names_met"].items()
         for share in met.values()
         if share is not None
@@ -105,6 +105,6 @@ def _met(run: Mapping[str, Any]) -> str:
     if not shares:
         return ""
     return (
-        "Of the mentions that synonyms replace in the test so many get a name that stands in the "
-        f"training copy as well: {'; '.join(shares)}.\n"
+        "Of the mentions that synonyms replace in the test so many get a name that the model is "
+        f"trained on, in the originals or in the copy: {'; '.join(shares)}.\n"
     )

@@ -27,8 +27,8 @@ class AdversarialTable(Table):
     redraw: Literal["once", "epoch"] = "once"
     """Perturb the training data once, or anew for every epoch."""
     held_out_names: bool = False
-    """Synonyms: the copy has no name that the attacked data are given, so that names of training
-    and test do not meet."""
+    """Synonyms: train on no name that the attacked data are given, so that names of training and
+    test do not meet: what has a mention that is called so is left out."""
     label: NonEmpty | None = None
     """Name in results; default: that of its attacks."""
 

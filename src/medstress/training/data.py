@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from medstress.attacks.noise import NoiseResources, Synonym
+from medstress.attacks.noise import NoiseResources
 from medstress.attacks.protocol import QUESTIONS
 from medstress.attacks.sentence_attack import SentenceAttack
 from medstress.clusters import clusters_of
 from medstress.entities.lexicon import FIXED
 from medstress.errors import UsageError
-from medstress.experiment.noise_resources import (
-    names_put_in,
-    noise_resources,
-    replaced_mentions,
-    without_names_of,
-)
+from medstress.experiment.noise_resources import noise_resources
 from medstress.experiment.parts import GroupPart, load_datasets, load_groups
 from medstress.experiment.prepared import Prepared
 from medstress.experiment.reading import check_table
@@ -54,6 +49,12 @@ class TrainingData:
     """Ids of the attacked items that the model is asked about; None: all."""
     perturber: Perturber
     """Of training and dev items; reads nothing of those tested."""
+    held_out: Mapping[str, TrainingData] = field(default_factory=dict)
+    """The same without the names that those tested are given, by the kind that is to know none."""
+
+    def of(self, kind: Kind) -> TrainingData:
+        """What a kind of model is trained on."""
+        return self.held_out.get(kind.name, self)
 
 
 def other_data(
@@ -127,43 +128,6 @@ def folded_data(
     return found
 
 
-def share_met(
-    attack: Synonym,
-    attacked: NoiseResources,
-    items: Sequence[Any],
-    data: Sequence[TrainingData],
-    kind: Kind,
-) -> float | None:
-    """The share of replaced mentions whose new name is put into the training copy as well.
-
-    With folds the highest share of a model. Names that stand in the training texts anyway are not
-    counted.
-
-    Args:
-        attack: puts the names in.
-        attacked: names of the attacked data.
-        items: the attacked data.
-        data: of the models.
-        kind: of the models.
-    """
-    table, counts = attacked.replacements[attack.table], replaced_mentions(items, attacked)
-    n = sum(count for mention, count in counts.items() if mention in table)
-    shares = []
-    for one in data:
-        noise = one.perturber.held_out if kind.has_held_out_names else one.perturber.noise
-        assert noise is not None
-        copied = noise.replacements[attack.table]
-        own = {m: copied[m] for m in replaced_mentions(one.train, noise) if m in copied}
-        known = names_put_in(own, attack.choice)
-        met = sum(
-            count
-            for mention, count in counts.items()
-            if mention in table and names_put_in({mention: table[mention]}, attack.choice) & known
-        )
-        shares.append(met / n if n else 0.0)
-    return max(shares) if n else None
-
-
 def parted(clusters: Mapping[str, str], n_folds: int, seed: int) -> list[frozenset[str]]:
     """Part items into folds, whole clusters, drawn by the seed; returns the ids of each fold.
 
@@ -219,20 +183,12 @@ def _load(
 def _perturber(
     prepared: Prepared, kinds: Sequence[Kind], items: Sequence[Any], watcher: Watcher
 ) -> Perturber:
-    """What perturbs the data trained on; reads nothing of the data attacked.
-
-    But for the names that they are given, where a kind is to have none of these.
-    """
+    """What perturbs the data trained on; reads nothing of the data attacked."""
     parts = list({part.label: part for kind in kinds for part in kind.attacks}.values())
     stream = prepared.datasets[0].label
     if prepared.asked.kind != QUESTIONS:
         noises = [part.attack for part in parts if isinstance(part.attack, SentenceAttack)]
-        noise, held_out = _noise(noises, items, prepared.base), None
-        if any(kind.has_held_out_names for kind in kinds):
-            attacked = prepared.groups[0].resources
-            assert isinstance(attacked, NoiseResources)
-            held_out = without_names_of(noise, attacked, items, noises, prepared.base)
-        return Perturber(stream=stream, noise=noise, held_out=held_out)
+        return Perturber(stream=stream, noise=_noise(noises, items, prepared.base))
     groups: list[GroupPart] = []
     if parts:
         whole = replace(prepared.datasets[0], questions=tuple(items))

@@ -418,8 +418,8 @@ def test_how_many_names_of_the_test_a_model_has_read_is_told(script: Script) -> 
     run = trained(0.1, 0.01, 0.6)
     run["names_met"] = {"synonym": {"synonym": 0.86}, "synonym, held-out names": {"synonym": 0.0}}
     assert (
-        "so many get a name that stands in the training copy as well: .86 of the models trained on "
-        "synonyms; .00 of the models trained on synonyms, held-out names."
+        "so many get a name that the model is trained on, in the originals or in the copy: .86 for "
+        "synonyms; .00 for synonyms, held-out names."
     ) in script("araujo_page").render({"table4-chem": run})
 
 
