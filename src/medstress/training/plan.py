@@ -292,6 +292,7 @@ def plan_training(
 def training_costs(plan: TrainingPlan) -> Iterator[str]:
     """Lines: what would be trained, and the most that the attacks can cost."""
     table = plan.table
+    at_most = "at most " if table.patience else ""
     for kind in {model.kind.name: model.kind for model in plan.models}.values():
         members = [model for model in plan.models if model.kind == kind]
         if not members[0].is_trained:
@@ -302,8 +303,10 @@ def training_costs(plan: TrainingPlan) -> Iterator[str]:
         steps = -(-items // table.batch_size)
         yield (
             f"{kind.name}: {len(members)} models, {items:,} items an epoch, about {steps:,} "
-            f"steps, at most {table.epochs} epochs, {len(data.dev):,} dev items"
+            f"steps, {at_most}{table.epochs} epochs, {len(data.dev):,} dev items"
         )
+    if table.twice:
+        yield "twice: no training ends early (patience = 0), so that kinds differ by items alone"
     kinds = {model.kind.name: model.kind for model in plan.models if model.kind.attacks}
     told = [{"name": kind.name, **plan.names_met(kind)} for kind in kinds.values()]
     yield from met_lines({"adversarial": told})

@@ -242,6 +242,20 @@ def test_original_twice_reads_two_plain_copies_and_as_many_steps(synonyms: dict[
     assert plan.dev_of(models["original twice-0"]) == plan.dev_of(models["original-0"])
 
 
+def test_beside_original_twice_no_kind_stops_on_its_own(synonyms: dict[str, Any]) -> None:
+    del synonyms["train"]["patience"]
+    plan = plan_training(synonyms)
+    assert {plan.schedule(model).patience for model in plan.models} == {0}
+    assert any("no training ends early (patience = 0)" in line for line in training_costs(plan))
+    synonyms["train"]["patience"] = 3
+    with pytest.raises(MedstressError, match="with patience = 3 each would stop on its own"):
+        plan_training(synonyms)
+    synonyms["train"] |= {"twice": False}
+    assert plan_training(synonyms).table.patience == 3
+    del synonyms["train"]["patience"]
+    assert plan_training(synonyms).table.patience == 2
+
+
 def test_what_a_reader_should_know_is_said(synonyms: dict[str, Any], workplace: Path) -> None:
     assert plan_training(synonyms).cautions == ()
     synonyms["train"] |= {"seeds": [0, 1], "twice": False}
