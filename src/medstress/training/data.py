@@ -12,9 +12,9 @@ from medstress.attacks.protocol import QUESTIONS
 from medstress.attacks.sentence_attack import SentenceAttack
 from medstress.clusters import clusters_of
 from medstress.entities.lexicon import FIXED
-from medstress.errors import UsageError
+from medstress.errors import DataError, UsageError
 from medstress.experiment.noise_resources import noise_resources
-from medstress.experiment.parts import GroupPart, load_datasets, load_groups
+from medstress.experiment.parts import DatasetPart, GroupPart, load_datasets, load_groups
 from medstress.experiment.prepared import Prepared
 from medstress.experiment.reading import check_table
 from medstress.experiment.recognising import recognise_mentions
@@ -32,6 +32,9 @@ from medstress.training.copies import (
 
 _OF_TESTED = ("label", "limit", "limit_documents", "sample_seed", "use")
 """Keys of the attacked data set that do not hold for the data trained on."""
+
+_OF_A_FILE = {"documents": '"train.pubtator"', "types": '["Chemical"]'}
+"""Keys of the attacked data set that other data may need of their own, each with an example."""
 
 Clusters: TypeAlias = Callable[[Iterable[Any]], dict[str, str]]
 """Says which items stay in one fold, and on one side of a share: id -> name."""
@@ -160,10 +163,16 @@ def _load(
 ) -> tuple[Any, ...]:
     (tested,) = prepared.experiment.dataset
     kept = tested.model_dump(exclude_defaults=True, exclude=set(_OF_TESTED))
+
+    def load(given: Mapping[str, Any]) -> DatasetPart:
+        (part,) = load_datasets([check_table("dataset", {**given})], prepared.base, limit)
+        return part
+
     try:
-        (part,) = load_datasets([check_table("dataset", {**kept, **changes})], prepared.base, limit)
-    except UsageError as error:
-        raise UsageError(f"[train] {key}: {error}") from error
+        part = load({**kept, **changes})
+    except (UsageError, DataError) as error:
+        advice = _about_inherited(load, key, kept, changes, str(error))
+        raise type(error)(f"[train] {key}: {error}{advice}") from error
     found = asked_of([part])
     if found.kind != prepared.asked.kind:
         raise UsageError(
@@ -172,12 +181,39 @@ def _load(
     if missing := [t for t in found.types if t not in prepared.asked.types]:
         raise UsageError(
             f"[train] {key}: the type {missing[0]!r} does not occur in the data attacked (there: "
-            f"{', '.join(prepared.asked.types)})"
+            f"{', '.join(prepared.asked.types)}); leave it out or rename it with the key 'types', "
+            f'e.g. {key} = {{types = {{{missing[0]} = "O"}}}}'
         )
     if found.kind == QUESTIONS and prepared.experiment.entities:
         tables = prepared.experiment.entities
         (part,) = recognise_mentions(tables, prepared.base, [part], lambda _: None).datasets
     return part.questions
+
+
+def _about_inherited(
+    load: Callable[[Mapping[str, Any]], DatasetPart],
+    key: str,
+    kept: Mapping[str, Any],
+    changes: Mapping[str, Any],
+    complaint: str,
+) -> str:
+    """What to do where a key of the data attacked is what does not fit those trained on.
+
+    It is one that without it they can be read, or are complained of otherwise.
+    """
+    for name, example in _OF_A_FILE.items():
+        if name not in kept or name in changes:
+            continue
+        try:
+            load({k: value for k, value in {**kept, **changes}.items() if k != name})
+        except (UsageError, DataError) as error:
+            if str(error) == complaint:
+                continue
+        return (
+            f"; {name!r} is that of [[dataset]] as long as [train] {key} has none of its own, e.g. "
+            f"{key} = {{{name} = {example}}}"
+        )
+    return ""
 
 
 def _perturber(

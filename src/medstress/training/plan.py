@@ -292,7 +292,6 @@ def plan_training(
 def training_costs(plan: TrainingPlan) -> Iterator[str]:
     """Lines: what would be trained, and the most that the attacks can cost."""
     table = plan.table
-    at_most = "at most " if table.patience else ""
     for kind in {model.kind.name: model.kind for model in plan.models}.values():
         members = [model for model in plan.models if model.kind == kind]
         if not members[0].is_trained:
@@ -303,7 +302,7 @@ def training_costs(plan: TrainingPlan) -> Iterator[str]:
         steps = -(-items // table.batch_size)
         yield (
             f"{kind.name}: {len(members)} models, {items:,} items an epoch, about {steps:,} "
-            f"steps, {at_most}{table.epochs} epochs, {len(data.dev):,} dev items"
+            f"steps, at most {table.epochs} epochs, {len(data.dev):,} dev items"
         )
     if table.twice:
         yield "twice: no training ends early (patience = 0), so that kinds differ by items alone"
