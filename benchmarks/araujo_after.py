@@ -97,14 +97,28 @@ def _seeds_apart(run: Mapping[str, Any], measure: str) -> str:
 def _met(run: Mapping[str, Any]) -> str:
     """How many names of the test a model that was trained on names has read."""
     shares = [
-        f"{decimal(share, 2)} of the models trained on {named(kind)}"
+        f"{decimal(share, 2)} for {named(kind)}"
         for kind, met in run["names_met"].items()
         for share in met.values()
         if share is not None
     ]
     if not shares:
         return ""
+    held_out = [kind for kind in run["names_met"] if "held-out" in kind]
+    counts = [run.get("left_out", {}).get(kind) for kind in held_out]
+    told = "Of the mentions that synonyms replace in the test so many get a name that "
+    if None in counts:
+        return (
+            f"{told}stands in the training copy as well: {'; '.join(shares)}. These models are of "
+            "an earlier version, whose originals have such names even in the arm with held-out "
+            "names.\n"
+        )
+    left_out = "".join(
+        f" For held-out names {each['n_left_out']:,} of {each['n_offered']:,} sentences or pairs "
+        "are left out."
+        for each in counts
+    )
     return (
-        "Of the mentions that synonyms replace in the test so many get a name that stands in the "
-        f"training copy as well: {'; '.join(shares)}.\n"
+        f"{told}the model is trained on, in the originals or in the copy: {'; '.join(shares)}."
+        f"{left_out}\n"
     )

@@ -29,6 +29,7 @@ from araujo_judged import (
     of_mean,
     rows_of,
     surrogate_of,
+    surrogate_of_both,
 )
 from araujo_printed import MODELS, printed
 
@@ -195,7 +196,7 @@ def _gap(number: int, first: Json, second: Json, attack: str, where: str) -> Jud
         printed=" ".join(decimal(one - other) for one, other in zip(*shares, strict=True)),
         verdict=above(gap),
         n_seeds=min(row["n_seeds"] for row in rows),
-        surrogate=surrogate_of(first, attack),
+        surrogate=surrogate_of_both(first, second, attack),
     )
 
 

@@ -122,6 +122,11 @@ def collected(folder: Path, *, sample: bool = False) -> Json:
             for kind in training["adversarial"]
             if "names_met" in kind
         },
+        "left_out": {
+            kind["name"]: {name: kind[name] for name in ("n_left_out", "n_offered")}
+            for kind in training["adversarial"]
+            if "n_left_out" in kind
+        },
         "facts": {**facts_of(manifest, arms, is_tagged=is_tagged), **sizes},
         "seconds_attacking": round(manifest["performance"]["wall_seconds"], 1),
         **numbers(summary),

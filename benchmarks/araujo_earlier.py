@@ -21,7 +21,8 @@ WHY = """## What changed since the earlier edition
   said nothing of other seeds. Now every kind has three, which are drawn with the items.
 * Its synonyms were the nearest names by MiniLM, the model under attack, for every mention, acronyms
   as strings. Now listed names come first; verdicts say what they judge.
-* Its models trained on synonyms had read most names of the test; *held-out names* have read none.
+* Its models trained on synonyms had read most names of the test; *held-out names* are trained on
+  none, neither in the copy nor in the originals, of which they read fewer for that.
 * A model trained on a copy reads twice as much; *original twice* does so too.
 * Claim 1 was called supported by a mean of three attacks each of which contradicts it.
 * It tested 20 pairs of a split of its own as if they were the paper's; that is gone.

@@ -13,13 +13,13 @@ from statistics import fmean, median
 import numpy as np
 
 from medstress.candidates import PairCandidate
+from medstress.clusters import clusters_of
 from medstress.entities.names import word_set
 from medstress.experiment.seeds_together import coefficient_of, f1_of
 from medstress.experiment.sentence_summary import Arm
 from medstress.metrics.bootstrap import bootstrapped
 from medstress.metrics.entity_scores import Reading, measured
 from medstress.metrics.estimates import Estimate, unknown
-from medstress.metrics.item_means import item_mean
 from medstress.metrics.training_seeds import Measured, estimated, method_of, minus, over_seeds
 from medstress.sentences import Entity
 
@@ -136,13 +136,25 @@ def lost_entities(arm: Arm) -> Iterator[tuple[Reading, Entity, bool]]:
 def overlap_gain(candidates: Iterable[PairCandidate]) -> Estimate:
     """By how much the shared share of words of two texts rises, mean over pairs.
 
-    Shared are the words of both over those of either (Jaccard), plural and case folded.
+    Shared are the words of both over those of either (Jaccard), plural and case folded. Pairs that
+    share a sentence are drawn as one (`clusters_of`).
     """
-    gaps = {
-        one.item.id: _jaccard(one.text_a, one.text_b) - _jaccard(one.item.text_a, one.item.text_b)
-        for one in candidates
-    }
-    return item_mean(gaps.values(), -1.0)
+    pairs = {one.item.id: one for one in candidates}
+    of_pair = clusters_of([one.item for one in pairs.values()])
+    clusters = {cluster: place for place, cluster in enumerate(sorted(set(of_pair.values())))}
+    # (gain, pairs, pairs) of each cluster, as entities have (matches, found, gold).
+    sums = np.zeros((len(clusters), 3))
+    for name, one in pairs.items():
+        gain = _jaccard(one.text_a, one.text_b) - _jaccard(one.item.text_a, one.item.text_b)
+        sums[clusters[of_pair[name]]] += (gain, 1, 1)
+    method = (
+        f"mean over {len(pairs)} pairs; bootstrap over {len(clusters)} clusters, percentile 95 %"
+    )
+    if not pairs:
+        return unknown(method)
+    value, drawn = measured(sums, "precision")
+    assert value is not None
+    return bootstrapped(value, drawn, len(pairs), method)
 
 
 def _jaccard(first: str, second: str) -> float:

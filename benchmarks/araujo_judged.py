@@ -166,6 +166,19 @@ def surrogate_of(run: Json, attack: str) -> str:
     return ""
 
 
+def surrogate_of_both(first: Json, second: Json, attack: str) -> str:
+    """The same of two runs that are compared, each with what of its own data had a name.
+
+    >>> row = {"attack": "synonym", "surrogate": "listed names", "n_mentions": 4, "n_listed": 3,
+    ...     "n_nearest": 0}
+    >>> runs = [{"data": "chem", "surrogates": [row]}, {"data": "disease", "surrogates": [row]}]
+    >>> surrogate_of_both(*runs, "synonym").partition("; ")[2]
+    'in diseases listed names (.75 of the mentions listed, .00 nearest)'
+    """
+    told = {run["data"]: surrogate_of(run, attack) for run in (first, second)}
+    return "; ".join(f"in {LABELS[data]} {said}" for data, said in told.items() if said)
+
+
 def has_seeds(row: Json) -> bool:
     """Whether a row is of a kind that nothing trained, or that enough seeds trained."""
     return row.get("model") == UNTRAINED or row["n_seeds"] >= ENOUGH_SEEDS

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
 from medstress.attacks.noise import Abbreviation, NoiseResources, Perturbation, Synonym
 from medstress.attacks.noise.mention_table import mention_key
-from medstress.attacks.noise.protocol import Replacements
+from medstress.attacks.noise.protocol import Tokens
 from medstress.attacks.noise.scopes import Scoped
-from medstress.attacks.noise.texts import Marked, labels_of
+from medstress.attacks.noise.texts import Marked, Side, labels_of
 from medstress.experiment.noise_names import Tagged, listed_words, surrogates
 from medstress.items import Question
 from medstress.sentences import SentencePair, TaggedText, entities_of
 from medstress.text import token_spans
 
 AnyItem: TypeAlias = Question | TaggedText | SentencePair
+BOTH: Side = "random"
+"""The side of an attack that may change either text of a pair."""
 
 
 def noise_resources(
@@ -65,19 +67,19 @@ def noise_resources(
     )
 
 
-def without_names_of(
+def without_names(
     noise: NoiseResources,
-    attacked: NoiseResources,
+    names: Collection[str],
     items: Sequence[AnyItem],
     perturbations: Iterable[Perturbation],
     base: Path,
 ) -> NoiseResources:
-    """The same resources with no name that synonyms put into the attacked data.
+    """The same resources with none of these names for synonyms to put in.
 
     Args:
         noise: of `items`.
-        attacked: of the data that are attacked.
-        items: what is trained on.
+        names: after `folded`.
+        items: what is perturbed.
         perturbations: the synonyms among them are given other tables.
         base: folder that relative paths start from.
     """
@@ -85,25 +87,44 @@ def without_names_of(
     tables = dict(noise.replacements)
     for kind in perturbations:
         if isinstance(kind, Synonym):
-            used = names_put_in(attacked.replacements[kind.table], kind.choice)
-            tables[kind.table] = surrogates(kind, tagged, base, used).table
+            tables[kind.table] = surrogates(kind, tagged, base, names).table
     return replace(noise, replacements=tables)
 
 
-def names_put_in(table: Replacements, choice: str) -> frozenset[str]:
-    """The names that a table may put in, however they are written."""
+def names_put_into(
+    items: Sequence[AnyItem], attack: Synonym | Abbreviation, noise: NoiseResources
+) -> frozenset[str]:
+    """The names that an attack may put into items, after `folded`."""
+    table = noise.replacements[attack.table]
+    own = (table.get(mention, ()) for mention in mentions_in(items, noise, side_of(attack)))
+    return frozenset(name for names in own for name in names_put_in(names, attack.choice))
+
+
+def names_put_in(names: Sequence[Tokens], choice: str) -> frozenset[str]:
+    """Which of a mention's other names may be put in, after `folded`."""
     from medstress.entities.surrogates import folded
 
-    most = 1 if choice == "fixed" else None
-    return frozenset(folded(name) for names in table.values() for name in names[:most])
+    return frozenset(folded(name) for name in names[: 1 if choice == "fixed" else None])
 
 
-def replaced_mentions(items: Sequence[AnyItem], noise: NoiseResources) -> Counter[str]:
-    """How often each mention of tagged texts or of the texts of pairs occurs, as tables call it."""
+def side_of(perturbation: Perturbation) -> Side:
+    """Which text of a pair a perturbation changes; `BOTH` where it is no attack on pairs."""
+    side: Side = getattr(perturbation, "side", BOTH)
+    return side
+
+
+def mentions_in(items: Sequence[AnyItem], noise: NoiseResources, side: Side = BOTH) -> Counter[str]:
+    """How often each mention occurs, as tables call it.
+
+    Args:
+        items: tagged texts, pairs or questions.
+        noise: has the mentions of pairs.
+        side: of pairs, the text that is counted; `random`, which may be either, stands for both.
+    """
     return Counter(
         mention_key(tokens[entity.start : entity.end])
         for item in items
-        for tokens, labels in _tagged(item, noise.mentions)
+        for tokens, labels in _tagged(item, noise.mentions, side)
         for entity in entities_of(labels)
     )
 
@@ -129,11 +150,14 @@ def _found_mentions(items: Sequence[AnyItem]) -> dict[str, tuple[Marked, ...]]:
     }
 
 
-def _tagged(item: AnyItem, mentions: Mapping[str, tuple[Marked, ...]]) -> Iterable[Tagged]:
+def _tagged(
+    item: AnyItem, mentions: Mapping[str, tuple[Marked, ...]], side: Side = BOTH
+) -> Iterable[Tagged]:
     if isinstance(item, TaggedText):
         return [(item.tokens, item.labels)]
     if isinstance(item, SentencePair):
-        return [_text(text, mentions[text]) for text in (item.text_a, item.text_b)]
+        texts = {"first": (item.text_a,), "second": (item.text_b,)}
+        return [_text(text, mentions[text]) for text in texts.get(side, (item.text_a, item.text_b))]
     return [
         _text(
             item.text_of(field),

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from medstress.attacks.noise import NoiseResources, Synonym
-from medstress.experiment.noise_resources import replaced_mentions
+from medstress.experiment.noise_resources import mentions_in, side_of
 from medstress.experiment.prepared import Prepared
 
 UNCHANGED = "unchanged"
@@ -16,16 +16,16 @@ UNCHANGED = "unchanged"
 def surrogates_of(prepared: Prepared) -> Iterator[dict[str, Any]]:
     """A row for each data set and attack by synonyms: mentions by the source of their name.
 
-    Of a pair both texts are counted, whichever is perturbed.
+    Of a pair the text is counted that the attack perturbs; both, where either is drawn.
     """
     for group in prepared.groups:
         noise = group.resources
         if not isinstance(noise, NoiseResources):
             continue
         for dataset in prepared.datasets:
-            counts = replaced_mentions(dataset.questions, noise)
             for part in prepared.attacks:
                 if isinstance(part.attack, Synonym):
+                    counts = mentions_in(dataset.questions, noise, side_of(part.attack))
                     yield {
                         "dataset": dataset.label,
                         "attack": part.label,

@@ -27,8 +27,8 @@ class AdversarialTable(Table):
     redraw: Literal["once", "epoch"] = "once"
     """Perturb the training data once, or anew for every epoch."""
     held_out_names: bool = False
-    """Synonyms: the copy has no name that the attacked data are given, so that names of training
-    and test do not meet."""
+    """Synonyms: train on no name that the attacked data are given, so that names of training and
+    test do not meet: what has a mention that is called so is left out."""
     label: NonEmpty | None = None
     """Name in results; default: that of its attacks."""
 
@@ -74,7 +74,8 @@ class TrainTable(Table):
     max_length: Annotated[int, Field(ge=8)] = 128
     """Pieces that are read at once; longer sentences are read in windows, longer pairs are cut."""
     patience: Annotated[int, Field(ge=0)] = 2
-    """Stop after so many epochs without a better score on the dev data; 0: never."""
+    """Stop after so many epochs without a better score on the dev data; 0: never, the default with
+    twice = true."""
     seeds: Annotated[tuple[Seed, ...], Field(min_length=1)] = (0,)
     """One model of each kind for every seed."""
     dtype: Literal["float32", "bfloat16"] = "float32"
@@ -87,7 +88,8 @@ class TrainTable(Table):
     """Questions: the template before each option; one that does not list the options."""
     twice: bool = False
     """Train models on two plain copies as well (`original twice`): as many steps as adversarial
-    ones, so that what more training gives is told from what perturbed copies give."""
+    ones, so that what more training gives is told from what perturbed copies give. No training
+    then ends early: patience is 0."""
     adversarial: tuple[AdversarialTable, ...] = ()
     """Models that are trained on perturbed copies as well: tables such as
     `{attack = "swap_noise"}`."""
@@ -96,9 +98,26 @@ class TrainTable(Table):
     @classmethod
     def _choices(cls, data: Any) -> Any:
         """Change the defaults of other keys; what the file says wins."""
-        if isinstance(data, dict) and data.get("choices") in ("as_published", "as_released"):
-            return {"epochs": PUBLISHED_EPOCHS, "dev": 0.0, **data}
-        return data
+        if not isinstance(data, dict):
+            return data
+        is_published = data.get("choices") in ("as_published", "as_released")
+        return {
+            **({"epochs": PUBLISHED_EPOCHS, "dev": 0.0} if is_published else {}),
+            **({"patience": 0} if data.get("twice") is True else {}),
+            **data,
+        }
+
+    @model_validator(mode="after")
+    def _of_equal_steps(self) -> TrainTable:
+        if self.twice and self.patience:
+            raise PydanticCustomError(
+                "patience",
+                "twice = true compares models that make as many steps, and with patience = "
+                "{patience} each would stop on its own; leave patience out or set it to 0, or "
+                "leave out twice",
+                {"patience": self.patience},
+            )
+        return self
 
     @model_validator(mode="after")
     def _folded(self) -> TrainTable:

@@ -28,11 +28,13 @@ def coverage_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def met_lines(training: Mapping[str, Any]) -> Iterator[str]:
-    """A sentence for each kind of model that was trained on synonyms.
+    """Sentences for each kind of model that was trained on synonyms.
 
-    >>> kind = {"name": "synonym", "names_met": {"synonym": 0.86}}
-    >>> list(met_lines({"adversarial": [kind]}))
-    ['synonym: .86 of the mentions that synonym replaces get a name that its training copy has too']
+    >>> kind = {"name": "x", "names_met": {"synonym": 0.86}, "n_left_out": 3, "n_offered": 1200}
+    >>> for line in met_lines({"adversarial": [kind]}):
+    ...     print(line)
+    x: .86 of the mentions that synonym replaces get a name that it is trained on
+    x: 3 of 1,200 items are left out, as they have such a name; so it makes fewer steps
     """
     for kind in training.get("adversarial", ()):
         for attack, share in kind.get("names_met", {}).items():
@@ -40,5 +42,11 @@ def met_lines(training: Mapping[str, Any]) -> Iterator[str]:
                 told = f"{share:.2f}".replace("0.", ".", 1)
                 yield (
                     f"{kind['name']}: {told} of the mentions that {attack} replaces get a name "
-                    "that its training copy has too"
+                    "that it is trained on"
                 )
+        if "n_left_out" in kind:
+            steps = "; so it makes fewer steps" if kind["n_left_out"] else ""
+            yield (
+                f"{kind['name']}: {kind['n_left_out']:,} of {kind['n_offered']:,} items are left "
+                f"out, as they have such a name{steps}"
+            )

@@ -31,7 +31,7 @@ class Kind:
     is_redrawn: bool = False
     """Whether every epoch has a copy of its own."""
     has_held_out_names: bool = False
-    """Whether the copy has no name that the attacked data are given."""
+    """Whether it is trained on no name that the attacked data are given."""
     n_plain: int = 1
     """Plain copies that are read."""
 
@@ -46,8 +46,6 @@ class Perturber:
     """What noise may read, of the data trained on."""
     groups: tuple[GroupPart, ...] = ()
     """Entity groups, of substitutions in questions."""
-    held_out: NoiseResources | None = None
-    """The same with none of the names that the attacked data are given, where a kind wants it."""
 
     def copy(self, item: Any, kind: Kind, seed: int, epoch: int) -> Any:
         """One perturbed copy of an item; of several attacks one is drawn for each item."""
@@ -58,11 +56,9 @@ class Perturber:
         attack = part.attack
         assert isinstance(attack, SentenceAttack)
         own = rng_for(seed, f"{attack.stream}/train", self.stream, item.id, epoch)
-        noise = self.held_out if kind.has_held_out_names else self.noise
-        assert noise is not None
         if isinstance(item, SentencePair):
-            return perturb_pair(item, attack, own, noise, attack.side)[0]
-        changed = attack.perturb(item, own, noise)
+            return perturb_pair(item, attack, own, self.noise, attack.side)[0]
+        changed = attack.perturb(item, own, self.noise)
         return replace(item, tokens=changed.tokens, labels=changed.labels)
 
     def _substituted(self, item: Question, part: AttackPart, seed: int, epoch: int) -> Question:

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from medstress.attacks.noise import NoiseResources, Synonym
+from medstress.attacks.noise import NoiseResources
 from medstress.attacks.protocol import QUESTIONS
 from medstress.attacks.sentence_attack import SentenceAttack
 from medstress.clusters import clusters_of
 from medstress.entities.lexicon import FIXED
-from medstress.errors import UsageError
-from medstress.experiment.noise_resources import (
-    names_put_in,
-    noise_resources,
-    replaced_mentions,
-    without_names_of,
-)
-from medstress.experiment.parts import GroupPart, load_datasets, load_groups
+from medstress.errors import DataError, UsageError
+from medstress.experiment.noise_resources import noise_resources
+from medstress.experiment.parts import DatasetPart, GroupPart, load_datasets, load_groups
 from medstress.experiment.prepared import Prepared
 from medstress.experiment.reading import check_table
 from medstress.experiment.recognising import recognise_mentions
@@ -38,6 +33,9 @@ from medstress.training.copies import (
 _OF_TESTED = ("label", "limit", "limit_documents", "sample_seed", "use")
 """Keys of the attacked data set that do not hold for the data trained on."""
 
+_OF_A_FILE = {"documents": '"train.pubtator"', "types": '["Chemical"]'}
+"""Keys of the attacked data set that other data may need of their own, each with an example."""
+
 Clusters: TypeAlias = Callable[[Iterable[Any]], dict[str, str]]
 """Says which items stay in one fold, and on one side of a share: id -> name."""
 
@@ -54,6 +52,12 @@ class TrainingData:
     """Ids of the attacked items that the model is asked about; None: all."""
     perturber: Perturber
     """Of training and dev items; reads nothing of those tested."""
+    held_out: Mapping[str, TrainingData] = field(default_factory=dict)
+    """The same without the names that those tested are given, by the kind that is to know none."""
+
+    def of(self, kind: Kind) -> TrainingData:
+        """What a kind of model is trained on."""
+        return self.held_out.get(kind.name, self)
 
 
 def other_data(
@@ -127,43 +131,6 @@ def folded_data(
     return found
 
 
-def share_met(
-    attack: Synonym,
-    attacked: NoiseResources,
-    items: Sequence[Any],
-    data: Sequence[TrainingData],
-    kind: Kind,
-) -> float | None:
-    """The share of replaced mentions whose new name is put into the training copy as well.
-
-    With folds the highest share of a model. Names that stand in the training texts anyway are not
-    counted.
-
-    Args:
-        attack: puts the names in.
-        attacked: names of the attacked data.
-        items: the attacked data.
-        data: of the models.
-        kind: of the models.
-    """
-    table, counts = attacked.replacements[attack.table], replaced_mentions(items, attacked)
-    n = sum(count for mention, count in counts.items() if mention in table)
-    shares = []
-    for one in data:
-        noise = one.perturber.held_out if kind.has_held_out_names else one.perturber.noise
-        assert noise is not None
-        copied = noise.replacements[attack.table]
-        own = {m: copied[m] for m in replaced_mentions(one.train, noise) if m in copied}
-        known = names_put_in(own, attack.choice)
-        met = sum(
-            count
-            for mention, count in counts.items()
-            if mention in table and names_put_in({mention: table[mention]}, attack.choice) & known
-        )
-        shares.append(met / n if n else 0.0)
-    return max(shares) if n else None
-
-
 def parted(clusters: Mapping[str, str], n_folds: int, seed: int) -> list[frozenset[str]]:
     """Part items into folds, whole clusters, drawn by the seed; returns the ids of each fold.
 
@@ -196,10 +163,16 @@ def _load(
 ) -> tuple[Any, ...]:
     (tested,) = prepared.experiment.dataset
     kept = tested.model_dump(exclude_defaults=True, exclude=set(_OF_TESTED))
+
+    def load(given: Mapping[str, Any]) -> DatasetPart:
+        (part,) = load_datasets([check_table("dataset", {**given})], prepared.base, limit)
+        return part
+
     try:
-        (part,) = load_datasets([check_table("dataset", {**kept, **changes})], prepared.base, limit)
-    except UsageError as error:
-        raise UsageError(f"[train] {key}: {error}") from error
+        part = load({**kept, **changes})
+    except (UsageError, DataError) as error:
+        advice = _about_inherited(load, key, kept, changes, str(error))
+        raise type(error)(f"[train] {key}: {error}{advice}") from error
     found = asked_of([part])
     if found.kind != prepared.asked.kind:
         raise UsageError(
@@ -208,7 +181,8 @@ def _load(
     if missing := [t for t in found.types if t not in prepared.asked.types]:
         raise UsageError(
             f"[train] {key}: the type {missing[0]!r} does not occur in the data attacked (there: "
-            f"{', '.join(prepared.asked.types)})"
+            f"{', '.join(prepared.asked.types)}); leave it out or rename it with the key 'types', "
+            f'e.g. {key} = {{types = {{{missing[0]} = "O"}}}}'
         )
     if found.kind == QUESTIONS and prepared.experiment.entities:
         tables = prepared.experiment.entities
@@ -216,23 +190,41 @@ def _load(
     return part.questions
 
 
+def _about_inherited(
+    load: Callable[[Mapping[str, Any]], DatasetPart],
+    key: str,
+    kept: Mapping[str, Any],
+    changes: Mapping[str, Any],
+    complaint: str,
+) -> str:
+    """What to do where a key of the data attacked is what does not fit those trained on.
+
+    It is one that without it they can be read, or are complained of otherwise.
+    """
+    for name, example in _OF_A_FILE.items():
+        if name not in kept or name in changes:
+            continue
+        try:
+            load({k: value for k, value in {**kept, **changes}.items() if k != name})
+        except (UsageError, DataError) as error:
+            if str(error) == complaint:
+                continue
+        return (
+            f"; {name!r} is that of [[dataset]] as long as [train] {key} has none of its own, e.g. "
+            f"{key} = {{{name} = {example}}}"
+        )
+    return ""
+
+
 def _perturber(
     prepared: Prepared, kinds: Sequence[Kind], items: Sequence[Any], watcher: Watcher
 ) -> Perturber:
-    """What perturbs the data trained on; reads nothing of the data attacked.
-
-    But for the names that they are given, where a kind is to have none of these.
-    """
+    """What perturbs the data trained on; reads nothing of the data attacked."""
     parts = list({part.label: part for kind in kinds for part in kind.attacks}.values())
     stream = prepared.datasets[0].label
     if prepared.asked.kind != QUESTIONS:
         noises = [part.attack for part in parts if isinstance(part.attack, SentenceAttack)]
-        noise, held_out = _noise(noises, items, prepared.base), None
-        if any(kind.has_held_out_names for kind in kinds):
-            attacked = prepared.groups[0].resources
-            assert isinstance(attacked, NoiseResources)
-            held_out = without_names_of(noise, attacked, items, noises, prepared.base)
-        return Perturber(stream=stream, noise=noise, held_out=held_out)
+        return Perturber(stream=stream, noise=_noise(noises, items, prepared.base))
     groups: list[GroupPart] = []
     if parts:
         whole = replace(prepared.datasets[0], questions=tuple(items))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from medstress.attacks.noise import NoiseResources, Synonym
+from medstress.attacks.noise import Synonym
 from medstress.attacks.protocol import PAIRS, QUESTIONS, TAGGED
 from medstress.attacks.sentence_attack import SentenceAttack
 from medstress.clusters import clusters_of
@@ -31,8 +31,8 @@ from medstress.training.data import (
     chosen_by_number,
     folded_data,
     other_data,
-    share_met,
 )
+from medstress.training.held_out import n_left_out, share_met, with_held_out
 from medstress.training.learner import Learner, Start
 from medstress.training.loop import Schedule
 from medstress.training.pairs import BiEncoderLearner, CrossEncoderLearner
@@ -107,7 +107,7 @@ class TrainingPlan:
 
     def data_of(self, model: ModelPlan) -> TrainingData:
         """What a model is trained on and asked about."""
-        return self.data[(model.seed, model.fold) if model.fold else (0, 0)]
+        return self.data[(model.seed, model.fold) if model.fold else (0, 0)].of(model.kind)
 
     def items_of(self, model: ModelPlan) -> Callable[[int], Sequence[Any]]:
         """What a model is trained on in each epoch."""
@@ -185,17 +185,20 @@ class TrainingPlan:
         return replace(self.prepared, experiment=experiment, portion=portion, victims=[])
 
     def names_met(self, kind: Kind) -> dict[str, Any]:
-        """By attack: the share of replaced mentions whose new name its copy may have as well."""
-        attacked = self.prepared.groups[0].resources
-        if not isinstance(attacked, NoiseResources):
-            return {}
-        items = self.prepared.datasets[0].questions
+        """By attack: the share of replaced mentions whose new name the kind is trained on.
+
+        Of a kind with held-out names also how many items are left out for it, over all folds.
+        """
         met = {
-            part.label: share_met(part.attack, attacked, items, list(self.data.values()), kind)
+            part.label: share_met(part.attack, self.prepared, self.data.values(), kind)
             for part in kind.attacks
-            if isinstance(part.attack, Synonym)
+            if isinstance(part.attack, Synonym) and self.prepared.asked.kind != QUESTIONS
         }
-        return {"names_met": met} if met else {}
+        found: dict[str, Any] = {"names_met": met} if met else {}
+        if kind.has_held_out_names:
+            n, n_offered = n_left_out(self.data.values(), kind)
+            found |= {"n_left_out": n, "n_offered": n_offered}
+        return found
 
     def _portion(self, models: Sequence[ModelPlan], notes: Mapping[str, Any]) -> Portion:
         """Each model's part of the items; with folds they are asked about those not trained on."""
@@ -281,6 +284,7 @@ def plan_training(
     else:
         found, told = other_data(prepared, table, kinds, limit, watcher, clusters)
         data = {(0, 0): found}
+    data = {key: with_held_out(prepared, kinds, one) for key, one in data.items()}
     told = (*told, *cautions(prepared, table))
     return TrainingPlan(prepared=prepared, table=table, models=models, data=data, cautions=told)
 
@@ -300,6 +304,8 @@ def training_costs(plan: TrainingPlan) -> Iterator[str]:
             f"{kind.name}: {len(members)} models, {items:,} items an epoch, about {steps:,} "
             f"steps, at most {table.epochs} epochs, {len(data.dev):,} dev items"
         )
+    if table.twice:
+        yield "twice: no training ends early (patience = 0), so that kinds differ by items alone"
     kinds = {model.kind.name: model.kind for model in plan.models if model.kind.attacks}
     told = [{"name": kind.name, **plan.names_met(kind)} for kind in kinds.values()]
     yield from met_lines({"adversarial": told})

@@ -243,6 +243,26 @@ def test_a_verdict_on_synonyms_says_which_names_it_judges(script: Script) -> Non
     assert told["chemicals, swap noise"] == "supported"
 
 
+def test_a_comparison_of_two_data_sets_names_the_coverage_of_both(script: Script) -> None:
+    runs = {
+        "table2-chem": tagged("chem", LITTLE, 100),
+        "table2-disease": tagged("disease", MUCH, 90),
+    }
+    runs["table2-disease"]["surrogates"] = [{**SURROGATE, "n_listed": 10, "n_nearest": 80}]
+    both = (
+        "in diseases listed names (.10 of the mentions listed, .80 nearest)",
+        f"in chemicals {SAID}",
+    )
+    found = [one for one in script("araujo_claims").claims(runs) if one.number in (3, 4)]
+    told = {one.where: one for one in found}
+    for where in ("diseases, synonyms", "diseases, mean of the three"):
+        assert told[where].surrogate == "; ".join(both)
+    assert told["diseases, swap noise"].surrogate == ""
+    more = [one.surrogate for one in found if one.number == 4]
+    assert more
+    assert all(each == "; ".join(both[::-1]) for each in more)
+
+
 def test_a_comparison_with_original_twice_stands_beside_the_papers(script: Script) -> None:
     run = trained(0.3, 0.005, 0.6)
     run["comparison"].append(
@@ -417,10 +437,16 @@ def test_what_noise_outside_the_entities_takes_is_said_where_the_control_is_ther
 def test_how_many_names_of_the_test_a_model_has_read_is_told(script: Script) -> None:
     run = trained(0.1, 0.01, 0.6)
     run["names_met"] = {"synonym": {"synonym": 0.86}, "synonym, held-out names": {"synonym": 0.0}}
+    render = script("araujo_page").render
+    earlier = render({"table4-chem": run})
+    assert "so many get a name that stands in the training copy as well: .86 for syn" in earlier
+    assert "originals have such names even in the arm with held-out names" in earlier
+    run["left_out"] = {"synonym, held-out names": {"n_left_out": 1511, "n_offered": 9141}}
     assert (
-        "so many get a name that stands in the training copy as well: .86 of the models trained on "
-        "synonyms; .00 of the models trained on synonyms, held-out names."
-    ) in script("araujo_page").render({"table4-chem": run})
+        "so many get a name that the model is trained on, in the originals or in the copy: .86 for "
+        "synonyms; .00 for synonyms, held-out names. For held-out names 1,511 of 9,141 sentences "
+        "or pairs are left out."
+    ) in render({"table4-chem": run})
 
 
 def test_a_sample_is_called_one_on_the_page(script: Script) -> None:
@@ -528,6 +554,27 @@ def test_overlap_is_of_folded_words_and_may_rise_or_fall(script: Script) -> None
     )
     assert gain([same]).value == 0.0
     assert gain([closer]).value == pytest.approx(1.0 - 1 / 3)
+
+
+def test_overlap_of_pairs_that_share_a_sentence_is_drawn_as_one(script: Script) -> None:
+    """Of eight times five pairs that share a sentence all five come closer, or none does."""
+    gain = script("araujo_effects").overlap_gain
+
+    def candidate(cluster: int, n: int, shared: str) -> PairCandidate:
+        pair = SentencePair(
+            id=f"{cluster}-{n}", text_a=shared, text_b=f"helps {cluster} {n}", score=1.0
+        )
+        edit = Edit(field="text_a", start=0, end=4, replacement="helps")
+        return PairCandidate(item=pair, edits=(edit,) if cluster % 2 else ())
+
+    linked = gain([candidate(c, n, f"heal w{c}") for c in range(8) for n in range(5)])
+    apart = gain([candidate(c, n, f"heal w{c}v{n}") for c in range(8) for n in range(5)])
+    assert linked.value == pytest.approx(apart.value)
+    assert "8 clusters" in linked.method
+    assert "40 clusters" in apart.method
+    width, alone = (found.high - found.low for found in (linked, apart))
+    assert width / alone == pytest.approx(5**0.5, rel=0.15)
+    assert gain([]).value is None
 
 
 SAMPLED = {"datasets": {"bc5cdr": {"n_items": 60, "n_rows": 4797}}}

@@ -16,9 +16,13 @@ import pytest
 
 import medstress as ms
 from medstress.cli.app import medstress_cli
-from medstress.errors import MedstressError, StoreError
+from medstress.datasets.iob import read_iob
+from medstress.datasets.source import DatasetOptions
+from medstress.errors import DataError, MedstressError, StoreError, UsageError
 from medstress.experiment.run import Run
+from medstress.sentences import TaggedText
 from medstress.training import train as flow
+from medstress.training.plan import plan_training
 
 TOML = """
 [experiment]
@@ -364,6 +368,59 @@ def test_a_search_cannot_be_trained_on_and_a_file_without_the_table_is_refused(
     del experiment["train"]
     with pytest.raises(MedstressError, match=r"the table \[train\] is missing"):
         ms.train(experiment, out="out")
+
+
+def pubtator(items: list[TaggedText]) -> str:
+    """Each sentence as a document."""
+    return "\n".join(f"{n}|t|{' '.join(i.tokens)}\n{n}|a|\n" for n, i in enumerate(items, 1)) + "\n"
+
+
+def test_what_the_data_trained_on_take_over_from_those_attacked_is_named(
+    workplace: Path, experiment: dict[str, Any], sentences: list[TaggedText]
+) -> None:
+    """A file with the documents of the test set, and types that the training data lack."""
+    attacked = read_iob(workplace / "test.iob", DatasetOptions()).items
+    (workplace / "test.txt").write_text(pubtator(list(attacked)))
+    (workplace / "train.txt").write_text(pubtator(sentences))
+    experiment["dataset"][0]["documents"] = "test.txt"
+    with pytest.raises(DataError) as refused:
+        plan_training(experiment)
+    said = str(refused.value)
+    assert said.startswith("[train] data: ")
+    assert "\n" not in said
+    assert "e.g. data = {documents = " in said
+    experiment["train"]["data"] = {"path": "train.iob", "documents": "train.txt"}
+    assert plan_training(experiment).data_of(plan_training(experiment).models[0]).train
+
+    mixed = (workplace / "test.iob").read_text().replace("warfarin\tB-Chemical", "warfarin\tB-Drug")
+    (workplace / "test.iob").write_text(mixed)
+    experiment["dataset"][0]["types"] = ["Drug"]
+    with pytest.raises(UsageError) as refused:
+        plan_training(experiment)
+    said = str(refused.value)
+    assert said.startswith("[train] data: ")
+    assert "e.g. data = {types = " in said
+    assert "documents" not in said.partition(";")[2]
+    experiment["train"]["data"] |= {"types": {"Chemical": "Drug"}}
+    assert plan_training(experiment).prepared.asked.types == ("Drug",)
+
+    # Their own key is no inherited one, and an error about neither names neither.
+    experiment["train"]["data"] |= {"types": ["Gene"]}
+    with pytest.raises(UsageError, match=r"^\[train\] data: .*change the key 'types'$"):
+        plan_training(experiment)
+    experiment["train"]["data"] = {"path": "documents.iob"}
+    with pytest.raises(UsageError, match=r"^\[train\] data: ") as refused:
+        plan_training(experiment)
+    assert "[[dataset]]" not in str(refused.value)
+    experiment["train"]["data"] = {
+        "path": "train.iob",
+        "documents": "train.txt",
+        "types": ["Chemical"],
+    }
+    with pytest.raises(
+        UsageError, match=r"^\[train\] data: the type 'Chemical'.*the key 'types', e"
+    ):
+        plan_training(experiment)
 
 
 def test_a_folder_of_another_run_is_refused(workplace: Path, experiment: dict[str, Any]) -> None:
