@@ -88,6 +88,15 @@ def read_labels(labels: Sequence[str], scheme: Scheme, *, repair: bool = False) 
     return Reading(labels=tuple(read[:-1]), repaired=tuple(repaired))
 
 
+def type_of(label: str, scheme: Scheme) -> str | None:
+    """The type that a label names, empty for O; None where it is no label of the scheme.
+
+    >>> type_of("B-Drug", "iob2"), type_of("O", "iob2"), type_of("Drug", "iob2")
+    ('Drug', '', None)
+    """
+    return _parts(label, scheme)[1]
+
+
 def scheme_of(labels: Iterable[str]) -> Scheme | None:
     """The scheme that a model's labels are written in; None where they mix several or are none.
 

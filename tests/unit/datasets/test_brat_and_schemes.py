@@ -226,3 +226,38 @@ def test_comments_are_no_tokens_but_a_hash_sign_may_be_one(tmp_path):
     path.write_text("# a comment of words\nAspirin Drug\n# O\n", "utf-8")
     (item,) = read(iob, path, scheme="io").items
     assert item.tokens == ("Aspirin", "#")
+
+
+@pytest.mark.parametrize("gap", ["\t", " ", " NN "])
+@pytest.mark.parametrize("scheme", ["iob2", "iobes", "io"])
+@pytest.mark.parametrize(
+    "comment",
+    [
+        "# Depletion of B-cell",
+        "# levels of the vitamin O",
+        "# text = Levels of I-131",
+        "# newdoc",
+        "# I-131",
+        "#newdoc id B-cell",
+        "# source\tPMID 123",
+        "# source\tB-cell",
+        "#a\tb\tc\td\tO",
+    ],
+)
+def test_a_comment_is_told_by_its_columns_and_its_label(tmp_path, comment, scheme, gap):
+    begin = {"iob2": "B-Drug", "iobes": "S-Drug", "io": "Drug"}[scheme]
+    lines = [comment, f"Aspirin{gap}{begin}", f"#{gap}O", "", comment, f"#{gap}{begin}", comment]
+    path = tmp_path / "rows.conll"
+    path.write_text("\n".join(lines), "utf-8")
+    first, second = read(iob, path, scheme=scheme).items
+    assert (first.tokens, first.labels) == (("Aspirin", "#"), ("B-Drug", "O"))
+    assert (second.tokens, second.labels) == (("#",), ("B-Drug",))
+
+
+def test_a_hash_sign_with_a_wrong_label_within_a_sentence_is_named(tmp_path):
+    path = tmp_path / "rows.conll"
+    path.write_text("Aspirin\tB-Drug\n#\tX\n", "utf-8")
+    with pytest.raises(DataError, match="line 2: expected an IOB label"):
+        read(iob, path)
+    path.write_text("#\tB-Mark\nNo\tO\n", "utf-8")  # a type that stands nowhere else
+    assert read(iob, path).items[0].tokens == ("#", "No")
