@@ -2,7 +2,8 @@
 
 Three layouts, told apart by their fields. Documents (BigBIO's `kb`): `passages` with `text` and
 `offsets`, `entities` with `type` and `offsets`. Tokens: `tokens` and `labels`, `ner_tags` or
-`tags`, as names or as positions in the file's list of names. Pairs: `text_1` and `text_2` with
+`tags`, as names or as positions in the file's list of names, and `document_id` or `document` where
+the document is known. Pairs: `text_1` and `text_2` with
 `label`, or `text_a`, `text_b`, `score`. Files are JSON (a list), JSONL or parquet.
 
 Reference: Fries, Weber, Seelam et al. BigBIO: a framework for data-centric biomedical natural
@@ -209,6 +210,7 @@ def _tokens(
             id=str(number if identifier is None else identifier),
             tokens=tuple(map(str, tokens)),
             labels=read.labels,
+            metadata=_document_of(row),
         )
 
     items, skipped = collect(path, numbered, convert, options.on_bad_row)
@@ -218,6 +220,19 @@ def _tokens(
         source_hash=hash_files(path),
         notes=repair_notes(path, repaired, "row"),
     )
+
+
+def _document_of(row: Row) -> dict[str, str]:
+    """The metadata of a row of tokens: its document, where it names one."""
+    for field in ("document_id", "document"):
+        name = row.get(field)
+        if isinstance(name, Mapping | list):
+            raise DataError(
+                f"field {field!r}: expected the name of a document, got {shown(name)}; mend the row"
+            )
+        if name not in (None, ""):
+            return {"document": str(name)}
+    return {}
 
 
 def label_names(path: Path, field: str) -> list[str]:

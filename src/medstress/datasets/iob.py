@@ -139,7 +139,9 @@ class _Layout:
         types = frozenset(
             type_ for label in labels if (type_ := type_of(label, scheme)) is not None
         )
-        return cls(scheme=scheme, tabbed=tabbed | spaced or {2}, spaced=spaced, types=types)
+        return cls(
+            scheme=scheme, tabbed=tabbed | spaced or frozenset({2}), spaced=spaced, types=types
+        )
 
     def without_comments(self, block: list[tuple[int, str]]) -> list[tuple[int, str]]:
         """The lines of a block that are tokens or marks of documents."""

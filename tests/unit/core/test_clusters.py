@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 from medstress.clusters import clusters_by_dataset, clusters_of, documents_of
-from medstress.datasets import biosses
+from medstress.datasets import biosses, iob
+from medstress.datasets.draw import draw_documents
 from medstress.datasets.source import DatasetOptions
 from medstress.sentences import SentencePair, TaggedText
 
@@ -53,3 +55,20 @@ def test_18_sentences_stand_in_34_pairs_of_biosses(published) -> None:
     items = biosses.load(DatasetOptions(path=published("sts/biosses.tsv"))).items
     sizes = Counter(Counter(clusters_of(items).values()).values())
     assert sizes == {1: 66, 2: 14, 3: 2}
+
+
+def test_sentences_of_no_document_are_no_part_of_one_with_the_same_name(tmp_path) -> None:
+    path = tmp_path / "rows.conll"
+    sentence, mark = "Aspirin\tO\n\n", "-DOCSTART-\tO\n\n"
+    path.write_text(2 * sentence + mark + 2 * sentence + mark + sentence, "utf-8")
+    items = iob.load(DatasetOptions(path=path)).items
+    found = clusters_of(items)
+    assert found["3"] == found["4"] == "1"
+    assert found["5"] == "2"
+    assert len(set(found.values())) == 4
+    assert clusters_of(items[::-1]) == found
+    # Of four units one is drawn: never a document with the sentence that is called like it.
+    sizes = [len(draw_documents(items, 1, seed)) for seed in range(40)]
+    assert sorted(set(sizes)) == [1, 2]
+    odd = [*items, replace(items[0], id="9", metadata={"document": "1 (alone)"})]
+    assert len(set(clusters_of(odd).values())) == 5
