@@ -203,3 +203,10 @@ def test_labels_that_were_repaired_are_told(folder, capsys):
     assert perturb("e.toml", "--to", "out.iob", "--set", 'dataset.on_bad_labels="repair"') == 0
     assert "! " in (told := capsys.readouterr().out)
     assert "1 labels that continued or ended no entity" in told
+
+
+def test_a_list_of_words_that_stand_nowhere_is_said(folder, capsys):
+    (folder / "mine.txt").write_text("warfarin\n", encoding="utf-8")
+    changes = ["--set", 'attack.scope="words"', "--set", 'attack.words="mine.txt"']
+    assert perturb("e.toml", "--to", "out.iob", *changes) == 0
+    assert "none of the words of words mine.txt stands in the data" in capsys.readouterr().out
