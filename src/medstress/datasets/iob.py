@@ -26,7 +26,7 @@ from medstress.datasets.source import (
 )
 from medstress.errors import DataError
 from medstress.input_files import read_bytes
-from medstress.label_schemes import SCHEMES, Scheme, read_labels, type_of
+from medstress.label_schemes import SCHEMES, Scheme, check_scheme, read_labels, type_of
 from medstress.sentences import OUTSIDE, TaggedText
 
 DOCUMENT = "-DOCSTART-"
@@ -84,7 +84,9 @@ class _Reader:
         number, document = 0, 0
         blocks = list(_blocks(path))
         others = [line for block in blocks for _, line in block if line[0] != "#"]
-        layout = _Layout.of([line for line in others if not _begins_document(line)], self.scheme)
+        tokens = [line for line in others if not _begins_document(line)]
+        check_scheme({_columns(line)[1] for line in tokens} - {""}, self.scheme, path)
+        layout = _Layout.of(tokens, self.scheme)
         for block in blocks:
             block = layout.without_comments(block)
             if block and _begins_document(block[0][1]):

@@ -261,3 +261,32 @@ def test_a_hash_sign_with_a_wrong_label_within_a_sentence_is_named(tmp_path):
         read(iob, path)
     path.write_text("#\tB-Mark\nNo\tO\n", "utf-8")  # a type that stands nowhere else
     assert read(iob, path).items[0].tokens == ("#", "No")
+
+
+@pytest.mark.parametrize("ending", ["iob", "jsonl"])
+@pytest.mark.parametrize(
+    ("labels", "says"),
+    [
+        (["B-Drug", "I-Drug", "O"], "leave out scheme, or write 'I-B-Drug'"),
+        (["B-Drug", "O", "B-Gene"], "got 'B-Drug'"),
+        (["B-Drug", "E-Drug", "S-Drug"], 'set scheme = "iobes"'),
+        (["I-Drug", "I-Drug", "O"], None),
+        (["I-B-cell", "O", "I-B-cell"], None),
+        (["B-cell", "O", "Drug"], None),
+        (["O", "O", "O"], None),
+    ],
+)
+def test_labels_with_prefixes_are_no_types_in_io(tmp_path, labels, says, ending):
+    path = tmp_path / f"rows.{ending}"
+    if ending == "iob":
+        path.write_text("".join(f"w{n}\t{label}\n" for n, label in enumerate(labels)), "utf-8")
+    else:
+        path.write_text(json.dumps({"tokens": ["a", "b", "c"], "tags": labels}), "utf-8")
+    module = iob if ending == "iob" else bigbio
+    if says is None:
+        assert len(read(module, path, scheme="io").items[0].labels) == 3
+    else:
+        with pytest.raises(DataError, match='scheme = "io" expects') as refused:
+            read(module, path, scheme="io")
+        assert says in str(refused.value)
+        assert str(path) in str(refused.value)
