@@ -10,6 +10,9 @@ from medstress.sentences import SentencePair, TaggedText
 
 Clustered: TypeAlias = Question | TaggedText | SentencePair
 
+ALONE = " (alone)"
+"""Marks the ids of items of no document where a document has the same name."""
+
 
 def clusters_of(items: Iterable[Clustered]) -> dict[str, str]:
     """The cluster of every item of one data set.
@@ -65,10 +68,16 @@ def sentences_of(pair: SentencePair) -> tuple[str, str]:
 
 
 def documents_of(items: Iterable[Clustered]) -> dict[str, str]:
-    """The document of every item where it is known, else its id: pairs are not linked."""
-    return {item.id: _document(item) or item.id for item in items}
+    """The document of every item where it is known, else its id: pairs are not linked.
 
+    Where a document is called like an item of none, as numbers are, all such ids get a mark.
 
-def _document(item: Clustered) -> str | None:
-    name = item.metadata.get("document")
-    return None if name is None else str(name)
+    >>> text = lambda id, of: TaggedText(id=id, tokens="a", labels="O", metadata=of)
+    >>> documents_of([text("1", {}), text("2", {"document": "1"})])
+    {'1': '1 (alone)', '2': '1'}
+    """
+    found = {item.id: str(item.metadata.get("document") or "") for item in items}
+    documents, mark = set(found.values()), ""
+    while any(not name and item + mark in documents for item, name in found.items()):
+        mark += ALONE
+    return {item: name or item + mark for item, name in found.items()}

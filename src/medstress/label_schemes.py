@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from medstress.errors import DataError
 from medstress.sentences import OUTSIDE
 
 Scheme: TypeAlias = Literal["iob2", "iobes", "io"]
@@ -88,6 +89,15 @@ def read_labels(labels: Sequence[str], scheme: Scheme, *, repair: bool = False) 
     return Reading(labels=tuple(read[:-1]), repaired=tuple(repaired))
 
 
+def type_of(label: str, scheme: Scheme) -> str | None:
+    """The type that a label names, empty for O; None where it is no label of the scheme.
+
+    >>> type_of("B-Drug", "iob2"), type_of("O", "iob2"), type_of("Drug", "iob2")
+    ('Drug', '', None)
+    """
+    return _parts(label, scheme)[1]
+
+
 def scheme_of(labels: Iterable[str]) -> Scheme | None:
     """The scheme that a model's labels are written in; None where they mix several or are none.
 
@@ -105,6 +115,31 @@ def scheme_of(labels: Iterable[str]) -> Scheme | None:
     if all(marked):
         return "iob2"
     return "io" if has_outside and not any(marked) else None
+
+
+def check_scheme(labels: Iterable[str], scheme: Scheme, source: object) -> None:
+    """Refuse labels that would all be types in IO, and are none.
+
+    Args:
+        labels: all labels of a file.
+        scheme: how the user says that they are written.
+        source: the file, for the message.
+
+    Raises:
+        DataError: all labels but O have a prefix, and not the I- that IO may have.
+
+    >>> check_scheme(["O", "I-Drug"], "io", "a.iob")
+    """
+    known = set(labels) - {OUTSIDE}
+    looks = scheme_of(known) if scheme == "io" else None
+    begins = sorted(label for label in known if label[:2] != "I-")
+    if looks in ("iob2", "iobes") and begins:
+        advice = "leave out scheme" if looks == "iob2" else 'set scheme = "iobes"'
+        raise DataError(
+            f'{source}: scheme = "io" expects labels that are types (Drug), or I- and a type, got '
+            f"{begins[0]!r} and no label without a prefix; {advice}, or write 'I-{begins[0]}' if "
+            f"{begins[0]!r} is the name of a type"
+        )
 
 
 def in_iob2(labels: Sequence[str], scheme: Scheme) -> tuple[str, ...]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
 
 from medstress.cli.app import medstress_cli
+from medstress.clusters import clusters_of
 from medstress.datasets import bigbio, iob, pairs, rows
 from medstress.datasets.source import DatasetOptions
+from medstress.errors import DataError
 
 IOB = "Aspirin\tB-Chemical\nreversed\tO\nhypertension\tO\n\nPatients\tO\nimproved\tO\n\n" * 3
 FILE = """
@@ -107,6 +110,59 @@ def test_documents_and_labels_stand_in_the_written_file_as_they_were(folder):
     assert gold == new == ["1"] * 6 + ["2"] * 6
 
 
+def units(path: Path) -> list[list[str]]:
+    """The tokens of each unit, sorted; sentences here begin with names of their own."""
+    load = bigbio.load if path.suffix == ".jsonl" else iob.load
+    items, found = load(DatasetOptions(path=path)).items, defaultdict(list)
+    names = clusters_of(items)
+    for item in items:
+        found[names[item.id]].append(" ".join(sorted("".join(item.tokens))))
+    return sorted(sorted(texts) for texts in found.values())
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "iob"])
+def test_what_is_written_has_the_units_of_what_was_read(folder, ending):
+    sentences = [f"{name}\tO\nreversed\tO\n\n" for name in ("Abcd", "Efgh", "Ijkl", "Mnop", "Qrst")]
+    first, second, third, fourth, fifth = sentences
+    mark = "-DOCSTART-\tO\n\n"
+    text = first + second + mark + third + fourth + mark + fifth
+    (folder / "gold.tsv").write_text(text, encoding="utf-8")
+    assert perturb("e.toml", "--to", f"out.{ending}") == 0
+    new = units(folder / f"out.{ending}")
+    assert [len(unit) for unit in new] == [1, 1, 2, 1]
+    assert new == units(folder / "gold.tsv")
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "iob"])
+def test_a_sentence_that_no_document_is_known_of_stays_without(folder, ending):
+    documents = "1|t|Common words .\n1|a|Abcd fell .\n\n2|t|Common words .\n2|a|Efgh rose .\n"
+    (folder / "d.txt").write_text(f"{documents}\n3|t|Ijkl slept .\n", encoding="utf-8")
+    text = "Abcd\tO\nfell\tO\n.\tO\n\nIjkl\tO\nslept\tO\n.\tO\n\nCommon\tO\nwords\tO\n.\tO\n\n"
+    (folder / "gold.tsv").write_text(text, encoding="utf-8")
+    changes = ["--set", 'dataset.documents="d.txt"']
+    assert perturb("e.toml", "--to", f"out.{ending}", *changes) == 0
+    load = bigbio.load if ending == "jsonl" else iob.load
+    items = load(DatasetOptions(path=folder / f"out.{ending}")).items
+    of_common = [i.metadata.get("document") for i in items if len(i.tokens[0]) == len("Common")]
+    assert of_common == [None]
+    assert len(set(clusters_of(items).values())) == 3
+
+
+def test_a_row_of_tokens_has_the_document_that_it_names(folder):
+    rows_ = [
+        {"tokens": ["a"], "tags": ["O"], "document": 7, "document_id": "p"},
+        {"tokens": ["a"], "tags": ["O"], "document": 7},
+        {"tokens": ["a"], "tags": ["O"], "document": None},
+    ]
+    path = folder / "rows.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows_)), encoding="utf-8")
+    items = bigbio.load(DatasetOptions(path=path)).items
+    assert [dict(item.metadata) for item in items] == [{"document": "p"}, {"document": "7"}, {}]
+    path.write_text(json.dumps({"tokens": ["a"], "tags": ["O"], "document": ["x"]}), "utf-8")
+    with pytest.raises(DataError, match="expected the name of a document"):
+        bigbio.load(DatasetOptions(path=path))
+
+
 def test_a_vignette_can_be_perturbed_too(folder):
     changes = ["--set", 'attack.name="swap_noise"', "--limit", "2"]
     text = QUESTIONS.replace('sampler = "random"\nbudget = 3', 'scope = "all"')
@@ -147,3 +203,10 @@ def test_labels_that_were_repaired_are_told(folder, capsys):
     assert perturb("e.toml", "--to", "out.iob", "--set", 'dataset.on_bad_labels="repair"') == 0
     assert "! " in (told := capsys.readouterr().out)
     assert "1 labels that continued or ended no entity" in told
+
+
+def test_a_list_of_words_that_stand_nowhere_is_said(folder, capsys):
+    (folder / "mine.txt").write_text("warfarin\n", encoding="utf-8")
+    changes = ["--set", 'attack.scope="words"', "--set", 'attack.words="mine.txt"']
+    assert perturb("e.toml", "--to", "out.iob", *changes) == 0
+    assert "none of the words of words mine.txt stands in the data" in capsys.readouterr().out

@@ -2,7 +2,8 @@
 
 Three layouts, told apart by their fields. Documents (BigBIO's `kb`): `passages` with `text` and
 `offsets`, `entities` with `type` and `offsets`. Tokens: `tokens` and `labels`, `ner_tags` or
-`tags`, as names or as positions in the file's list of names. Pairs: `text_1` and `text_2` with
+`tags`, as names or as positions in the file's list of names, and `document_id` or `document` where
+the document is known. Pairs: `text_1` and `text_2` with
 `label`, or `text_a`, `text_b`, `score`. Files are JSON (a list), JSONL or parquet.
 
 Reference: Fries, Weber, Seelam et al. BigBIO: a framework for data-centric biomedical natural
@@ -12,7 +13,7 @@ language processing. NeurIPS Datasets and Benchmarks, 2022.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ from medstress.datasets.source import (
 )
 from medstress.errors import DataError, UsageError
 from medstress.input_files import loading, read_bytes, read_json, reading
-from medstress.label_schemes import read_labels
+from medstress.label_schemes import check_scheme, read_labels
 from medstress.sentences import TaggedText
 
 _MAX_GAP = 100_000
@@ -185,6 +186,7 @@ def _tokens(
     names = label_names(path, field)
     repaired: list[int] = []
     repair = options.on_bad_labels == "repair"
+    check_scheme(_names_of(rows, field, names), options.scheme or "iob2", path)
     numbered = ((place, (n, row)) for n, (place, row) in enumerate(rows, start=1))
 
     def convert(given: tuple[int, Read]) -> TaggedText:
@@ -209,6 +211,7 @@ def _tokens(
             id=str(number if identifier is None else identifier),
             tokens=tuple(map(str, tokens)),
             labels=read.labels,
+            metadata=_document_of(row),
         )
 
     items, skipped = collect(path, numbered, convert, options.on_bad_row)
@@ -218,6 +221,19 @@ def _tokens(
         source_hash=hash_files(path),
         notes=repair_notes(path, repaired, "row"),
     )
+
+
+def _document_of(row: Row) -> dict[str, str]:
+    """The metadata of a row of tokens: its document, where it names one."""
+    for field in ("document_id", "document"):
+        name = row.get(field)
+        if isinstance(name, Mapping | list):
+            raise DataError(
+                f"field {field!r}: expected the name of a document, got {shown(name)}; mend the row"
+            )
+        if name not in (None, ""):
+            return {"document": str(name)}
+    return {}
 
 
 def label_names(path: Path, field: str) -> list[str]:
@@ -248,6 +264,21 @@ def _label(tag: Any, names: Sequence[str], field: str) -> str:
         f"field {field!r}: expected the names of labels, or positions in a list of names that the "
         f"file carries ({len(names)} names), got {shown(tag)}"
     )
+
+
+def _names_of(rows: Iterable[tuple[str, Read]], field: str, names: Sequence[str]) -> set[str]:
+    """The labels of all rows, of which some may be none."""
+    tags = (tag for _, row in rows if isinstance(row, dict) for tag in _list(row.get(field)))
+    known = dict(enumerate(names))
+    return {
+        tag if isinstance(tag, str) else known[tag]
+        for tag in tags
+        if isinstance(tag, str) or (isinstance(tag, int) and tag in known)
+    }
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _json_rows(path: Path) -> Iterator[tuple[str, Read]]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+from medstress.clusters import documents_of
 from medstress.datasets.source import Item
 from medstress.errors import UsageError
 from medstress.hashing import digest
@@ -59,11 +59,8 @@ def draw_documents(
         return tuple(items)
     if n_documents <= 0:
         raise UsageError(f"limit_documents: expected at least 1, got {n_documents}")
-    names = dict.fromkeys(map(_document, items))
+    of_item = documents_of(items)
+    names = dict.fromkeys(of_item.values())
     ranked = sorted(names, key=lambda name: digest(["document", sample_seed, name]))
     drawn = set(ranked[:n_documents])
-    return tuple(item for item in items if _document(item) in drawn)
-
-
-def _document(item: Any) -> str:
-    return str(item.metadata.get("document", item.id))
+    return tuple(item for item in items if of_item[item.id] in drawn)

@@ -3,13 +3,14 @@
 Columns are parted by a tab, or by spaces where a line has none; the first is the token, the last
 the label, what stands between (parts of speech, chunks) is passed over. A line `-DOCSTART-` begins
 a new document; `documents` names a PubTator file in which documents are looked up instead. A line
-that begins with `#` and has no label is a comment. Labels are IOB2 (every entity begins with B-)
+that begins with `#` is a token where it has as many columns as lines that begin otherwise and ends
+in a label, else a comment. Labels are IOB2 (every entity begins with B-)
 unless `scheme` says otherwise, and become IOB2. Ids are the numbers of the sentences, from 1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,8 +26,8 @@ from medstress.datasets.source import (
 )
 from medstress.errors import DataError
 from medstress.input_files import read_bytes
-from medstress.label_schemes import SCHEMES, Scheme, read_labels
-from medstress.sentences import TaggedText
+from medstress.label_schemes import SCHEMES, Scheme, check_scheme, read_labels, type_of
+from medstress.sentences import OUTSIDE, TaggedText
 
 DOCUMENT = "-DOCSTART-"
 REPAIR_ADVICE = 'mend the label, or set on_bad_labels = "repair" to begin or end an entity there'
@@ -81,9 +82,14 @@ class _Reader:
     def rows(self, path: Path) -> Iterator[tuple[str, TaggedText | DataError]]:
         """Yield the place and the sentence, or the line and what is wrong with it."""
         number, document = 0, 0
-        for block in _blocks(path):
-            block = [(at, line) for at, line in block if not self._is_comment(line)]
-            if block and block[0][1].split(maxsplit=1)[0] == DOCUMENT:
+        blocks = list(_blocks(path))
+        others = [line for block in blocks for _, line in block if line[0] != "#"]
+        tokens = [line for line in others if not _begins_document(line)]
+        check_scheme({_columns(line)[1] for line in tokens} - {""}, self.scheme, path)
+        layout = _Layout.of(tokens, self.scheme)
+        for block in blocks:
+            block = layout.without_comments(block)
+            if block and _begins_document(block[0][1]):
                 document += 1
                 block = block[1:]
             if not block:
@@ -113,15 +119,56 @@ class _Reader:
         )
         return f"line {block[0][0]}", item
 
-    def _is_comment(self, line: str) -> bool:
-        """Whether a line is no token: `#` may be one, but a token has a label."""
-        return line[0] == "#" and "\t" not in line and not self._ends_in_label(line)
 
-    def _ends_in_label(self, line: str) -> bool:
-        fields = line.split()
-        # Any word could be a label in IO; a comment then has more words than a token has columns.
-        likely = len(fields) == 2 if self.scheme == "io" else len(fields) > 1
-        return likely and read_labels(fields[-1:], self.scheme, repair=True).complaint is None
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Layout:
+    """What the lines of a file that do not begin with `#` look like, to tell tokens by."""
+
+    scheme: Scheme
+    tabbed: frozenset[int]
+    """Numbers of columns that a line with tabs may have."""
+    spaced: frozenset[int]
+    """Numbers of columns that a line with spaces alone may have."""
+    types: frozenset[str]
+    """Types of entities; the empty one is O."""
+
+    @classmethod
+    def of(cls, lines: Sequence[str], scheme: Scheme) -> _Layout:
+        """The layout of these lines; a token and its label where there are none."""
+        spaced = frozenset(len(line.split()) for line in lines if "\t" not in line)
+        tabbed = frozenset(line.count("\t") + 1 for line in lines if "\t" in line)
+        labels = {_columns(line)[1] for line in lines} | {OUTSIDE}
+        types = frozenset(
+            type_ for label in labels if (type_ := type_of(label, scheme)) is not None
+        )
+        return cls(
+            scheme=scheme, tabbed=tabbed | spaced or frozenset({2}), spaced=spaced, types=types
+        )
+
+    def without_comments(self, block: list[tuple[int, str]]) -> list[tuple[int, str]]:
+        """The lines of a block that are tokens or marks of documents."""
+        kept: list[tuple[int, str]] = []
+        for at, line in block:
+            # Within a sentence a line like the others is a token whose label may be wrong.
+            if line[0] != "#" or (self._has_columns(line) and (kept or self._has_label(line))):
+                kept.append((at, line))
+        return kept
+
+    def _has_columns(self, line: str) -> bool:
+        if "\t" not in line:
+            return len(line.split()) in self.spaced and self._has_label(line)
+        token, _ = _columns(line)
+        return line.count("\t") + 1 in self.tabbed and token.split() == [token]
+
+    def _has_label(self, line: str) -> bool:
+        """Whether it ends in a label: words may look like one, so that its type must be known."""
+        type_ = type_of(_columns(line)[1], self.scheme)
+        is_sure = "\t" in line and self.scheme != "io"
+        return type_ is not None if is_sure else type_ in self.types
+
+
+def _begins_document(line: str) -> bool:
+    return line.split(maxsplit=1)[0] == DOCUMENT
 
 
 def _columns(line: str) -> tuple[str, str]:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from medstress.attacks.noise import Abbreviation, Synonym
 from medstress.attacks.noise.mention_table import mention_key
-from medstress.attacks.noise.scopes import GAZETTEER, Scoped
+from medstress.attacks.noise.scopes import GAZETTEER, Scoped, word_key
 from medstress.errors import UsageError
 from medstress.sentences import entities_of
-from medstress.text import tokenise, written
+from medstress.text import written
 
 if TYPE_CHECKING:
     from medstress.entities.surrogates import Surrogates
@@ -76,6 +76,8 @@ def surrogates(
 def listed_words(kind: Scoped, tagged: Sequence[Tagged], base: Path) -> frozenset[str]:
     """The words of a user's list, or of the mentions that a recogniser finds in a corpus.
 
+    As `word_key` calls them: a word with a hyphen is one, and so is a line of several words.
+
     Raises:
         UsageError: no such file or recogniser, or it has no word.
     """
@@ -99,7 +101,7 @@ def _words_of_file(name: str, given: str, base: Path) -> frozenset[str]:
     path = base / Path(given).expanduser()
     what = f"{name}: words {given!r}"
     existing_file(path, what, "give a text file with a word a line")
-    return frozenset(token.lower() for token in tokenise(read_text(path, what)))
+    return frozenset(map(word_key, read_text(path, what).splitlines()))
 
 
 def _recognised(recogniser: str, tagged: Sequence[Tagged], base: Path) -> frozenset[str]:
@@ -116,7 +118,7 @@ def _recognised(recogniser: str, tagged: Sequence[Tagged], base: Path) -> frozen
         from medstress.entities.recognisers.spacy_pipeline import entity_texts
 
         mentions = entity_texts(recogniser, texts, base)
-    return frozenset(token.lower() for mention in mentions for token in tokenise(mention))
+    return frozenset(word_key(word) for mention in mentions for word in mention.split())
 
 
 def _as_written(tagged: Sequence[Tagged]) -> dict[str, set[str]]:

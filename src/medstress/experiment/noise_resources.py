@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
@@ -11,7 +11,7 @@ from typing import TypeAlias
 from medstress.attacks.noise import Abbreviation, NoiseResources, Perturbation, Synonym
 from medstress.attacks.noise.mention_table import mention_key
 from medstress.attacks.noise.protocol import Tokens
-from medstress.attacks.noise.scopes import Scoped
+from medstress.attacks.noise.scopes import Scoped, listed_places
 from medstress.attacks.noise.texts import Marked, Side, labels_of
 from medstress.experiment.noise_names import Tagged, listed_words, surrogates
 from medstress.items import Question
@@ -54,17 +54,36 @@ def noise_resources(
         for kind in kinds
         if isinstance(kind, Synonym | Abbreviation)
     }
+    words = {
+        kind.word_list: listed_words(kind, tagged, base)
+        for kind in kinds
+        if isinstance(kind, Scoped) and kind.word_list is not None
+    }
     return NoiseResources(
         lexicon=lexicon,
         replacements={table: found.table for table, found in names.items()},
         mentions=mentions,
-        words={
-            kind.word_list: listed_words(kind, tagged, base)
-            for kind in kinds
-            if isinstance(kind, Scoped) and kind.word_list is not None
-        },
+        words=words,
+        absent=tuple(_absent(words, tagged)),
         sources={table: found.sources for table, found in names.items()},
     )
+
+
+def absence_remark(noise: NoiseResources) -> str | None:
+    """A warning about lists of which nothing stands in the data; None where there are none."""
+    if not noise.absent:
+        return None
+    return (
+        f"none of the words of {', '.join(noise.absent)} stands in the data: noise with this list "
+        "changes nothing; give whole words as they stand there, one a line"
+    )
+
+
+def _absent(words: Mapping[str, frozenset[str]], tagged: Sequence[Tagged]) -> Iterator[str]:
+    for name, known in words.items():
+        most = max(word.count(" ") + 1 for word in known)
+        if not any(listed_places(tokens, known, most) for tokens, _ in tagged):
+            yield name
 
 
 def without_names(

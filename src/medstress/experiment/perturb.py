@@ -8,13 +8,14 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from medstress.attacks.noise import NoiseResources
 from medstress.attacks.noise.texts import perturb_pair, perturb_question
 from medstress.attacks.protocol import QUESTIONS
 from medstress.attacks.sentence_attack import SentenceAttack
 from medstress.errors import UsageError
 from medstress.experiment.attack_checks import check_budgets
 from medstress.experiment.config import Experiment
-from medstress.experiment.noise_resources import noise_resources
+from medstress.experiment.noise_resources import absence_remark, noise_resources
 from medstress.experiment.parts import (
     AttackPart,
     DatasetPart,
@@ -49,7 +50,7 @@ class Written:
     n_edits: int
     """Edits in them."""
     notes: tuple[str, ...]
-    """What was repaired or left out of the files read, one sentence each."""
+    """What was repaired or left out of the files read, and lists of words that stand nowhere."""
 
 
 def perturb(
@@ -88,10 +89,13 @@ def perturb(
     datasets = load_datasets(checked.dataset, base, limit)
     kind = asked_of(datasets).kind
     check_perturbed_alone(attacks, kind)
+    noises = [part.attack for part in attacks if isinstance(part.attack, SentenceAttack)]
+    items = [item for part in datasets for item in part.all_items]
+    resources = noise_resources(items, noises, base) if noises else NoiseResources()
     if kind == QUESTIONS:
-        rows = _question_rows(checked, attacks, datasets, base, watcher)
+        rows = _question_rows(checked, attacks, datasets, resources, base, watcher)
     else:
-        rows = _sentence_rows(checked, attacks, datasets, base)
+        rows = _sentence_rows(checked, attacks, datasets, resources)
     written = list(rows)
     if not written:
         raise UsageError(f"--to {to}: no item can be perturbed by these attacks; nothing to write")
@@ -101,8 +105,9 @@ def perturb(
         n_rows=len(counts),
         n_changed=sum(n > 0 for n in counts),
         n_edits=sum(counts),
-        notes=tuple(
-            note for part in datasets for note in (*part.loaded.notes, *part.loaded.skipped)
+        notes=(
+            *(note for part in datasets for note in (*part.loaded.notes, *part.loaded.skipped)),
+            *filter(None, [absence_remark(resources)]),
         ),
     )
 
@@ -130,10 +135,11 @@ def check_perturbed_alone(attacks: Sequence[AttackPart], kind: str) -> None:
 
 
 def _sentence_rows(
-    checked: Experiment, attacks: Sequence[AttackPart], datasets: Sequence[DatasetPart], base: Path
+    checked: Experiment,
+    attacks: Sequence[AttackPart],
+    datasets: Sequence[DatasetPart],
+    resources: NoiseResources,
 ) -> Iterator[Row]:
-    kinds = [part.attack for part in attacks if isinstance(part.attack, SentenceAttack)]
-    resources = noise_resources([i for part in datasets for i in part.all_items], kinds, base)
     for dataset, part in product(datasets, attacks):
         attack = part.attack
         assert isinstance(attack, SentenceAttack)
@@ -151,13 +157,14 @@ def _question_rows(
     checked: Experiment,
     attacks: Sequence[AttackPart],
     datasets: Sequence[DatasetPart],
+    resources: NoiseResources,
     base: Path,
     watcher: Watcher,
 ) -> Iterator[Row]:
     noises = [part for part in attacks if isinstance(part.attack, SentenceAttack)]
     substitutions = [part for part in attacks if part not in noises]
     if noises:
-        yield from _vignettes(checked, noises, datasets, base)
+        yield from _vignettes(checked, noises, datasets, resources)
     if not substitutions:
         return
     if not checked.entities:
@@ -170,11 +177,12 @@ def _question_rows(
 
 
 def _vignettes(
-    checked: Experiment, noises: Sequence[AttackPart], datasets: Sequence[DatasetPart], base: Path
+    checked: Experiment,
+    noises: Sequence[AttackPart],
+    datasets: Sequence[DatasetPart],
+    resources: NoiseResources,
 ) -> Iterator[Row]:
     """Questions with noise in context and stem; their options stay."""
-    kinds = [part.attack for part in noises if isinstance(part.attack, SentenceAttack)]
-    resources = noise_resources([i for part in datasets for i in part.all_items], kinds, base)
     for dataset, part in product(datasets, noises):
         assert isinstance(part.attack, SentenceAttack)
         for seed, item in product(_seeds(checked, part), dataset.questions):

@@ -127,8 +127,11 @@ def _jsonl(rows: Sequence[Row], _: Path) -> Iterator[str]:
 
 def _iob(rows: Sequence[Row], to: Path) -> Iterator[str]:
     _check_alone(rows, to)
+    of_rows = [row.metadata.get("document") for row in rows]
+    # Only what stands before every mark belongs to no document.
+    places = {name: place for place, name in enumerate(dict.fromkeys([None, *of_rows]))}
     document = None
-    for row in rows:
+    for row in sorted(rows, key=lambda row: places[row.metadata.get("document")]):
         values = row.values
         if row.metadata.get("document") != document:
             document = row.metadata.get("document")

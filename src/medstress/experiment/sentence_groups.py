@@ -12,7 +12,7 @@ from medstress.attacks.protocol import PAIRS, QUESTIONS, TAGGED, attacks_on, nee
 from medstress.attacks.sentence_attack import SentenceAttack
 from medstress.errors import UsageError
 from medstress.experiment.config import Experiment, VictimTable
-from medstress.experiment.noise_resources import noise_resources
+from medstress.experiment.noise_resources import absence_remark, noise_resources
 from medstress.experiment.parts import AttackPart, DatasetPart
 from medstress.sentences import SentencePair, TaggedText
 from medstress.tasks.entity_tagging import EntityTagging
@@ -48,8 +48,8 @@ class SentenceGroupPart:
 
     @property
     def remark(self) -> str | None:
-        """Nothing to say."""
-        return None
+        """A warning about lists of words of which nothing stands in the data."""
+        return absence_remark(self.resources)
 
     def describe(self) -> dict[str, Any]:
         """What the manifest says of it."""
@@ -57,6 +57,7 @@ class SentenceGroupPart:
         return {
             "n_lexicon": len(self.resources.lexicon),
             **({"lexicon": self.lexicon} if self.resources.lexicon and self.lexicon else {}),
+            **({"undefined": self.remark} if self.remark else {}),
             "n_replacements": names,
             "hash": self.resources.hash,
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from medstress.metrics.counts import cluster_of, is_answered, is_eligible, is_flipped
+from medstress.metrics.counts import is_answered, is_eligible, is_flipped, unit_of
 from medstress.metrics.estimates import Estimate
 from medstress.metrics.shares import rate
 from medstress.rows import TrialRow
@@ -20,7 +20,7 @@ def accuracy(trials: Sequence[TrialRow]) -> Estimate:
         Xian et al., "Assessing biomedical knowledge robustness in large language models by
         query-efficient sampling attacks", TMLR 2025, Table 1.
     """
-    return rate((cluster_of(row), is_eligible(row)) for row in trials if is_answered(row))
+    return rate((unit_of(row), is_eligible(row)) for row in trials if is_answered(row))
 
 
 def accuracy_after(trials: Sequence[TrialRow]) -> Estimate:
@@ -30,7 +30,7 @@ def accuracy_after(trials: Sequence[TrialRow]) -> Estimate:
         Xian et al., 2025, Table 1: ASR = (acc_0 - acc_after) / acc_0.
     """
     return rate(
-        (cluster_of(row), is_eligible(row) and not is_flipped(row))
+        (unit_of(row), is_eligible(row) and not is_flipped(row))
         for row in trials
         if is_answered(row)
     )

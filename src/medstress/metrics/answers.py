@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from medstress.metrics.counts import cluster_of, is_flipped, is_never_asked
+from medstress.metrics.counts import cluster_of, is_flipped, is_never_asked, unit_of
 from medstress.metrics.estimates import Estimate, unknown
 from medstress.metrics.resampling import ratio
 from medstress.metrics.shares import rate
@@ -49,7 +49,7 @@ def chose_edited(trials: Sequence[TrialRow]) -> Estimate:
     after an edit of an option.
     """
     return rate(
-        (cluster_of(row), row.chose_edited)
+        (unit_of(row), row.chose_edited)
         for row in trials
         if is_flipped(row) and row.chose_edited is not None
     )

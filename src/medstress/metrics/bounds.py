@@ -15,14 +15,14 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from medstress.metrics.counts import (
-    cluster_of,
     flipped_within,
     is_answered,
     is_eligible,
     is_failed_at_baseline,
     is_flipped,
+    unit_of,
 )
-from medstress.metrics.shares import rate
+from medstress.metrics.shares import Unit, rate
 from medstress.outcomes import Verdict
 from medstress.rows import TrialRow
 
@@ -82,8 +82,8 @@ def asr_bounds(trials: Sequence[TrialRow], budget: int) -> Bounds:
     """
     met = [row for row in trials if is_eligible(row) or _is_open_at_baseline(row)]
     return _bounds(
-        ((cluster_of(row), is_eligible(row) and surely_flipped(row, budget)) for row in met),
-        ((cluster_of(row), not is_eligible(row) or possibly_flipped(row, budget)) for row in met),
+        ((unit_of(row), is_eligible(row) and surely_flipped(row, budget)) for row in met),
+        ((unit_of(row), not is_eligible(row) or possibly_flipped(row, budget)) for row in met),
     )
 
 
@@ -91,8 +91,8 @@ def accuracy_bounds(trials: Sequence[TrialRow]) -> Bounds:
     """Accuracy on the clean items at its worst: unreadable and failed answers wrong, then right."""
     met = [row for row in trials if is_answered(row) or is_failed_at_baseline(row)]
     return _bounds(
-        ((cluster_of(row), is_eligible(row)) for row in met),
-        ((cluster_of(row), is_eligible(row) or _is_open_at_baseline(row)) for row in met),
+        ((unit_of(row), is_eligible(row)) for row in met),
+        ((unit_of(row), is_eligible(row) or _is_open_at_baseline(row)) for row in met),
     )
 
 
@@ -100,10 +100,10 @@ def accuracy_after_bounds(trials: Sequence[TrialRow], budget: int) -> Bounds:
     """Accuracy after the attack at its worst."""
     met = [row for row in trials if is_answered(row) or is_failed_at_baseline(row)]
     return _bounds(
-        ((cluster_of(row), is_eligible(row) and not possibly_flipped(row, budget)) for row in met),
+        ((unit_of(row), is_eligible(row) and not possibly_flipped(row, budget)) for row in met),
         (
             (
-                cluster_of(row),
+                unit_of(row),
                 _is_open_at_baseline(row) or (is_eligible(row) and not surely_flipped(row, budget)),
             )
             for row in met
@@ -115,5 +115,5 @@ def _is_open_at_baseline(row: TrialRow) -> bool:
     return row.verdict == Verdict.UNREADABLE or is_failed_at_baseline(row)
 
 
-def _bounds(least: Iterable[tuple[str, bool]], most: Iterable[tuple[str, bool]]) -> Bounds:
+def _bounds(least: Iterable[tuple[Unit, bool]], most: Iterable[tuple[Unit, bool]]) -> Bounds:
     return [rate(least).low, rate(most).high]

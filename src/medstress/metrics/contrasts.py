@@ -17,12 +17,12 @@ from medstress.metrics import resampling
 from medstress.metrics.bootstrap import bootstrapped
 from medstress.metrics.bounds import is_open, possibly_flipped, settled, surely_flipped
 from medstress.metrics.counts import (
-    cluster_of,
     flipped_within,
     is_eligible,
     is_flipped,
     seed_order,
     success_name,
+    unit_of,
 )
 from medstress.metrics.diversity import gini_simpson
 from medstress.metrics.estimates import Estimate, unknown
@@ -151,7 +151,7 @@ def success_gain(side: Side, budget: int) -> Effect:
     rows = [r for trials in side for r in trials if r.item_id in shared and is_eligible(r)]
 
     def gained(late: Rule, early: Rule) -> Estimate:
-        return rate((cluster_of(row), late(row, budget) and not early(row, 1)) for row in rows)
+        return rate((unit_of(row), late(row, budget) and not early(row, 1)) for row in rows)
 
     found = gained(flipped_within, flipped_within)
     if not any(is_open(row, 1) for row in rows):

@@ -69,6 +69,11 @@ def cluster_of(trial: TrialRow) -> str:
     return trial.item_id if trial.cluster is None else trial.cluster
 
 
+def unit_of(trial: TrialRow) -> tuple[str, str, str]:
+    """What stands in what, the widest first: the cluster, the item, its entity."""
+    return cluster_of(trial), trial.item_id, trial.unit
+
+
 def is_failed_at_baseline(trial: TrialRow) -> bool:
     """Whether the clean item was never answered."""
     return trial.at == "baseline" and trial.verdict in _LOST

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from medstress.metrics.counts import cluster_of, is_eligible, is_flipped
+from medstress.metrics.counts import is_eligible, is_flipped, unit_of
 from medstress.metrics.shares import rate
 from medstress.metrics.tries import tries
 from medstress.rows import TrialRow
@@ -63,7 +63,7 @@ def _knowing(trials: Sequence[TrialRow]) -> dict[str, dict[str, bool]]:
 
 def _asr(trials: Sequence[TrialRow], items: set[str], *, inside: bool) -> dict[str, Any]:
     return rate(
-        (cluster_of(row), is_flipped(row))
+        (unit_of(row), is_flipped(row))
         for row in trials
         if is_eligible(row) and (row.item_id in items) is inside
     ).as_json()

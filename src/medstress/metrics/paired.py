@@ -6,12 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
 from statistics import NormalDist
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from medstress.metrics.estimates import Estimate, Z, unknown
-from medstress.metrics.shares import linearised_effect, mean_size
+from medstress.metrics.shares import Unit, linearised_effect, mean_size, parts_of
+
+Level: TypeAlias = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
+"""Of each unit: pairs with only the first hit, with only the second, and all."""
 
 _HALVINGS = 60
 """Bisections; the interval's ends are then exact to rounding."""
@@ -59,11 +63,16 @@ def paired_difference(
     first, second, size = (
         np.asarray(values, dtype=np.float64) for values in (only_first, only_second, counts)
     )
-    first, second, size = (values[size > 0] for values in (first, second, size))
+    return _difference([(first[size > 0], second[size > 0], size[size > 0])])
+
+
+def _difference(levels: Sequence[Level]) -> Difference:
+    """The difference with the largest design effect of several levels of units, widest first."""
+    first, second, size = levels[0]
     units, n = size.shape[0], round(float(size.sum()))
     if n == 0:
         return Difference(estimate=unknown("no pair"), p=None, only_first=0, only_second=0)
-    f = pair_effect(first, second, size)
+    f = max(pair_effect(*level) for level in levels)
     b, c = float(first.sum()), float(second.sum())
     low, high = -_upper_end(c / f, b / f, n / f), _upper_end(b / f, c / f, n / f)
     p = 1.0 if b + c == 0 else 2 * NormalDist().cdf(-abs(b - c) / sqrt(f * (b + c)))
@@ -98,20 +107,31 @@ def pair_effect(
     return min(max(1.0, *effects), k)
 
 
-def unite(pairs: Sequence[tuple[str, bool, bool]]) -> Difference:
+def unite(pairs: Sequence[tuple[Unit, bool, bool]]) -> Difference:
     """Estimate the difference of two arms from pairs of answers.
 
+    The design effect is the largest of those with documents, with items and with their entities
+    as clusters.
+
     Args:
-        pairs: unit (item, or document where known), the first arm's hit, the second's.
+        pairs: unit, the first arm's hit, the second's; all units have equally many parts.
 
     >>> unite([("q1", True, False), ("q2", True, True)]).only_first
     1
     """
-    units = {unit: i for i, unit in enumerate(sorted({unit for unit, *_ in pairs}))}
+    named = [(parts_of(unit), first, second) for unit, first, second in pairs]
+    depth = max((len(unit) for unit, *_ in named), default=1)
+    return _difference([_tally(named, parts) for parts in range(1, depth + 1)])
+
+
+def _tally(pairs: Sequence[tuple[tuple[str, ...], bool, bool]], parts: int) -> Level:
+    """The pairs of the units that the first parts of their names tell apart."""
+    units = {unit: i for i, unit in enumerate(sorted({unit[:parts] for unit, *_ in pairs}))}
     table = np.zeros((3, len(units)))
     for unit, first, second in pairs:
-        table[:, units[unit]] += (first and not second, second and not first, 1)
-    return paired_difference(*table)
+        table[:, units[unit[:parts]]] += (first and not second, second and not first, 1)
+    only_first, only_second, counts = table
+    return only_first, only_second, counts
 
 
 def _upper_end(b: float, c: float, n: float) -> float:

@@ -11,8 +11,9 @@ from scipy.stats import false_discovery_control
 
 from medstress.attacks.noise.non_entity_noise import NonEntityNoise, is_control_of
 from medstress.metrics.arms import spec_of
-from medstress.metrics.counts import cluster_of, is_eligible, is_flipped
+from medstress.metrics.counts import is_eligible, is_flipped, unit_of
 from medstress.metrics.paired import Difference, unite
+from medstress.metrics.shares import Unit
 from medstress.outcomes import Verdict
 from medstress.rows import TrialRow
 
@@ -25,11 +26,11 @@ _METHOD = (
 )
 
 Hit: TypeAlias = Callable[[TrialRow], bool]
-Pair: TypeAlias = tuple[str, bool, bool]
-"""(item, or document where known; the first attack's hit; the second's)."""
+Pair: TypeAlias = tuple[Unit, bool, bool]
+"""(document, item and entity; the first attack's hit; the second's)."""
 Place: TypeAlias = tuple[str, str, str]
-Outcomes: TypeAlias = Mapping[tuple[str, str, int], Mapping[int | None, tuple[str, bool]]]
-"""(Item, entity, repeat) -> seed -> (item or document, hit)."""
+Outcomes: TypeAlias = Mapping[tuple[str, str, int], Mapping[int | None, tuple[Unit, bool]]]
+"""(Item, entity, repeat) -> seed -> (what stands in what, hit)."""
 
 
 def pair_trials(
@@ -120,7 +121,7 @@ def _tests(place: Place, by_attack: Mapping[str, list[TrialRow]]) -> Iterator[di
             "difference": found.estimate.as_json(),
             "p": found.p,
             "p_adjusted": None,
-            "method": _METHOD.format(n=len(pairs), m=len({unit for unit, *_ in pairs})),
+            "method": _METHOD.format(n=len(pairs), m=len({unit[0] for unit, *_ in pairs})),
         }
 
 
@@ -144,10 +145,10 @@ def difference_of(
 
 
 def _outcomes(trials: Iterable[TrialRow], hit: Hit) -> Outcomes:
-    found: dict[tuple[str, str, int], dict[int | None, tuple[str, bool]]] = defaultdict(dict)
+    found: dict[tuple[str, str, int], dict[int | None, tuple[Unit, bool]]] = defaultdict(dict)
     for row in trials:
         if is_eligible(row):
-            found[row.item_id, row.unit, row.repeat][row.seed] = (cluster_of(row), hit(row))
+            found[row.item_id, row.unit, row.repeat][row.seed] = (unit_of(row), hit(row))
     return found
 
 

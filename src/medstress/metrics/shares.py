@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -81,21 +82,42 @@ def share(hits: ArrayLike, counts: ArrayLike) -> Estimate:
     (20, True)
     """
     y, c = np.asarray(hits, dtype=np.float64), np.asarray(counts, dtype=np.float64)
-    y, c = y[c > 0], c[c > 0]
+    return _share([(y[c > 0], c[c > 0])])
+
+
+def _share(levels: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]]) -> Estimate:
+    """The share with the largest design effect of several levels of units, the widest first.
+
+    Within a document items may differ more than by chance, which cuts its effect at 1; answers
+    that repeat an item are no new ones for that.
+    """
+    y, c = levels[0]
     n, k = round(c.sum()), round(y.sum())
     if n == c.shape[0]:
         return replace(wilson(k, n), method=f"{WILSON} (each item occurs once)" if n else WILSON)
-    effect = design_effect(y, c)
+    effect = max(design_effect(*level) for level in levels)
     low, high = wilson_ends(k / effect, n / effect)
     method = f"{WILSON} at the effective sample size, {c.shape[0]} items (documents where known)"
     return Estimate(value=k / n, n=n, low=low, high=high, method=method)
 
 
-def rate(observations: Iterable[tuple[str, bool]]) -> Estimate:
+Unit: TypeAlias = str | tuple[str, ...]
+"""An item, or what stands in what: the document, the item, its entity."""
+
+
+def parts_of(unit: Unit) -> tuple[str, ...]:
+    """The names in a unit, the widest first."""
+    return (unit,) if isinstance(unit, str) else unit
+
+
+def rate(observations: Iterable[tuple[Unit, bool]]) -> Estimate:
     """Estimate a share from hits and misses of items that may occur several times.
 
+    The design effect is the largest of those with documents, with items and with their entities
+    as clusters.
+
     Args:
-        observations: pairs of the item (or the document, where known) and whether it was a hit.
+        observations: pairs of the unit and whether it was a hit; all units have equally many parts.
 
     Returns:
         As `share`.
@@ -103,12 +125,21 @@ def rate(observations: Iterable[tuple[str, bool]]) -> Estimate:
     >>> rate([("q1", True), ("q2", False)]).method
     'Wilson 95 % (each item occurs once)'
     """
-    seen = list(observations)
-    counts = Counter(unit for unit, _ in seen)
-    hits = Counter(unit for unit, hit in seen if hit)
+    seen = [(parts_of(unit), hit) for unit, hit in observations]
+    depth = max((len(unit) for unit, _ in seen), default=1)
+    return _share([_tally(seen, parts) for parts in range(1, depth + 1)])
+
+
+def _tally(
+    seen: Sequence[tuple[tuple[str, ...], bool]], parts: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Hits and answers of the units that the first parts of their names tell apart."""
+    counts = Counter(unit[:parts] for unit, _ in seen)
+    hits = Counter(unit[:parts] for unit, hit in seen if hit)
     # Sorted, so that sums do not depend on the order of the trials.
-    units = sorted(counts)
-    return share([hits[unit] for unit in units], [counts[unit] for unit in units])
+    table = [(hits[unit], counts[unit]) for unit in sorted(counts)]
+    y, c = np.array(table, dtype=np.float64).reshape(-1, 2).T
+    return y, c
 
 
 def slice_shares(slices: Sequence[tuple[ArrayLike, ArrayLike]]) -> list[Estimate]:

@@ -9,10 +9,10 @@ from typing import Any
 from medstress.metrics.arms import EVERY_BUDGET
 from medstress.metrics.counts import (
     VARIANT_CLASSES,
-    cluster_of,
     is_eligible,
     is_flipped,
     is_never_asked,
+    unit_of,
 )
 from medstress.metrics.estimates import Estimate
 from medstress.metrics.shares import rate
@@ -29,19 +29,19 @@ def asr(trials: Sequence[TrialRow]) -> Estimate:
         Xian et al., "Assessing biomedical knowledge robustness in large language models by
         query-efficient sampling attacks", TMLR 2025, Table 1.
     """
-    return rate((cluster_of(row), is_flipped(row)) for row in trials if is_eligible(row))
+    return rate((unit_of(row), is_flipped(row)) for row in trials if is_eligible(row))
 
 
 def asr_decided(trials: Sequence[TrialRow]) -> Estimate:
     """Estimate n_flipped / (n_flipped + n_held): of the searches that came to an end."""
     decided = (Verdict.FLIPPED, Verdict.HELD)
-    return rate((cluster_of(row), is_flipped(row)) for row in trials if row.verdict in decided)
+    return rate((unit_of(row), is_flipped(row)) for row in trials if row.verdict in decided)
 
 
 def asr_asked(trials: Sequence[TrialRow]) -> Estimate:
     """Estimate n_flipped / (n_eligible - n_never_asked): of the trials that tried an edit."""
     return rate(
-        (cluster_of(row), is_flipped(row))
+        (unit_of(row), is_flipped(row))
         for row in trials
         if is_eligible(row) and not is_never_asked(row)
     )
@@ -55,7 +55,7 @@ def asr_by_variant(trials: Sequence[TrialRow]) -> dict[str, Estimate]:
     eligible = [row for row in trials if is_eligible(row)]
     return {
         name: rate(
-            (cluster_of(row), is_flipped(row) and row.variant_class == name) for row in eligible
+            (unit_of(row), is_flipped(row) and row.variant_class == name) for row in eligible
         )
         for name in VARIANT_CLASSES
     }
@@ -98,7 +98,7 @@ def at_budget(points: Sequence[Mapping[str, Any]], budget: int) -> Mapping[str, 
 
 def _curve(firsts: Sequence[tuple[TrialRow, int | None]], budget: int) -> list[dict[str, Any]]:
     """The share of eligible trials whose first success came within 1..`budget` queries."""
-    eligible = [(cluster_of(row), first) for row, first in firsts if is_eligible(row)]
+    eligible = [(unit_of(row), first) for row, first in firsts if is_eligible(row)]
     steps = {first for _, first in eligible if first is not None}
     curve = []
     estimate = rate((item, False) for item, _ in eligible)

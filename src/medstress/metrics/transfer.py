@@ -10,12 +10,12 @@ from typing import Any, TypeAlias
 
 from medstress.metrics.arms import items_of
 from medstress.metrics.counts import (
-    cluster_of,
     is_answered,
     is_eligible,
     is_flipped,
     success_edits,
     success_repeats,
+    unit_of,
 )
 from medstress.metrics.estimates import unknown
 from medstress.metrics.shares import rate
@@ -94,7 +94,7 @@ def _diagonal(successes: Sequence[TrialRow]) -> dict[str, Any]:
     So `n_wrong` is known where any wrong answer reaches the goal, and no other.
     """
     checked = [(row, again) for row in successes if (again := success_repeats(row)) is not None]
-    share = rate((cluster_of(row), again) for row, again in checked)
+    share = rate((unit_of(row), again) for row, again in checked)
     n_reached = sum(again for _, again in checked)
     if not checked:
         share = unknown("no success was asked again: flip_check = false")
@@ -123,7 +123,7 @@ def _cell(
 ) -> dict[str, Any]:
     eligible = [row for row in successes if row.item_id in right]
     met = [
-        (cluster_of(row), answers[place])
+        (unit_of(row), answers[place])
         for row in eligible
         if (place := (row.trial_id, success_edits(row), target)) in answers
     ]

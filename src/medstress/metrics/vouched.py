@@ -14,12 +14,12 @@ from typing import Any, TypeAlias
 
 from medstress.metrics.arms import EVERY_BUDGET
 from medstress.metrics.counts import (
-    cluster_of,
     is_eligible,
     is_flipped,
     is_unrefuted_success,
     is_valid_success,
     pick_success,
+    unit_of,
 )
 from medstress.metrics.estimates import Estimate
 from medstress.metrics.judges import unjudged_items
@@ -121,11 +121,11 @@ def _valid_part(
 ) -> Part:
     """The share of eligible trials with a valid success in one stratum of the successes."""
     share = rate(
-        (cluster_of(row), is_flipped(row) and _is_refuted(row, source) is refuted)
+        (unit_of(row), is_flipped(row) and _is_refuted(row, source) is refuted)
         for row in trials
         if is_eligible(row)
     )
-    return product(share, rate((cluster_of(row), is_valid_success(row)) for row in labels))
+    return product(share, rate((unit_of(row), is_valid_success(row)) for row in labels))
 
 
 def product(share: Estimate, part: Estimate) -> Part:
@@ -153,7 +153,7 @@ def asr_unrefuted(trials: Sequence[TrialRow]) -> Estimate:
 
     It is the middle one of `asr_valid_bounds`: every success of unknown validity counts.
     """
-    return rate((cluster_of(row), is_unrefuted_success(row)) for row in trials if is_eligible(row))
+    return rate((unit_of(row), is_unrefuted_success(row)) for row in trials if is_eligible(row))
 
 
 def n_validity_unknown(trials: Sequence[TrialRow]) -> int:

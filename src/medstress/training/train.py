@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,7 @@ from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
 from medstress.attacks.protocol import PAIRS
-from medstress.clusters import documents_of
+from medstress.clusters import Clustered
 from medstress.errors import StoreError
 from medstress.experiment.config import Experiment
 from medstress.experiment.old_synonyms import old_settings
@@ -34,6 +34,10 @@ _CHECKPOINTS = ".checkpoints"
 _PARTED = (
     "pairs that share a sentence may be both trained on and attacked: the folder was begun by an "
     "earlier version, which kept only documents together"
+)
+_MINGLED = (
+    "sentences of no document are parted like the document that has the same number: the folder "
+    "was begun by an earlier version"
 )
 
 
@@ -200,7 +204,8 @@ def _as_begun(
 ) -> TrainingPlan:
     """The plan by the rules that the folder began with.
 
-    They may count words for noise by their number, and part pairs that share a sentence.
+    They may count words for noise by their number, part pairs that share a sentence, and take an
+    item of no document for part of a document that is called like it.
 
     Raises:
         StoreError: the folder is of another training.
@@ -210,16 +215,19 @@ def _as_begun(
     try:
         _check_folder(plan, folder, start)
     except StoreError as refused:
-        if plan.prepared.asked.kind != PAIRS:
-            raise
-        older = plan_by(clusters=documents_of)
+        older = plan_by(clusters=_documents_by_name)
         older = older.chosen_by_number() if by_number else older
         try:
             _check_folder(older, folder, start)
         except StoreError:
             raise refused from None
-        return replace(older, cautions=(*older.cautions, _PARTED))
+        caution = _PARTED if plan.prepared.asked.kind == PAIRS else _MINGLED
+        return replace(older, cautions=(*older.cautions, caution))
     return plan
+
+
+def _documents_by_name(items: Iterable[Clustered]) -> dict[str, str]:
+    return {item.id: str(item.metadata.get("document") or item.id) for item in items}
 
 
 def _check_folder(plan: TrainingPlan, folder: Path, start: Start) -> None:

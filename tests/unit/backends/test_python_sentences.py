@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
 
 from medstress.backends.python import wrap_function
+from medstress.backends.sentence_functions import read_labels
 from medstress.calls import Compare, Compared, Tag, Tagged
 from medstress.errors import UsageError
 from medstress.testing import check_backend
@@ -71,3 +74,22 @@ def test_wrong_scores_are_refused_in_one_sentence(returned: Any) -> None:
     backend = wrap_function(lambda _: returned, "1", task="similarity")
     with pytest.raises(UsageError, match=r"returned the score .* for a pair; expected a finite"):
         backend.answer([Compare("a", "b")])
+
+
+def test_two_pages_say_which_schemes_functions_may_answer_in() -> None:
+    docs = Path(__file__).parents[3] / "docs"
+    rule = (
+        "Functions may answer in IOB2, IOBES or BILOU, which is told sentence by sentence; in IO, "
+        "types without a prefix, they are refused. Models may be labelled in IOB2, IOBES, BILOU or "
+        "IO, which is told from all their labels."
+    )
+    for name in ("victims.md", "ner-and-similarity.md"):
+        assert rule in " ".join((docs / name).read_text("utf-8").split())
+    for label, is_read in (("U-Drug", True), ("S-Drug", True), ("B-Drug", True), ("Drug", False)):
+        with nullcontext() if is_read else pytest.raises(ValueError, match="'Drug'"):
+            labels = read_labels([label], Tag(("aspirin",)), _refuse).labels
+            assert labels == ("B-Drug",)
+
+
+def _refuse(why: str) -> NoReturn:
+    raise ValueError(why)

@@ -226,3 +226,67 @@ def test_comments_are_no_tokens_but_a_hash_sign_may_be_one(tmp_path):
     path.write_text("# a comment of words\nAspirin Drug\n# O\n", "utf-8")
     (item,) = read(iob, path, scheme="io").items
     assert item.tokens == ("Aspirin", "#")
+
+
+@pytest.mark.parametrize("gap", ["\t", " ", " NN "])
+@pytest.mark.parametrize("scheme", ["iob2", "iobes", "io"])
+@pytest.mark.parametrize(
+    "comment",
+    [
+        "# Depletion of B-cell",
+        "# levels of the vitamin O",
+        "# text = Levels of I-131",
+        "# newdoc",
+        "# I-131",
+        "#newdoc id B-cell",
+        "# source\tPMID 123",
+        "# source\tB-cell",
+        "#a\tb\tc\td\tO",
+    ],
+)
+def test_a_comment_is_told_by_its_columns_and_its_label(tmp_path, comment, scheme, gap):
+    begin = {"iob2": "B-Drug", "iobes": "S-Drug", "io": "Drug"}[scheme]
+    lines = [comment, f"Aspirin{gap}{begin}", f"#{gap}O", "", comment, f"#{gap}{begin}", comment]
+    path = tmp_path / "rows.conll"
+    path.write_text("\n".join(lines), "utf-8")
+    first, second = read(iob, path, scheme=scheme).items
+    assert (first.tokens, first.labels) == (("Aspirin", "#"), ("B-Drug", "O"))
+    assert (second.tokens, second.labels) == (("#",), ("B-Drug",))
+
+
+def test_a_hash_sign_with_a_wrong_label_within_a_sentence_is_named(tmp_path):
+    path = tmp_path / "rows.conll"
+    path.write_text("Aspirin\tB-Drug\n#\tX\n", "utf-8")
+    with pytest.raises(DataError, match="line 2: expected an IOB label"):
+        read(iob, path)
+    path.write_text("#\tB-Mark\nNo\tO\n", "utf-8")  # a type that stands nowhere else
+    assert read(iob, path).items[0].tokens == ("#", "No")
+
+
+@pytest.mark.parametrize("ending", ["iob", "jsonl"])
+@pytest.mark.parametrize(
+    ("labels", "says"),
+    [
+        (["B-Drug", "I-Drug", "O"], "leave out scheme, or write 'I-B-Drug'"),
+        (["B-Drug", "O", "B-Gene"], "got 'B-Drug'"),
+        (["B-Drug", "E-Drug", "S-Drug"], 'set scheme = "iobes"'),
+        (["I-Drug", "I-Drug", "O"], None),
+        (["I-B-cell", "O", "I-B-cell"], None),
+        (["B-cell", "O", "Drug"], None),
+        (["O", "O", "O"], None),
+    ],
+)
+def test_labels_with_prefixes_are_no_types_in_io(tmp_path, labels, says, ending):
+    path = tmp_path / f"rows.{ending}"
+    if ending == "iob":
+        path.write_text("".join(f"w{n}\t{label}\n" for n, label in enumerate(labels)), "utf-8")
+    else:
+        path.write_text(json.dumps({"tokens": ["a", "b", "c"], "tags": labels}), "utf-8")
+    module = iob if ending == "iob" else bigbio
+    if says is None:
+        assert len(read(module, path, scheme="io").items[0].labels) == 3
+    else:
+        with pytest.raises(DataError, match='scheme = "io" expects') as refused:
+            read(module, path, scheme="io")
+        assert says in str(refused.value)
+        assert str(path) in str(refused.value)

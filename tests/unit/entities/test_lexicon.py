@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from medstress.entities.lexicon import FIXED, ONE_IN, noise_lexicon, stop_words
 
 
@@ -49,3 +51,15 @@ def test_general_words_are_lower_case_words_and_no_medical_ones():
     assert all(word == word.lower() and word.isalpha() for word in words)
     assert {"with", "were", "associated", "significant"} <= words
     assert not {"patients", "treatment", "pain", "renal"} & words
+
+
+def test_the_rule_goes_by_steps_at_multiples_of_its_number() -> None:
+    word = "qwertyword"  # in no vocabulary
+
+    def is_known(n: int, times: int) -> bool:
+        return word in noise_lexicon([((word,) if i < times else ("x",), ("O",)) for i in range(n)])
+
+    assert [is_known(ONE_IN, 1), is_known(ONE_IN + 1, 1)] == [True, False]
+    assert [is_known(2 * ONE_IN, 2), is_known(2 * ONE_IN + 1, 2)] == [True, False]
+    page = (Path(__file__).parents[3] / "docs" / "noise.md").read_text("utf-8")
+    assert f"up to {ONE_IN:,} sentences, from {ONE_IN + 1:,} on" in page

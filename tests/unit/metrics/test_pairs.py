@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest, norm
 
-from medstress.metrics import attack_tests, benjamini_hochberg, pair_trials
+from medstress.metrics import attack_tests, benjamini_hochberg, difference_of, pair_trials
+from medstress.metrics.paired import Difference
 from medstress.outcomes import Verdict
 from medstress.rows import TrialRow
 
@@ -35,6 +36,11 @@ def test_adjusted_p_values_rank_like_the_p_values(ps: list[float]) -> None:
     assert all(p <= q + 1e-12 and q <= 1 for p, q in zip(ps, adjusted, strict=True))
 
 
+def by_item(first: list[TrialRow], second: list[TrialRow]) -> list[tuple[str, bool, bool]]:
+    """The pairs, each with the first name of its unit: the document, else the item."""
+    return [(unit[0], one, other) for unit, one, other in pair_trials(first, second)]
+
+
 def test_only_items_eligible_under_both_attacks_are_paired(trial: Make) -> None:
     first = [
         trial(item_id="a", verdict=FLIPPED),
@@ -49,13 +55,13 @@ def test_only_items_eligible_under_both_attacks_are_paired(trial: Make) -> None:
         trial(item_id="d", verdict=Verdict.FAILED, at="attack"),
         trial(item_id="e", verdict=FLIPPED),
     ]
-    assert sorted(pair_trials(first, second)) == [("a", True, False), ("d", False, False)]
+    assert sorted(by_item(first, second)) == [("a", True, False), ("d", False, False)]
 
 
 def test_an_item_is_paired_with_every_seed_that_both_attacks_ran(trial: Make) -> None:
     first = [trial(seed=0, verdict=FLIPPED), trial(seed=1), trial(seed=2, verdict=FLIPPED)]
     second = [trial(seed=2, verdict=FLIPPED), trial(seed=1, verdict=FLIPPED)]
-    assert sorted(pair_trials(first, second)) == [("q1", False, True), ("q1", True, True)]
+    assert sorted(by_item(first, second)) == [("q1", False, True), ("q1", True, True)]
 
 
 def test_different_seeds_are_never_paired(trial: Make) -> None:
@@ -65,13 +71,13 @@ def test_different_seeds_are_never_paired(trial: Make) -> None:
 def test_a_deterministic_attack_stands_for_every_seed_of_the_other(trial: Make) -> None:
     once = [trial(seed=None, verdict=FLIPPED)]
     seeded = [trial(seed=1, verdict=FLIPPED), trial(seed=0)]
-    assert sorted(pair_trials(once, seeded)) == [("q1", True, False), ("q1", True, True)]
-    assert sorted(pair_trials(seeded, once)) == [("q1", False, True), ("q1", True, True)]
+    assert sorted(by_item(once, seeded)) == [("q1", True, False), ("q1", True, True)]
+    assert sorted(by_item(seeded, once)) == [("q1", False, True), ("q1", True, True)]
 
 
 def test_repeats_are_paired_with_their_like(trial: Make) -> None:
     first = [trial(repeat=1, verdict=FLIPPED), trial(repeat=0)]
-    assert pair_trials(first, [trial(verdict=FLIPPED)]) == [("q1", False, True)]
+    assert by_item(first, [trial(verdict=FLIPPED)]) == [("q1", False, True)]
 
 
 def test_entities_of_one_sentence_and_sentences_of_one_document_are_one_unit(trial: Make) -> None:
@@ -171,3 +177,35 @@ def test_attacks_without_a_common_item_have_no_p_value_and_do_not_enter_the_fami
     a_b, a_c, b_c = attack_tests(trials)
     assert (a_c["p"], a_c["p_adjusted"], b_c["p"]) == (None, None, None)
     assert a_b["p"] == a_b["p_adjusted"] == pytest.approx(2 * norm.sf(sqrt(5)))
+
+
+def test_seeds_that_repeat_the_same_answers_make_no_difference_surer_by_document(
+    trial: Make,
+) -> None:
+    """Each of 8 documents holds six items; its design effect is cut at 1."""
+
+    def found(n_seeds: int) -> Difference:
+        arms = [
+            [
+                trial(
+                    item_id=f"{d}-{i}",
+                    cluster=str(d),
+                    seed=seed,
+                    verdict=FLIPPED if i in flipped else Verdict.HELD,
+                )
+                for d in range(8)
+                for i in range(6)
+                for seed in range(n_seeds)
+            ]
+            for flipped in ([0], [1, 2])
+        ]
+        return difference_of(*arms)
+
+    one, ten = found(1), found(10)
+    assert (ten.estimate.n, ten.only_first) == (480, 80)
+    assert ten.estimate.value == pytest.approx(one.estimate.value)
+    ends = (one.estimate.low, one.estimate.high, one.p)
+    assert (ten.estimate.low, ten.estimate.high, ten.p) == pytest.approx(ends, rel=0.05)
+    assert ten.estimate.low is not None
+    assert one.estimate.low is not None
+    assert ten.estimate.low <= one.estimate.low + 1e-9

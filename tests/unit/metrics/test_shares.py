@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest, f_oneway
 
 from medstress.metrics import rate, share, slice_shares, wilson
+from medstress.metrics.estimates import Estimate
 from medstress.metrics.shares import design_effect
 
 
@@ -94,3 +95,32 @@ def test_the_interval_does_not_depend_on_the_order_of_trials(
 def test_units_without_answers_are_left_out() -> None:
     assert share([1, 0, 0], [2, 2, 0]) == share([1, 0], [2, 2])
     assert share([], []).value is None
+
+
+@pytest.mark.parametrize("sizes", [[6] * 8, [3, 4, 5, 6, 7, 8, 9, 10]], ids=["even", "uneven"])
+def test_seeds_that_repeat_the_same_answers_narrow_nothing_by_document(sizes: list[int]) -> None:
+    """8 documents, one deterministic victim, ten seeds: an interval is as wide as with one."""
+    rng = np.random.default_rng(30)
+    below_chance = 0
+    for spread in ("alike", "random"):
+        for _ in range(20):
+            # "alike": every document has the same share, so that its design effect is cut at 1.
+            answers = [
+                (f"d{d}", f"d{d}-{i}", "item", i % 3 == 0 if spread == "alike" else u < 0.4)
+                for d, size in enumerate(sizes)
+                for i, u in enumerate(rng.random(size))
+            ]
+            one = rate(((d, i, u), hit) for d, i, u, hit in answers)
+            ten = rate(((d, i, u), hit) for d, i, u, hit in answers for _ in range(10))
+            assert ten.value == pytest.approx(one.value)
+            assert width(ten) >= 0.99 * width(one)
+            outer = rate((d, hit) for d, _, _, hit in answers for _ in range(10))
+            assert width(ten) >= width(outer)
+            below_chance += width(outer) < 0.9 * width(one)
+    assert below_chance >= 10  # documents alone were not enough
+
+
+def width(found: Estimate) -> float:
+    assert found.low is not None
+    assert found.high is not None
+    return found.high - found.low

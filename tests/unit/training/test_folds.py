@@ -125,6 +125,30 @@ def test_a_folder_whose_folds_parted_such_pairs_goes_on_with_them_and_says_so(
         ms.train(linked, out="out")
 
 
+def test_a_folder_that_took_sentences_for_parts_of_documents_goes_on_and_says_so(
+    workplace: Path, experiment: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = (workplace / "train.iob").read_text().strip().split("\n\n")[:12]
+    marked = [*lines[:6], "-DOCSTART-\tO", *lines[6:9], "-DOCSTART-\tO", *lines[9:]]
+    (workplace / "train.iob").write_text("\n\n".join(marked))
+    experiment["dataset"] = [{"name": "iob", "path": "train.iob"}]
+    del experiment["train"]["data"]
+    experiment["train"] |= {"folds": 2, "dev": 0, "epochs": 1, "untrained": False, "seeds": [0]}
+
+    def by_name(items: Any) -> dict[str, str]:
+        return {each.id: str(each.metadata.get("document") or each.id) for each in items}
+
+    with monkeypatch.context() as patched:
+        # As the earlier version did.
+        patched.setattr(flow, "plan_training", partial(plan_training, clusters=by_name))
+        first = ms.train(experiment, out="out").run.summary()
+    with monkeypatch.context() as patched:
+        patched.setattr(flow, "fit", None)
+        again = ms.train(experiment, out="out").run.summary()
+    more = set(again["training"]["cautions"]) - set(first["training"]["cautions"])
+    assert "like the document that has the same number" in "".join(more)
+
+
 def test_pairs_attacked_that_share_a_sentence_with_those_trained_on_are_counted(
     workplace: Path, linked: dict[str, Any]
 ) -> None:

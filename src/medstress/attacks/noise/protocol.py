@@ -52,9 +52,19 @@ class NoiseResources:
     mentions: Mapping[str, tuple[tuple[int, int, str], ...]] = field(default_factory=dict)
     """Text of a sentence pair -> (first character, one past the last, type) of its entities."""
     words: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """By a noise's `word_list`: words, in lower case, of a file or of recognised mentions."""
+    """By a noise's `word_list`: words of a file or of mentions, as `scopes.word_key` calls them."""
+    absent: tuple[str, ...] = ()
+    """The word lists of which nothing stands in the data."""
     sources: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """By the perturbation's `table`: where the other names of a mention come from."""
+
+    @cached_property
+    def most_parts(self) -> Mapping[str, int]:
+        """By word list: the most parts that one of its words has."""
+        return {
+            name: max((word.count(" ") + 1 for word in words), default=0)
+            for name, words in self.words.items()
+        }
 
     @cached_property
     def hash(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
@@ -11,6 +11,7 @@ from medstress.attacks.noise.parameters import Parameters
 from medstress.attacks.noise.protocol import NoiseResources
 from medstress.errors import UsageError, did_you_mean
 from medstress.sentences import OUTSIDE, TaggedText
+from medstress.text import tokenise
 
 Scope: TypeAlias = Literal["lexicon", "entities", "all", "recognised", "words"]
 
@@ -18,6 +19,42 @@ GAZETTEER = "gazetteer"
 """The recogniser that needs no model: the names of the shipped tables."""
 PUBLISHED = "en_core_sci_sm"
 """The paper says a biomedical spaCy model, not which; this is scispaCy's smallest."""
+
+
+def word_key(word: str) -> str:
+    """How lists call a word, or several in a row.
+
+    >>> word_key("Beta-blocker"), word_key("beta blocker")
+    ('beta - blocker', 'beta blocker')
+    """
+    return " ".join(tokenise(word.lower()))
+
+
+def listed_places(tokens: Sequence[str], known: Collection[str], most: int) -> list[int]:
+    """The tokens that are words of a list, or belong to a run of tokens that is one, in order.
+
+    Whole tokens are compared, however a corpus is cut: `beta-blocker` is one token or three.
+
+    Args:
+        tokens: of a sentence.
+        known: the words, as `word_key` calls them.
+        most: the most parts that one of them has.
+
+    >>> listed_places(("Beta-blocker", "beta", "-", "blocker", "beta", "blocker"),
+    ...               {"beta - blocker"}, 3)
+    [0, 1, 2, 3]
+    """
+    keys = [word_key(token).split() for token in tokens]
+    found: set[int] = set()
+    for start in range(len(keys)):
+        parts: list[str] = []
+        for end in range(start, len(keys)):
+            parts += keys[end]
+            if len(parts) > most:
+                break
+            if " ".join(parts) in known:
+                found.update(range(start, end + 1))
+    return sorted(found)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +66,7 @@ class Scoped(Parameters):
     `entities`, `all`, those of `recognised` mentions or of your list of `words`, also wherever they
     stand; default `lexicon`, as_published and as_released `recognised`."""
     words: str | None = None
-    """scope = "words": a file with a word a line."""
+    """scope = "words": a file with a word a line, or several that stand in a row."""
     recogniser: str | None = None
     """scope = "recognised": `gazetteer`, or a spaCy pipeline by name or folder, every entity of
     which counts whatever its label; default `gazetteer`, as_published and as_released scispaCy's
@@ -74,8 +111,9 @@ class Scoped(Parameters):
         if self.scope == "entities":
             return [n for n, (_, label) in words if label != OUTSIDE]
         listed = self.word_list
-        known = resources.lexicon if listed is None else resources.words[listed]
-        return [n for n, (token, _) in words if token.lower() in known]
+        if listed is not None:
+            return listed_places(item.tokens, resources.words[listed], resources.most_parts[listed])
+        return [n for n, (token, _) in words if token.lower() in resources.lexicon]
 
     def _check(self, key: str, scope: str) -> None:
         value = getattr(self, key)

@@ -14,12 +14,12 @@ from medstress.metrics.cautions import MANY_UNREADABLE
 from medstress.metrics.chance import chance_of
 from medstress.metrics.counts import (
     clean_items,
-    cluster_of,
     first_of_each_item,
     flipped_within,
     is_answered,
     is_eligible,
     is_readable,
+    unit_of,
 )
 from medstress.metrics.estimates import Estimate
 from medstress.metrics.shares import rate
@@ -140,7 +140,7 @@ class Arm:
     def after(self, budget: int, without: Collection[str] = NONE_OUT) -> Estimate:
         """Accuracy after so many queries: of the trials answered at baseline, those still right."""
         return rate(
-            (cluster_of(trial), is_eligible(trial) and not flipped_within(trial, budget))
+            (unit_of(trial), is_eligible(trial) and not flipped_within(trial, budget))
             for trial in self.trials
             if is_answered(trial) and trial.item_hash not in without
         )

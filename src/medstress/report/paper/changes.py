@@ -10,12 +10,12 @@ from itertools import combinations
 from math import isqrt
 
 from medstress.metrics.counts import (
-    cluster_of,
     flipped_within,
     is_eligible,
     is_flipped,
     is_unrefuted_success,
     pick_success,
+    unit_of,
 )
 from medstress.metrics.estimates import Estimate
 from medstress.metrics.item_means import Score, mean_over_items, paired_change
@@ -156,7 +156,7 @@ def _unrefuted_within(trial: TrialRow, budget: int) -> bool:
 
 def _share(arm: Arm, hit: Hit) -> Estimate:
     """The share of eligible trials with a hit."""
-    return rate((cluster_of(row), hit(row)) for row in arm.trials if is_eligible(row))
+    return rate((unit_of(row), hit(row)) for row in arm.trials if is_eligible(row))
 
 
 def _rise(last: int) -> Score:

@@ -12,8 +12,10 @@ from medstress.attacks.noise.non_entity_noise import control_of, is_control_of
 from medstress.attacks.sentence_noise import SwapNoiseAttack
 from medstress.errors import UsageError
 from medstress.experiment.noise_resources import noise_resources
+from medstress.experiment.sentence_groups import SentenceGroupPart
 from medstress.seeding import rng_for
 from medstress.sentences import TaggedText
+from medstress.text import tokenise
 
 ITEM = TaggedText(
     id="1",
@@ -136,3 +138,55 @@ def test_a_list_without_words_or_a_missing_one_is_refused(tmp_path: Path) -> Non
         noise_resources([ITEM], [SwapNoise(scope="words", words="none.txt")], tmp_path)
     with pytest.raises(UsageError, match="no such file"):
         noise_resources([ITEM], [SwapNoise(scope="words", words="gone.txt")], tmp_path)
+
+
+@pytest.mark.parametrize("cut", [True, False], ids=["BC5CDR's tokens", "whole tokens"])
+def test_words_with_a_hyphen_and_words_in_a_row_are_compared_as_a_whole(
+    tmp_path: Path, cut: bool
+) -> None:
+    text = "Beta-blocker therapy with beta blocker for heart failure , not failure of the heart"
+    tokens = tokenise(text) if cut else tuple(text.split())
+    item = TaggedText(id="1", tokens=tokens, labels=("O",) * len(tokens))
+    (tmp_path / "mine.txt").write_text("beta-blocker\nheart failure\ntherap\n")
+    noise = SwapNoise(scope="words", words="mine.txt")
+    resources = noise_resources([item], [noise], tmp_path)
+    assert resources.absent == ()
+    places = noise.in_scope(item, resources)
+    whole = ["Beta", "-", "blocker"] if cut else ["Beta-blocker"]
+    assert [tokens[n] for n in places] == [*whole, "heart", "failure"]
+    assert list(places[: len(whole)]) == list(range(len(whole)))
+    assert tokens[places[-1] + 1] == ","
+    changed_ = {
+        edit.start
+        for seed in range(20)
+        for edit in noise.perturb(item, rng_for(seed, "x", "y", "z", 0), resources).edits
+    }
+    assert changed_ == {n for n in places if tokens[n] != "-"}
+
+
+def test_recognised_words_with_a_hyphen_are_whole_too(tmp_path: Path) -> None:
+    spacy = pytest.importorskip("spacy", reason="needs the extra spacy")
+    nlp = spacy.blank("en")
+    ruler = nlp.add_pipe("entity_ruler")
+    pattern = [{"LOWER": "beta"}, {"TEXT": "-"}, {"LOWER": "blocker"}, {"LOWER": "therapy"}]
+    ruler.add_patterns([{"label": "ENTITY", "pattern": pattern}])
+    nlp.to_disk(tmp_path / "pipeline")
+    tokens = ("Beta-blocker", "therapy", "with", "beta", "blocker", "or", "other", "therapy")
+    item = TaggedText(id="1", tokens=tokens, labels=("O",) * len(tokens))
+    noise = SwapNoise(scope="recognised", recogniser="pipeline")
+    resources = noise_resources([item], [noise], tmp_path)
+    assert list(noise.in_scope(item, resources)) == [0, 1, 7]
+
+
+def test_a_list_of_which_nothing_stands_in_the_data_is_said(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("took aspirin twice\nbleed\n")
+    noise = SwapNoise(scope="words", words="mine.txt")
+    resources = noise_resources([ITEM], [noise], tmp_path)
+    part = SentenceGroupPart(resources=resources)
+    assert part.remark is not None
+    assert "none of the words of words mine.txt stands in the data" in part.remark
+    assert part.describe()["undefined"] == part.remark  # the summary's warnings
+    (tmp_path / "mine.txt").write_text("took aspirin\n")
+    part = SentenceGroupPart(resources=noise_resources([ITEM], [noise], tmp_path))
+    assert part.remark is None
+    assert "undefined" not in part.describe()
