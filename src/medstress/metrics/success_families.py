@@ -125,10 +125,17 @@ def adjusted(
     n_family -= len(failed)
     plans = [plan_of(told, tested[row["trial_id"]].found) for row in done]
     plan = max(plans, key=lambda one: one.most, default=plan_of(told))
-    best = None
+    best, p_min = None, plan.p_min
     if done:
+        # Where texts repeat no further control makes p smaller.
+        n_distinct = max(_n_different(row, plan.most) for row in done)
+        p_min = 1 / (n_distinct + 1)
         best = Attainable(
-            n_tested=len(done), n_family=n_family, p_min=plan.p_min, method=scope.adjust
+            n_tested=len(done),
+            n_family=n_family,
+            p_min=p_min,
+            method=scope.adjust,
+            repeated=n_distinct < plan.most,
         )
     for row, p in zip(
         done, adjust([row["p"] for row in done], n_family, scope.adjust), strict=True
@@ -147,7 +154,7 @@ def adjusted(
         "n_tested": len(done),
         "n_not_testable": len(failed),
         "n_family": n_family,
-        "smallest_p": plan.p_min,
+        "smallest_p": p_min,
         **_attained(best, done, tested, told, trials),
         "n_significant": sum(row["significant"] for row in done),
         "n_discoveries": sum(row["p_adjusted"] <= scope.adjust.level for row in done),
@@ -155,6 +162,12 @@ def adjusted(
         "level_among_successes": Null(told["null"]).level_among_successes,
         "histogram": histogram([row["p"] for row in done]),
     }
+
+
+def _n_different(row: Mapping[str, Any], most: int) -> int:
+    """The most different controls that a test can have."""
+    n_distinct = row["n_distinct"]
+    return most if n_distinct is None else min(most, int(n_distinct))
 
 
 def _adjustment(scope: Scope, n_family: int, n_untested: int) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from medstress.metrics.significance import LEVEL, Adjust, Null
-from medstress.metrics.success_tests import FAMILY
+from medstress.metrics.success_tests import FAMILY, repeated
 from medstress.metrics.table import Table
 
 HEADERS = (
@@ -151,7 +151,9 @@ def _among_flipped(row: Mapping[str, Any]) -> str:
 def _remark(row: Mapping[str, Any]) -> str:
     if row["refused"]:
         return "not valid (experts): left out"
-    return "not tested" if row["p"] is None else "guess" if row["guess"] else ""
+    if row["p"] is None:
+        return "not tested"
+    return "; ".join(filter(None, ("guess" if row["guess"] else None, repeated(row))))
 
 
 def _number(value: float | None) -> str:

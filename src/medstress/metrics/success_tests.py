@@ -121,12 +121,35 @@ def _p_values(found: Mapping[str, Any], told: Mapping[str, Any], null: Null) -> 
 
 
 def _of_loops(found: Mapping[str, Any], null: Null) -> dict[str, Any]:
-    """Of matched controls: loops that ended in an error, and the p-value among those alone."""
+    """Of matched controls: loops that ended in an error, and the p-value among those alone.
+
+    Where texts repeat, these loops make as many different ones as their share of all loops.
+    """
     if null not in (Null.MATCHED, Null.FLIPPED):
         return {}
     hard = [h for h, f in zip(found["as_hard"], found["flipped"], strict=True) if f]
-    p = (1 + sum(hard)) / (1 + len(hard)) if hard else None
-    return {"n_flipped": len(hard), "p_flipped": p}
+    if not hard:
+        return {"n_flipped": 0, "p_flipped": None}
+    n_distinct = found.get("n_distinct")
+    if n_distinct is not None:
+        n_distinct = n_distinct * len(hard) // len(found["as_hard"])
+    values = p_values(hard, ControlPlan(fixed=len(hard)), n_distinct)
+    return {"n_flipped": len(hard), "p_flipped": values.p}
+
+
+def repeated(row: Mapping[str, Any]) -> str | None:
+    """What has to be said beside the p-values of a row whose controls repeat texts; else None.
+
+    >>> repeated({"n_distinct": 3})
+    'texts of controls repeat and make 3 different ones: p is at least 1/4'
+    """
+    n_distinct = row["n_distinct"]
+    if n_distinct is None:
+        return None
+    return (
+        f"texts of controls repeat and make {n_distinct} different ones: p is at least "
+        f"1/{n_distinct + 1}"
+    )
 
 
 def _method(
@@ -137,17 +160,11 @@ def _method(
         if told["controls"] == "adaptive"
         else "(1 + count) / (controls + 1)"
     )
-    n_distinct = found.get("n_distinct")
-    repeated = (
-        f", whose texts repeat and make {n_distinct} different ones, so p is at least "
-        f"1/{n_distinct + 1}"
-        if n_distinct is not None
-        else ""
-    )
+    said = repeated({"n_distinct": found.get("n_distinct")})
     return (
         f"{how} over {values.n_controls} {told['null']} controls"
-        f"{' that a panel let pass' if told.get('panel') else ''}{repeated}; T = "
-        f"{statistic.value} of {statistic.n_samples} fresh samples; p_paper and p_plus1 over "
+        f"{' that a panel let pass' if told.get('panel') else ''}{f' ({said})' if said else ''}; "
+        f"T = {statistic.value} of {statistic.n_samples} fresh samples; p_paper and p_plus1 over "
         f"{values.n_counted}{_shared(told)}"
     )
 

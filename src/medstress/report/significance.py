@@ -7,6 +7,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
+from medstress.metrics.success_tests import repeated
 from medstress.report.formats import NONE, clean, interval
 from medstress.report.tables import (
     Cell,
@@ -185,7 +186,9 @@ def _tests(rows: Sequence[Row]) -> Table:
 
 
 def _test(row: Row) -> tuple[Cell, ...]:
-    remark = row["note"] or ("guess" if row["guess"] else "")
+    remark = "; ".join(
+        filter(None, (row["note"] or ("guess" if row["guess"] else None), repeated(row)))
+    )
     return (
         words(row["item_id"]),
         words(row["against"]),
