@@ -20,6 +20,7 @@ from medstress.metrics.significance import (
     histogram,
     shortfall,
 )
+from medstress.metrics.tries import attempts_used
 from medstress.rows import TrialRow
 
 _HASH = "blake2b-128:"
@@ -205,7 +206,7 @@ def _attained(
                 int(spec.get("attempts", 1)) * int(told["loops"]),
                 Statistic((tested[trial.trial_id].found or {})["statistic"]),
                 written=told["generator"] == "attacker",
-                used=trial.first_success_attempt or 1,
+                used=attempts_used(trial),
             ).needed(n_controls)
             for trial, spec in specs
         )

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from medstress.attacks.controls.slots import Form, Slot
+from medstress.experiment.significance.settings import Settings
+from medstress.experiment.significance.sharing import leaders
 from medstress.metrics import success_families
+from medstress.metrics.significance import Null
 from medstress.metrics.success_table import family_lines, success_table
 from medstress.metrics.success_tests import success_test_rows
 from medstress.outcomes import Verdict
@@ -108,3 +113,36 @@ def test_the_family_can_attain_what_its_test_with_most_different_texts_can(trial
     both = [kept(rows[0], found(3)), kept(rows[1], found(None))]
     _, (family,) = success_test_rows(rows, both, {})
     assert family["smallest_p"] == 1 / 31
+
+
+def marked(trial: Make, item_id: str, attempt: int) -> TrialRow:
+    """A success whose first, at attempt 1, was refuted; the search went on to `attempt`."""
+    attempts = [{"query": 1, "attempt": 1}, {"query": 2, "attempt": attempt}]
+    return success(
+        trial,
+        item_id,
+        first_unrefuted_success=2,
+        first_success_attempt=1,
+        attempts=json.dumps(attempts),
+    )
+
+
+def test_the_calls_that_a_family_lacks_are_of_the_success_that_is_tested(trial: Make) -> None:
+    row = marked(trial, "abel", 5)
+    short = found(None) | {"most": 5, "as_hard": [False] * 5, "flipped": [False] * 5}
+    one = kept(row, short, null="best_of_k", controls="adaptive", max_calls=500)
+    _, (family,) = success_test_rows([row], [one], {})
+    # Nine controls of five texts (5 written, 3 x (5 + 20) calls) and T (60).
+    assert f"max_calls = {9 * (5 + 75) + 60} (9 controls a success)" in family["shortfall"]
+
+
+@pytest.mark.parametrize(("other", "is_shared"), [(5, True), (3, False)])
+def test_controls_of_best_of_k_are_shared_by_the_attempts_of_the_tested_success(
+    trial: Make, other: int, is_shared: bool
+) -> None:
+    slot = Slot(field="stem", at=0, lead="", trail=". ", n_words=5, form=Form.SENTENCE)
+    rows = [marked(trial, "abel", 5), marked(trial, "abel", other)]
+    second = replace(rows[1], trial_id="t-second")
+    settings = Settings(null=Null.BEST_OF_K)
+    led_by = leaders([(rows[0], [slot]), (second, [slot])], settings)
+    assert (led_by["t-second"] is rows[0]) is is_shared

@@ -27,7 +27,7 @@ from medstress.metrics.counts import is_flipped, is_refused
 from medstress.metrics.hardness import Statistic
 from medstress.metrics.significance import attainable, shortfall
 from medstress.metrics.success_families import Scope, family_counts, family_of, is_called
-from medstress.metrics.tries import entries, pick_attempt
+from medstress.metrics.tries import attempts_used, entries, pick_attempt
 from medstress.prompts.replies import Addition
 from medstress.rows import TrialRow
 from medstress.scheduler.need import Purpose
@@ -165,11 +165,6 @@ def studies(
     described = [(row, slots_of(_fuzz(row, tools), _added(row))) for row in successes]
     led_by = leaders(described, settings)
     return [_study(row, led_by[row.trial_id], tools, settings) for row in chosen]
-
-
-def attempts_used(row: TrialRow) -> int:
-    """The attempts that a success took."""
-    return pick_attempt(row) or 1
 
 
 def _fuzz(row: TrialRow, tools: Tools) -> Candidate:
