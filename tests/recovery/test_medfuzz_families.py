@@ -232,7 +232,43 @@ def test_a_family_named_before_the_first_query_is_pre_specified(bench: Path) -> 
     assert family_of(found)["label"] == "pre-specified"
     changes["items"] = ["abel"]
     run_tests(found.folder, experiment(bench), Chosen(), changes, Watcher())
-    assert family_of(found)["label"] == "post hoc"
+    assert family_of(found, items=["abel"])["label"] == "post hoc"
+
+
+def test_a_family_that_is_tested_later_leaves_the_pre_specified_one_as_it_was(
+    bench: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = experiment(bench, items=["abel", "cole"], controls=30)
+    found = run(settings, bench / "stays")
+    (before,) = found.summary()["significance"]
+    for names in (["brook"], ["abel", "brook"]):
+        path = bench / "stays.toml"
+        path.write_text(toml(experiment(bench, items=names, controls=30)))
+        capsys.readouterr()
+        assert medstress_cli(["test", str(found.folder), "--experiment", str(path), "--quiet"]) == 0
+    shown = capsys.readouterr().out
+    families = found.summary()["significance"]
+    assert families[0] == before
+    assert [(one["label"], one["items"]) for one in families] == [
+        ("pre-specified", ["abel", "cole"]),
+        ("post hoc", ["brook"]),
+        ("post hoc", ["abel", "brook"]),
+    ]
+    rows = rows_of(found)
+    # Abel is in two families: the pre-specified one counts, and what the other says stands by.
+    assert rows["abel"]["p_adjusted"] == pytest.approx(2 / 31)
+    assert "of a pre-specified family (abel, cole)" in rows["abel"]["method"]
+    assert "; 0.0323 adjusted by" in rows["abel"]["method"]
+    # Brook is in two that came later: the last one counts.
+    assert rows["brook"]["p_adjusted"] == pytest.approx(1 / 31)
+    assert "of a pre-specified family (abel, cole)" in shown
+    assert "of a post hoc family (brook)" in shown
+    assert "of a post hoc family (abel, brook)" in shown
+    assert "attacked, pre-specified: abel, cole" in found.report()
+    # Asking for the first again, its names in another order, adds none.
+    run_tests(found.folder, settings, Chosen(), {"items": ["cole", "abel"]}, Watcher())
+    assert len(found.summary()["significance"]) == 3
+    assert rows_of(found)["abel"]["p_adjusted"] == pytest.approx(2 / 31)
 
 
 def test_a_family_added_later_is_labelled_post_hoc(
@@ -295,7 +331,7 @@ def test_p_values_can_be_adjusted_by_holm_or_not_at_all_and_say_so(
     shown = capsys.readouterr().out
     assert "p-values are not adjusted: without any effect about 0.1 of 2 tests" in shown
     assert {row["p_adjusted"] for row in rows_of(found).values()} == {1 / 31}
-    assert family_of(found)["adjust"] == "none"
+    assert [one["adjust"] for one in found.summary()["significance"]] == ["bh", "holm", "none"]
     assert all(
         "not adjusted for the 3 attacked" in row["method"] for row in rows_of(found).values()
     )

@@ -47,9 +47,19 @@ def family_lines(summary: Mapping[str, Any]) -> Iterator[str]:
                 f"no p-value and count in no family; such as {_example(summary, one['null'])}"
             )
         if not one["n_tested"]:
-            yield f"{one['null']}: none of the tests could be finished"
+            label = f" of a {one['label']} family ({named(one)})" if one["label"] else ""
+            yield f"{one['null']}: none of the tests{label} could be finished"
             continue
         yield from _tested_family(one)
+
+
+def named(family: Mapping[str, Any]) -> str:
+    """The items or trials that make a fixed family.
+
+    >>> named({"items": ["abel", "bert"], "trials": None})
+    'abel, bert'
+    """
+    return ", ".join(family["items"] or family["trials"])
 
 
 def _example(summary: Mapping[str, Any], null: str) -> str:
@@ -65,7 +75,7 @@ def _example(summary: Mapping[str, Any], null: str) -> str:
 def _tested_family(one: Mapping[str, Any]) -> Iterator[str]:
     method = Adjust(one["adjust"])
     of = "attacked trials" if one["family"] == "attacked" else "successes"
-    label = f" of a {one['label']} family" if one["label"] else ""
+    label = f" of a {one['label']} family ({named(one)})" if one["label"] else ""
     found = f"; {one['n_discoveries']} {method.told} over" if method is not Adjust.NONE else ", of"
     yield (
         f"{one['null']}: {one['n_significant']} of {one['n_tested']} at p <= {LEVEL:g}{found} "

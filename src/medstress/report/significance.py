@@ -7,6 +7,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
+from medstress.metrics.success_table import named
 from medstress.metrics.success_tests import repeated
 from medstress.report.formats import NONE, clean, interval
 from medstress.report.tables import (
@@ -148,7 +149,9 @@ def _families(families: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _family(one: Mapping[str, Any]) -> str:
-    return f"{one['family']}, {one['label']}" if one["label"] else str(one["family"])
+    if not one["label"]:
+        return str(one["family"])
+    return f"{one['family']}, {one['label']}: {named(one)}"
 
 
 def _up_to(one: Mapping[str, Any]) -> Cell:
