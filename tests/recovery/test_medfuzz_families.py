@@ -451,6 +451,52 @@ def test_a_test_that_hits_a_cap_says_so_in_a_sentence(
     assert "p adj." in shown
 
 
+def test_max_calls_that_buy_no_control_are_said_before_and_nothing_is_asked(bench: Path) -> None:
+    found = run(experiment(bench), bench / "dear")
+    before = n_exchanges(found)
+    _, said = retested(found, bench, max_calls=10)
+    assert n_exchanges(found) == before
+    told = "\n".join(said)
+    assert "2 successes, matched controls, and nothing to ask" in told
+    assert "2 successes are not tested and nothing is asked about them: max_calls = 10" in told
+    assert "give at least 129" in told
+    assert "at most" not in told
+    # At 129, the least, there is one control.
+    retested(found, bench, max_calls=129)
+    assert {row["n_controls"] for row in rows_of(found).values()} == {1}
+
+
+def test_a_test_that_is_done_announces_what_is_left_alone(bench: Path) -> None:
+    found = run(experiment(bench), bench / "left")
+    settings, said = experiment(bench), list[str]()
+    changes, one = {"controls": 30}, Chosen(items=("abel",))
+    run_tests(found.folder, settings, one, changes, Watcher(announce=said.append))
+    assert "1 successes, matched controls, at most 730 conversations" in said[0]
+    _, said = retested(found, bench, **changes)
+    assert "2 successes, 1 of them tested before, matched controls, at most 730 conv" in said[0]
+    before = n_exchanges(found)
+    _, said = retested(found, bench, **changes)
+    assert "2 successes, 2 of them tested before, matched controls, and nothing to ask" in said[0]
+    assert not any("conversations" in line for line in said)
+    assert n_exchanges(found) == before
+
+
+def test_a_run_that_ended_before_its_first_success_is_said_to_be_incomplete(
+    bench: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = experiment(bench)
+    settings["experiment"]["max_queries"] = 1
+    found = run(settings, bench / "begun")
+    path = bench / "begun.toml"
+    path.write_text(toml(settings))
+    asks = ["test", str(found.folder), "--experiment", str(path), "--quiet"]
+    for more in ([], ["--dry-run"]):
+        capsys.readouterr()
+        assert medstress_cli([*asks, *more]) == 0
+        shown = capsys.readouterr().out
+        assert "there is no success to test yet, and the run is not complete" in shown
+
+
 def test_without_a_success_there_is_a_sentence_and_no_empty_table(
     bench: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
