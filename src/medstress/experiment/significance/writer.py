@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from medstress.attacks.controls.neutral import SLACK, Gate
-from medstress.attacks.controls.slots import Slot, is_distinct, told_apart_by
+from medstress.attacks.controls.slots import Slot, is_distinct, text_of, told_apart_by
 from medstress.calls import Decoding, Generate, Generated, Message
 from medstress.errors import TrialError
 from medstress.experiment.significance.controls import Making
@@ -100,6 +100,8 @@ class RoleWriter:
                 found = self._read(answer.text, kind)
                 if isinstance(found, str):
                     reason = found
+                elif text_of(found) == text_of(Candidate(item=self.item)):
+                    reason = "it changes nothing"
                 elif is_distinct(found, self._seen, self.item):
                     made.append(found)
                 else:
