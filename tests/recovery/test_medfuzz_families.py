@@ -232,7 +232,43 @@ def test_a_family_named_before_the_first_query_is_pre_specified(bench: Path) -> 
     assert family_of(found)["label"] == "pre-specified"
     changes["items"] = ["abel"]
     run_tests(found.folder, experiment(bench), Chosen(), changes, Watcher())
-    assert family_of(found)["label"] == "post hoc"
+    assert family_of(found, items=["abel"])["label"] == "post hoc"
+
+
+def test_a_family_that_is_tested_later_leaves_the_pre_specified_one_as_it_was(
+    bench: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = experiment(bench, items=["abel", "cole"], controls=30)
+    found = run(settings, bench / "stays")
+    (before,) = found.summary()["significance"]
+    for names in (["brook"], ["abel", "brook"]):
+        path = bench / "stays.toml"
+        path.write_text(toml(experiment(bench, items=names, controls=30)))
+        capsys.readouterr()
+        assert medstress_cli(["test", str(found.folder), "--experiment", str(path), "--quiet"]) == 0
+    shown = capsys.readouterr().out
+    families = found.summary()["significance"]
+    assert families[0] == before
+    assert [(one["label"], one["items"]) for one in families] == [
+        ("pre-specified", ["abel", "cole"]),
+        ("post hoc", ["brook"]),
+        ("post hoc", ["abel", "brook"]),
+    ]
+    rows = rows_of(found)
+    # Abel is in two families: the pre-specified one counts, and what the other says stands by.
+    assert rows["abel"]["p_adjusted"] == pytest.approx(2 / 31)
+    assert "of a pre-specified family (abel, cole)" in rows["abel"]["method"]
+    assert "; 0.0323 adjusted by" in rows["abel"]["method"]
+    # Brook is in two that came later: the last one counts.
+    assert rows["brook"]["p_adjusted"] == pytest.approx(1 / 31)
+    assert "of a pre-specified family (abel, cole)" in shown
+    assert "of a post hoc family (brook)" in shown
+    assert "of a post hoc family (abel, brook)" in shown
+    assert "attacked, pre-specified: abel, cole" in found.report()
+    # Asking for the first again, its names in another order, adds none.
+    run_tests(found.folder, settings, Chosen(), {"items": ["cole", "abel"]}, Watcher())
+    assert len(found.summary()["significance"]) == 3
+    assert rows_of(found)["abel"]["p_adjusted"] == pytest.approx(2 / 31)
 
 
 def test_a_family_added_later_is_labelled_post_hoc(
@@ -295,7 +331,7 @@ def test_p_values_can_be_adjusted_by_holm_or_not_at_all_and_say_so(
     shown = capsys.readouterr().out
     assert "p-values are not adjusted: without any effect about 0.1 of 2 tests" in shown
     assert {row["p_adjusted"] for row in rows_of(found).values()} == {1 / 31}
-    assert family_of(found)["adjust"] == "none"
+    assert [one["adjust"] for one in found.summary()["significance"]] == ["bh", "holm", "none"]
     assert all(
         "not adjusted for the 3 attacked" in row["method"] for row in rows_of(found).values()
     )
@@ -413,6 +449,52 @@ def test_a_test_that_hits_a_cap_says_so_in_a_sentence(
     shown = capsys.readouterr().out
     assert "stopped" not in shown
     assert "p adj." in shown
+
+
+def test_max_calls_that_buy_no_control_are_said_before_and_nothing_is_asked(bench: Path) -> None:
+    found = run(experiment(bench), bench / "dear")
+    before = n_exchanges(found)
+    _, said = retested(found, bench, max_calls=10)
+    assert n_exchanges(found) == before
+    told = "\n".join(said)
+    assert "2 successes, matched controls, and nothing to ask" in told
+    assert "2 successes are not tested and nothing is asked about them: max_calls = 10" in told
+    assert "give at least 129" in told
+    assert "at most" not in told
+    # At 129, the least, there is one control.
+    retested(found, bench, max_calls=129)
+    assert {row["n_controls"] for row in rows_of(found).values()} == {1}
+
+
+def test_a_test_that_is_done_announces_what_is_left_alone(bench: Path) -> None:
+    found = run(experiment(bench), bench / "left")
+    settings, said = experiment(bench), list[str]()
+    changes, one = {"controls": 30}, Chosen(items=("abel",))
+    run_tests(found.folder, settings, one, changes, Watcher(announce=said.append))
+    assert "1 successes, matched controls, at most 730 conversations" in said[0]
+    _, said = retested(found, bench, **changes)
+    assert "2 successes, 1 of them tested before, matched controls, at most 730 conv" in said[0]
+    before = n_exchanges(found)
+    _, said = retested(found, bench, **changes)
+    assert "2 successes, 2 of them tested before, matched controls, and nothing to ask" in said[0]
+    assert not any("conversations" in line for line in said)
+    assert n_exchanges(found) == before
+
+
+def test_a_run_that_ended_before_its_first_success_is_said_to_be_incomplete(
+    bench: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = experiment(bench)
+    settings["experiment"]["max_queries"] = 1
+    found = run(settings, bench / "begun")
+    path = bench / "begun.toml"
+    path.write_text(toml(settings))
+    asks = ["test", str(found.folder), "--experiment", str(path), "--quiet"]
+    for more in ([], ["--dry-run"]):
+        capsys.readouterr()
+        assert medstress_cli([*asks, *more]) == 0
+        shown = capsys.readouterr().out
+        assert "there is no success to test yet, and the run is not complete" in shown
 
 
 def test_without_a_success_there_is_a_sentence_and_no_empty_table(

@@ -13,13 +13,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import pytest
 
 from medstress.attacks.controls.slots import Form, Slot, text_of
 from medstress.calls import Decoding, Generated
 from medstress.experiment.significance.controls import Controls
 from medstress.experiment.significance.flow import Success, significance_flow
 from medstress.experiment.significance.settings import Settings
-from medstress.experiment.significance.writer import RoleWriter
+from medstress.experiment.significance.writer import Paraphrase, RoleWriter
 from medstress.items import Candidate
 from medstress.metrics.monte_carlo import ControlPlan, p_values
 from medstress.metrics.significance import LEVEL, Null
@@ -162,6 +163,58 @@ def test_where_texts_repeat_p_is_at_least_one_in_distinct_controls_and_one() -> 
     found = planted.conducted(Success(fuzz=planted.edited(), attempts=5, used=1), single)
     assert found["n_distinct"] == 30
     assert p_of(found, single) >= 1 / 31
+
+
+class Varied(Planted):
+    """Three texts, each written in ten ways that differ in nothing a reader would tell apart."""
+
+    def words(self) -> str:
+        text = f"He keeps shelf {self.n_written % 3} tidy"
+        ways = (
+            text,
+            text.upper(),
+            text.title(),
+            text.replace(" ", "  ", 1),
+            text.replace(" ", "  "),
+            f"{text} .",
+            text.replace("keeps", "Keeps"),
+            text.replace(" tidy", "\u00a0tidy"),
+            text.replace("shelf", "sh\u200belf").replace("tidy", "tidy!"),
+            text.replace("tidy", "\uff54\uff49\uff44\uff59"),
+        )
+        self.n_written += 1
+        return ways[self.n_written // 3 % len(ways)]
+
+
+@pytest.mark.parametrize(("null", "n_distinct"), [(Null.NEUTRAL, 3), (Null.MATCHED, 0)])
+def test_texts_that_differ_in_case_white_space_or_punctuation_are_one(
+    null: Null, n_distinct: int
+) -> None:
+    settings = Settings(
+        null=null, generator="attacker", controls=ControlPlan(fixed=30), max_calls=None
+    )
+    planted = Varied(0)
+    for n in range(3):
+        edit = SLOT.filled(f"He keeps shelf {n} tidy")
+        planted.t[text_of(Candidate(item=ITEM, edits=(edit,)))] = 1 - 1e-6
+    fuzz = planted.edited()
+    planted.t[text_of(fuzz)] = 0.1
+    found = planted.conducted(Success(fuzz=fuzz, attempts=5, used=1), settings)
+    # Three texts make three controls of one text each, and no whole loop of five.
+    assert (sum(found["as_hard"]), found["n_distinct"]) == (0, n_distinct)
+    assert p_of(found, settings) == 1 / (n_distinct + 1)
+
+
+def test_a_paraphrase_that_changes_case_or_marks_alone_is_none() -> None:
+    writer = RoleWriter(
+        item=ITEM,
+        slots=(SLOT,),
+        prompts=PROMPTS,
+        decoding=Decoding(temperature=1.0),
+        gate=lambda _: None,
+    )
+    told = json.dumps({"paraphrase": f"{(ITEM.context or ITEM.stem).upper()} "})
+    assert writer._read(told, Paraphrase) == "it changes nothing"
 
 
 def test_the_default_with_controls_that_an_attacker_writes_holds_its_level() -> None:

@@ -10,7 +10,7 @@ from medstress.experiment.rows import trial_rows
 from medstress.experiment.summary import summarise_run
 from medstress.items import Question
 from medstress.metrics.counts import is_flipped
-from medstress.metrics.success_tests import FAMILY, clean_confidence
+from medstress.metrics.success_tests import FAMILY, clean_confidence, repeated
 from medstress.metrics.tries import entries, pick_attempt
 from medstress.report.case import Attempt, Case
 from medstress.rows import TrialRow
@@ -96,8 +96,9 @@ def _p_text(row: Mapping[str, Any]) -> str:
     adjusted = "none" if row["p_adjusted"] is None else f"{row['p_adjusted']:.3g}"
     return (
         f"{row['against']}: p = {row['p']:.3g}, adjusted {adjusted}, paper's "
-        f"{row['p_paper']} ({row['n_controls']} controls"
-        + (f"; {row['caution']})" if row["caution"] else ")")
+        f"{row['p_paper']} ("
+        + "; ".join(filter(None, (f"{row['n_controls']} controls", row["caution"], repeated(row))))
+        + ")"
     )
 
 

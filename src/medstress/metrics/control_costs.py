@@ -59,6 +59,17 @@ class ControlCost:
         """The `max_calls` that buys so many controls."""
         return n_controls * self.n_calls + self.of_t
 
+    def too_dear(self, max_calls: int) -> str:
+        """Why `max_calls` buys no control, where it buys none.
+
+        >>> cost_of(Null.NEUTRAL, 5, Statistic.KEY_PROBABILITY).too_dear(10)[:39]
+        'max_calls = 10 buys no control: one tak'
+        """
+        return (
+            f"max_calls = {max_calls} buys no control: one takes up to {self.n_calls} calls and T "
+            f"of the success {self.of_t}, so give at least {self.needed(1)}"
+        )
+
 
 def cost_of(
     null: Null, attempts: int, statistic: Statistic, *, written: bool = False, used: int = 1

@@ -124,6 +124,8 @@ class Attainable:
     """Smallest p-value of one test."""
     method: Adjust = Adjust.BH
     """How p-values are adjusted."""
+    repeated: bool = False
+    """Whether texts of controls repeat, so that further controls do not lower `p_min`."""
 
     @property
     def adjusted(self) -> float:
@@ -191,13 +193,16 @@ def shortfall(best: Attainable, max_calls: Callable[[int], int] | None = None) -
         return None
     needed = best.controls_needed
     n_controls = round(1 / best.p_min) - 1
+    different = " different" if best.repeated else ""
     remedy = f"--controls {needed} or more"
-    if max_calls is not None:
+    if best.repeated:
+        remedy = f"texts for {needed} controls that do not repeat (another `generator`)"
+    elif max_calls is not None:
         remedy = f"max_calls = {max_calls(needed)} ({needed} controls a success)"
     return (
-        f"with {n_controls} controls no adjusted p-value can fall below {best.adjusted:.3g} "
-        f"({best.n_tested} successes in a family of {best.n_family}), so nothing can be found "
-        f"{best.method.told}: it takes {remedy}"
+        f"with {n_controls}{different} controls no adjusted p-value can fall below "
+        f"{best.adjusted:.3g} ({best.n_tested} successes in a family of {best.n_family}), so "
+        f"nothing can be found {best.method.told}: it takes {remedy}"
     )
 
 

@@ -20,9 +20,11 @@ from medstress.metrics.significance import (
     histogram,
     shortfall,
 )
+from medstress.metrics.tries import attempts_used
 from medstress.rows import TrialRow
 
 _HASH = "blake2b-128:"
+PRE_SPECIFIED, POST_HOC = "pre-specified", "post hoc"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +53,7 @@ class Scope:
     trials: tuple[str, ...] = ()
     """The same, by the beginnings of trial identifiers."""
     label: str | None = None
-    """`pre-specified` or `post hoc` where it was fixed; None where it is the whole run."""
+    """`PRE_SPECIFIED` or `POST_HOC` where it was fixed; None where it is the whole run."""
 
     def holds(self, trial: TrialRow) -> bool:
         """Whether a trial is of the family."""
@@ -110,7 +112,11 @@ def adjusted(
     told: Mapping[str, Any],
     scope: Scope,
 ) -> dict[str, Any]:
-    """Adjust the p-values of a family in place; what it could attain and what came."""
+    """Adjust the p-values of a family; what it could attain and what came.
+
+    In the rows of its tests `p_adjusted` is set where no family before this one did; `method`
+    tells that of every family.
+    """
     done = [row for row in rows if row["p"] is not None and not row["refused"]]
     here = {row["trial_id"]: row for row in rows}
     family = family_of(trials, [trial for trial in trials if trial.trial_id in here], scope)
@@ -125,16 +131,26 @@ def adjusted(
     n_family -= len(failed)
     plans = [plan_of(told, tested[row["trial_id"]].found) for row in done]
     plan = max(plans, key=lambda one: one.most, default=plan_of(told))
-    best = None
+    best, p_min = None, plan.p_min
     if done:
+        # Where texts repeat no further control makes p smaller.
+        n_distinct = max(_n_different(row, plan.most) for row in done)
+        p_min = 1 / (n_distinct + 1)
         best = Attainable(
-            n_tested=len(done), n_family=n_family, p_min=plan.p_min, method=scope.adjust
+            n_tested=len(done),
+            n_family=n_family,
+            p_min=p_min,
+            method=scope.adjust,
+            repeated=n_distinct < plan.most,
         )
-    for row, p in zip(
-        done, adjust([row["p"] for row in done], n_family, scope.adjust), strict=True
-    ):
-        row["p_adjusted"] = p
-        row["method"] += f"; {_adjustment(scope, n_family, n_successes - len(done) - len(failed))}"
+    ps = adjust([row["p"] for row in done], n_family, scope.adjust)
+    how = _adjustment(scope, n_family, n_successes - len(done) - len(failed))
+    for row, p in zip(done, ps, strict=True):
+        if row["p_adjusted"] is None:
+            row["p_adjusted"] = p
+            row["method"] += f"; {how}"
+        else:
+            row["method"] += f"; {p:.3g} {how}"
     return {
         **told,
         "family": scope.family.value,
@@ -147,14 +163,20 @@ def adjusted(
         "n_tested": len(done),
         "n_not_testable": len(failed),
         "n_family": n_family,
-        "smallest_p": plan.p_min,
+        "smallest_p": p_min,
         **_attained(best, done, tested, told, trials),
         "n_significant": sum(row["significant"] for row in done),
-        "n_discoveries": sum(row["p_adjusted"] <= scope.adjust.level for row in done),
+        "n_discoveries": sum(p <= scope.adjust.level for p in ps),
         "n_guesses": sum(bool(row["guess"]) for row in done),
         "level_among_successes": Null(told["null"]).level_among_successes,
         "histogram": histogram([row["p"] for row in done]),
     }
+
+
+def _n_different(row: Mapping[str, Any], most: int) -> int:
+    """The most different controls that a test can have."""
+    n_distinct = row["n_distinct"]
+    return most if n_distinct is None else min(most, int(n_distinct))
 
 
 def _adjustment(scope: Scope, n_family: int, n_untested: int) -> str:
@@ -163,7 +185,7 @@ def _adjustment(scope: Scope, n_family: int, n_untested: int) -> str:
     if scope.family is Family.ATTACKED:
         of = "attacked trials, p = 1 where they held"
     if scope.label is not None:
-        of += f" of a {scope.label} family"
+        of += f" of a {scope.label} family ({', '.join((*scope.items, *scope.trials))})"
     if scope.adjust is Adjust.NONE:
         return f"not adjusted for the {n_family} {of}"
     name = "Benjamini-Hochberg" if scope.adjust is Adjust.BH else "Holm"
@@ -192,7 +214,7 @@ def _attained(
                 int(spec.get("attempts", 1)) * int(told["loops"]),
                 Statistic((tested[trial.trial_id].found or {})["statistic"]),
                 written=told["generator"] == "attacker",
-                used=trial.first_success_attempt or 1,
+                used=attempts_used(trial),
             ).needed(n_controls)
             for trial, spec in specs
         )

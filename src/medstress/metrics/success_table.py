@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from medstress.metrics.significance import LEVEL, Adjust, Null
-from medstress.metrics.success_tests import FAMILY
+from medstress.metrics.success_tests import FAMILY, repeated
 from medstress.metrics.table import Table
 
 HEADERS = (
@@ -47,9 +47,19 @@ def family_lines(summary: Mapping[str, Any]) -> Iterator[str]:
                 f"no p-value and count in no family; such as {_example(summary, one['null'])}"
             )
         if not one["n_tested"]:
-            yield f"{one['null']}: none of the tests could be finished"
+            label = f" of a {one['label']} family ({named(one)})" if one["label"] else ""
+            yield f"{one['null']}: none of the tests{label} could be finished"
             continue
         yield from _tested_family(one)
+
+
+def named(family: Mapping[str, Any]) -> str:
+    """The items or trials that make a fixed family.
+
+    >>> named({"items": ["abel", "bert"], "trials": None})
+    'abel, bert'
+    """
+    return ", ".join(family["items"] or family["trials"])
 
 
 def _example(summary: Mapping[str, Any], null: str) -> str:
@@ -65,7 +75,7 @@ def _example(summary: Mapping[str, Any], null: str) -> str:
 def _tested_family(one: Mapping[str, Any]) -> Iterator[str]:
     method = Adjust(one["adjust"])
     of = "attacked trials" if one["family"] == "attacked" else "successes"
-    label = f" of a {one['label']} family" if one["label"] else ""
+    label = f" of a {one['label']} family ({named(one)})" if one["label"] else ""
     found = f"; {one['n_discoveries']} {method.told} over" if method is not Adjust.NONE else ", of"
     yield (
         f"{one['null']}: {one['n_significant']} of {one['n_tested']} at p <= {LEVEL:g}{found} "
@@ -151,7 +161,9 @@ def _among_flipped(row: Mapping[str, Any]) -> str:
 def _remark(row: Mapping[str, Any]) -> str:
     if row["refused"]:
         return "not valid (experts): left out"
-    return "not tested" if row["p"] is None else "guess" if row["guess"] else ""
+    if row["p"] is None:
+        return "not tested"
+    return "; ".join(filter(None, ("guess" if row["guess"] else None, repeated(row))))
 
 
 def _number(value: float | None) -> str:

@@ -11,7 +11,14 @@ from medstress.metrics.counts import is_refused
 from medstress.metrics.hardness import Statistic, effect
 from medstress.metrics.monte_carlo import ControlPlan, PValues, p_values
 from medstress.metrics.significance import LEVEL, Null
-from medstress.metrics.success_families import Scope, Tested, adjusted, plan_of, settings_key
+from medstress.metrics.success_families import (
+    PRE_SPECIFIED,
+    Scope,
+    Tested,
+    adjusted,
+    plan_of,
+    settings_key,
+)
 from medstress.rows import TrialRow
 
 FAMILY = "significance"
@@ -26,20 +33,23 @@ NOT_VALID = "experts find that the key no longer holds: left out of the family"
 def success_test_rows(
     trials: Sequence[TrialRow],
     tested: Iterable[Tested],
-    scopes: Mapping[str, Scope],
+    scopes: Mapping[str, Sequence[Scope]],
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Compute the rows of all tests, family by family.
 
     Args:
         trials: of the run.
         tested: what is stored.
-        scopes: `settings_key` -> the family; missing: all successes.
+        scopes: `settings_key` -> the families that were asked for, in that order; missing: all
+            successes.
 
     Returns:
         A row for every test in the trials' order (a success that experts find not valid has no
         adjusted p and counts in no family: where all attacked trials are adjusted over, it is one
-        that held), and a row for every family: what it could
-        attain, how many were found, the histogram of p-values.
+        that held; of several families that a success is in, `p_adjusted` is that of the
+        pre-specified one, else of the one asked for last), and a row for every family in the order
+        in which they were asked for: what it could attain, how many were found, the histogram of
+        p-values.
     """
     by_settings: dict[str, dict[str, Tested]] = defaultdict(dict)
     for one in tested:
@@ -47,11 +57,21 @@ def success_test_rows(
     rows: list[dict[str, Any]] = []
     summaries: list[dict[str, Any]] = []
     for key, by_trial in by_settings.items():
-        scope = scopes.get(key, Scope())
         made = [_row(row, by_trial[row.trial_id]) for row in trials if row.trial_id in by_trial]
-        summaries.append(adjusted(made, trials, by_trial, json.loads(key), scope))
+        asked = scopes.get(key) or [Scope()]
+        found = {
+            i: adjusted(made, trials, by_trial, json.loads(key), asked[i])
+            for i in _by_precedence(asked)
+        }
+        summaries += [found[i] for i in range(len(asked))]
         rows += made
     return rows, summaries
+
+
+def _by_precedence(asked: Sequence[Scope]) -> list[int]:
+    """Places of families: pre-specified ones as asked for, then the others, the last one first."""
+    first = [i for i, scope in enumerate(asked) if scope.label == PRE_SPECIFIED]
+    return first + [i for i in reversed(range(len(asked))) if i not in first]
 
 
 def _row(trial: TrialRow, one: Tested) -> dict[str, Any]:
@@ -121,12 +141,35 @@ def _p_values(found: Mapping[str, Any], told: Mapping[str, Any], null: Null) -> 
 
 
 def _of_loops(found: Mapping[str, Any], null: Null) -> dict[str, Any]:
-    """Of matched controls: loops that ended in an error, and the p-value among those alone."""
+    """Of matched controls: loops that ended in an error, and the p-value among those alone.
+
+    Where texts repeat, these loops make as many different ones as their share of all loops.
+    """
     if null not in (Null.MATCHED, Null.FLIPPED):
         return {}
     hard = [h for h, f in zip(found["as_hard"], found["flipped"], strict=True) if f]
-    p = (1 + sum(hard)) / (1 + len(hard)) if hard else None
-    return {"n_flipped": len(hard), "p_flipped": p}
+    if not hard:
+        return {"n_flipped": 0, "p_flipped": None}
+    n_distinct = found.get("n_distinct")
+    if n_distinct is not None:
+        n_distinct = n_distinct * len(hard) // len(found["as_hard"])
+    values = p_values(hard, ControlPlan(fixed=len(hard)), n_distinct)
+    return {"n_flipped": len(hard), "p_flipped": values.p}
+
+
+def repeated(row: Mapping[str, Any]) -> str | None:
+    """What has to be said beside the p-values of a row whose controls repeat texts; else None.
+
+    >>> repeated({"n_distinct": 3})
+    'texts of controls repeat and make 3 different ones: p is at least 1/4'
+    """
+    n_distinct = row["n_distinct"]
+    if n_distinct is None:
+        return None
+    return (
+        f"texts of controls repeat and make {n_distinct} different ones: p is at least "
+        f"1/{n_distinct + 1}"
+    )
 
 
 def _method(
@@ -137,17 +180,11 @@ def _method(
         if told["controls"] == "adaptive"
         else "(1 + count) / (controls + 1)"
     )
-    n_distinct = found.get("n_distinct")
-    repeated = (
-        f", whose texts repeat and make {n_distinct} different ones, so p is at least "
-        f"1/{n_distinct + 1}"
-        if n_distinct is not None
-        else ""
-    )
+    said = repeated({"n_distinct": found.get("n_distinct")})
     return (
         f"{how} over {values.n_controls} {told['null']} controls"
-        f"{' that a panel let pass' if told.get('panel') else ''}{repeated}; T = "
-        f"{statistic.value} of {statistic.n_samples} fresh samples; p_paper and p_plus1 over "
+        f"{' that a panel let pass' if told.get('panel') else ''}{f' ({said})' if said else ''}; "
+        f"T = {statistic.value} of {statistic.n_samples} fresh samples; p_paper and p_plus1 over "
         f"{values.n_counted}{_shared(told)}"
     )
 

@@ -7,6 +7,8 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
+from medstress.metrics.success_table import named
+from medstress.metrics.success_tests import repeated
 from medstress.report.formats import NONE, clean, interval
 from medstress.report.tables import (
     Cell,
@@ -147,7 +149,9 @@ def _families(families: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _family(one: Mapping[str, Any]) -> str:
-    return f"{one['family']}, {one['label']}" if one["label"] else str(one["family"])
+    if not one["label"]:
+        return str(one["family"])
+    return f"{one['family']}, {one['label']}: {named(one)}"
 
 
 def _up_to(one: Mapping[str, Any]) -> Cell:
@@ -185,7 +189,9 @@ def _tests(rows: Sequence[Row]) -> Table:
 
 
 def _test(row: Row) -> tuple[Cell, ...]:
-    remark = row["note"] or ("guess" if row["guess"] else "")
+    remark = "; ".join(
+        filter(None, (row["note"] or ("guess" if row["guess"] else None), repeated(row)))
+    )
     return (
         words(row["item_id"]),
         words(row["against"]),

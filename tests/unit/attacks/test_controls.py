@@ -175,6 +175,53 @@ def test_five_attempts_of_thirty_loops_need_no_text_twice(form: str, n_words: in
     assert len(list(islice(draws, enough))) == enough
 
 
+@pytest.mark.parametrize(
+    ("told", "category"),
+    [
+        ("Drinks", "habits"),
+        ("He drinks", "habits"),
+        ("He drinks", None),
+        ("He drinks tea", "habits"),
+        ("He smokes daily", "habits"),
+        ("Immigrant", "country of origin"),
+        ("Milk cures", "inverted relation"),
+        ("Milk cures fever", "neutral source"),
+    ],
+)
+def test_the_shortest_sentences_get_controls_of_their_length(
+    told: str, category: str | None
+) -> None:
+    n_words, known = len(told.split()), category in lexicon().clauses or category is None
+    prompts = load_prompts("patient_characteristics" if known else "misinformation")
+    said = [(category, told)] if category else []
+    slots = slots_of(inserted((AFTER_KNEE, f" {told}.")), said)
+    assert [(slot.form, slot.n_words) for slot in slots] == [(Form.SENTENCE, n_words)]
+
+    def gate(control: Candidate) -> str | None:
+        (edit,) = control.edits
+        name = category or prompts.categories[0].name
+        draft = Draft(
+            candidate=control,
+            options=dict(zip("ABC", ITEM.options, strict=True)),
+            categories=prompts.categories,
+            added=(Addition(category=name, text=edit.replacement),),
+        )
+        on = [each for each in GATES if each not in prompts.without_gates]
+        return next((why for each in on if (why := GATES[each](draft))), None)
+
+    draws = list(islice(neutral_controls(ITEM, slots, np.random.default_rng(2), gate), 30))
+    assert len(draws) == 30
+    for control in draws:
+        (edit,) = control.edits
+        assert abs(len(core_of(edit)[1].split()) - n_words) <= 1
+
+
+def test_a_false_statement_of_one_word_has_no_control_and_it_is_said() -> None:
+    slots = slots_of(inserted((AFTER_KNEE, " Contagious.")), [("inverted relation", "Contagious")])
+    with pytest.raises(TrialError, match="nothing more of 1 words"):
+        neutral_control(ITEM, slots, np.random.default_rng(0))
+
+
 FALSE = load_prompts("misinformation")
 
 

@@ -52,6 +52,8 @@ class Lexicon:
     """Single words that stand inside a sentence, of no category."""
     degrees: tuple[str, ...]
     """May stand before an adjective."""
+    verbs: tuple[str, ...]
+    """Single words that follow "The patient" in the shortest sentences, of no category."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +64,8 @@ class Statements:
     """By category; each says who says so, the empty one nobody."""
     statements: tuple[str, ...]
     """Each follows an opening or stands alone."""
+    short: tuple[str, ...]
+    """The same of three words, for the shortest sentences."""
     tails: tuple[str, ...]
     """May follow a statement."""
 
@@ -73,6 +77,7 @@ def statements() -> Statements:
     return Statements(
         openings={name: tuple(texts) for name, texts in found["openings"].items()},
         statements=tuple(found["statements"]),
+        short=tuple(found["short"]),
         tails=tuple(found["tails"]),
     )
 
@@ -93,6 +98,7 @@ def lexicon() -> Lexicon:
         adverbs=tuple(found["adverbs"]),
         adjectives=tuple(found["adjectives"]),
         degrees=tuple(found["degrees"]),
+        verbs=tuple(found["verbs"]),
     )
 
 
@@ -181,6 +187,8 @@ def _category(part: Part, rng: Generator) -> str:
 @lru_cache(maxsize=512)
 def _fillings(part: Part, category: str) -> tuple[str, ...]:
     """All texts of the right form and length for a part of up to `LONG` words."""
+    if part.form is Form.SENTENCE and part.n_words <= SHORT:
+        return _shortest(part.n_words, category)
     if category in statements().openings:
         texts = [text for text in _stated(category) if _fits(text, part.n_words)]
         # A few words leave no room for who says so.
@@ -209,6 +217,19 @@ def _described(n_words: int) -> tuple[str, ...]:
     return tuple(f"{a} and {b}" for a, b in product(held.adjectives, repeat=2) if a != b)
 
 
+def _shortest(n_words: int, category: str) -> tuple[str, ...]:
+    """All sentences for one of up to three words."""
+    if category in statements().openings:
+        made = [_as_sentence(text) for text in (*statements().short, *statements().statements)]
+    else:
+        are = [f"is {word}" for word in lexicon().adjectives]
+        follow = (*lexicon().verbs, *lexicon().clauses[category], *are)
+        made = [f"The patient {words}" for words in follow]
+        # A note of one or two words, such as "Quite tidy."
+        made += [_as_sentence(text) for n in (1, 2) for text in _described(n)]
+    return tuple(text for text in dict.fromkeys(made) if _fits(text, n_words))
+
+
 def _strung(part: Part, category: str, rng: Generator) -> str:
     """A long sentence: clauses of its category, and of others where these do not suffice."""
     stated = category in statements().openings
@@ -232,7 +253,7 @@ def _strung(part: Part, category: str, rng: Generator) -> str:
         *before, last = pieces
         text = f"{head} {', '.join(before)} and {last}".strip()
         if _fits(text, part.n_words):
-            return text[0].upper() + text[1:] if part.form is Form.SENTENCE else text
+            return _as_sentence(text) if part.form is Form.SENTENCE else text
     raise TrialError(
         f"the lexicon of neutral characteristics makes no sentence of {part.n_words} words; let a "
         "role write the controls: generator = 'attacker'"
@@ -250,14 +271,18 @@ def _shuffled(texts: Sequence[str], rng: Generator) -> list[str]:
 def _stated(category: str) -> list[str]:
     """Neutral statements with the sources of a category."""
     return [
-        f"{opening} {text}" if opening else text[0].upper() + text[1:]
+        f"{opening} {text}" if opening else _as_sentence(text)
         for opening, text in product(statements().openings[category], _unsaid())
     ]
 
 
 def _plainly() -> list[str]:
     """Neutral statements without a source."""
-    return [text[0].upper() + text[1:] for text in _unsaid()]
+    return [_as_sentence(text) for text in _unsaid()]
+
+
+def _as_sentence(text: str) -> str:
+    return text[0].upper() + text[1:]
 
 
 def _unsaid() -> list[str]:
@@ -277,7 +302,4 @@ def _doubled(clauses: Sequence[str]) -> list[str]:
 
 
 def _fits(text: str, n_words: int) -> bool:
-    n = len(text.split())
-    # No sentence of the lexicon is shorter than four words.
-    wanted = max(n_words, _LEAST)
-    return abs(n - wanted) <= max(SLACK * wanted, 1)
+    return abs(len(text.split()) - n_words) <= max(SLACK * n_words, 1)

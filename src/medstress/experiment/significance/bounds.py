@@ -64,6 +64,8 @@ def bound_of(attempts: int, used: int, settings: Settings, *, votes: int = 0) ->
     for statistic in Statistic:
         cost = settings.cost(attempts, used, statistic)
         n = settings.plan(cost).most
+        if n < 1:
+            continue  # nothing is asked where `max_calls` buys no control
         # Where there is no loop, further controls are drawn for those that judges refuse.
         drawn = n * (cost.n_looks or (MAX_ROUNDS if votes else 1))
         found = Bound(

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 from medstress.experiment.config import SignificanceTable
 from medstress.experiment.significance.settings import Settings
 from medstress.hashing import content_hash
 from medstress.metrics.significance import Adjust, Family
-from medstress.metrics.success_families import Scope, settings_key
+from medstress.metrics.success_families import POST_HOC, PRE_SPECIFIED, Scope, settings_key
 
 KEY = "tests"
-"""Manifest entry: settings of tests -> their family, or why they were refused."""
+"""Manifest entry: settings of tests -> their families as asked for, or why they were refused."""
 FIXED = "fixed_family"
 """Manifest entry: the family that `[test]` fixed before the first query, with its hash."""
 REFUSED = "refused: "
-PRE_SPECIFIED, POST_HOC = "pre-specified", "post hoc"
 EARLIER_LOOPS = 10
 """Default of `loops` by which earlier versions tested."""
 
@@ -52,7 +52,10 @@ def scope_of(settings: Settings, manifest: Mapping[str, Any]) -> Scope:
 def with_scope(
     manifest: Mapping[str, Any], settings: Settings, scope: Scope
 ) -> dict[str, dict[str, Any]]:
-    """The manifest's entry with the family of these settings in it."""
+    """The manifest's entry with the family of these settings in it, asked for last.
+
+    Families that were asked for with the same settings before stay beside it.
+    """
     told = {
         "family": scope.family.value,
         "adjust": scope.adjust.value,
@@ -60,7 +63,10 @@ def with_scope(
         "trials": list(scope.trials),
         "label": scope.label,
     }
-    return {KEY: {**manifest.get(KEY, {}), settings_key(settings.as_told()): told}}
+    key = settings_key(settings.as_told())
+    known = [(one, _read(one)) for one in _kept(manifest, key)]
+    before = [one for one, other in known if other and _ordered(other) != _ordered(scope)]
+    return {KEY: {**manifest.get(KEY, {}), key: [*before, told]}}
 
 
 def with_refusal(
@@ -68,29 +74,47 @@ def with_refusal(
 ) -> dict[str, dict[str, Any]]:
     """The manifest's entry with why these settings could not be followed."""
     key = settings_key(settings.as_told())
-    return {KEY: {**manifest.get(KEY, {}), key: f"{REFUSED}{why}"}}
+    before = [one for one in _kept(manifest, key) if _read(one) is not None]
+    return {KEY: {**manifest.get(KEY, {}), key: [*before, f"{REFUSED}{why}"]}}
 
 
-def scopes_of(manifest: Mapping[str, Any]) -> tuple[dict[str, Scope], list[str]]:
+def scopes_of(manifest: Mapping[str, Any]) -> tuple[dict[str, list[Scope]], list[str]]:
     """The families of all tests of a run, by settings, and why others were refused."""
-    found: dict[str, Scope] = {}
+    found: dict[str, list[Scope]] = {}
     refused: list[str] = []
-    for key, told in manifest.get(KEY, {}).items():
-        if isinstance(told, str):
-            # Earlier versions kept the family's name alone.
-            if told.startswith(REFUSED):
+    for key in manifest.get(KEY, {}):
+        for told in _kept(manifest, key):
+            scope = _read(told)
+            if scope is None:
                 refused.append(told.removeprefix(REFUSED))
             else:
-                found[key] = Scope(family=Family(told))
-            continue
-        found[key] = Scope(
-            family=Family(told["family"]),
-            adjust=Adjust(told["adjust"]),
-            items=tuple(told["items"]),
-            trials=tuple(told["trials"]),
-            label=told["label"],
-        )
+                found.setdefault(key, []).append(scope)
     return found, refused
+
+
+def _kept(manifest: Mapping[str, Any], key: str) -> list[Any]:
+    """All that is kept of settings; earlier versions kept their last family alone."""
+    kept = manifest.get(KEY, {}).get(key, [])
+    return kept if isinstance(kept, list) else [kept]
+
+
+def _ordered(scope: Scope) -> Scope:
+    """The same family with its names in order, which says nothing."""
+    return replace(scope, items=tuple(sorted(scope.items)), trials=tuple(sorted(scope.trials)))
+
+
+def _read(told: Any) -> Scope | None:
+    """A family; None where it was refused."""
+    if isinstance(told, str):
+        # The first edition kept the family's name alone.
+        return None if told.startswith(REFUSED) else Scope(family=Family(told))
+    return Scope(
+        family=Family(told["family"]),
+        adjust=Adjust(told["adjust"]),
+        items=tuple(told["items"]),
+        trials=tuple(told["trials"]),
+        label=told["label"],
+    )
 
 
 def earlier_key(settings: Settings, given: Collection[str]) -> str:

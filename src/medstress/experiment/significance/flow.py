@@ -35,6 +35,8 @@ class Success:
     """K: attempts the attack had."""
     used: int
     """Attempts it used."""
+    likely: Statistic | None = None
+    """What is going to estimate T, as far as is known before the victim is asked."""
 
 
 _Made: TypeAlias = tuple[Candidate | None, bool]
@@ -97,16 +99,12 @@ def significance_flow(success: Success, settings: Settings, controls: Controls) 
             control, or none can be made.
     """
     item = success.fuzz.item
+    if success.likely is not None:
+        _plan(success, settings, success.likely)
     clean = Candidate(item=item)
     first = yield from _samples(clean, 0, Statistic.KEY_PROBABILITY.n_samples)
     statistic = usable(settings.statistic, first)
-    cost = settings.cost(success.attempts, success.used, statistic)
-    plan = settings.plan(cost)
-    if plan.most < 1:
-        raise TrialError(
-            f"max_calls = {settings.max_calls} buys no control: one takes up to {cost.n_calls} "
-            f"calls and T of the success {cost.of_t}, so give at least {cost.needed(1)}"
-        )
+    plan = _plan(success, settings, statistic)
     more = statistic.n_samples - len(first)
     if more > 0:
         first += yield from _samples(clean, len(first), more)
@@ -132,6 +130,15 @@ def significance_flow(success: Success, settings: Settings, controls: Controls) 
         "n_distinct": drawn.n_distinct(settings.null),
         "edits": drawn.edits,
     }
+
+
+def _plan(success: Success, settings: Settings, statistic: Statistic) -> ControlPlan:
+    """How many controls there are to be; a TrialError where `max_calls` buys none."""
+    cost = settings.cost(success.attempts, success.used, statistic)
+    plan = settings.plan(cost)
+    if plan.most < 1:
+        raise TrialError(cost.too_dear(settings.max_calls or 0))
+    return plan
 
 
 def _suffices(drawn: _Drawn, null: Null, plan: ControlPlan) -> bool:

@@ -23,11 +23,12 @@ from medstress.experiment.significance.settings import Settings
 from medstress.experiment.significance.sharing import leaders
 from medstress.experiment.significance.writer import RoleWriter
 from medstress.items import Candidate, Question
+from medstress.metrics.control_costs import ControlCost
 from medstress.metrics.counts import is_flipped, is_refused
 from medstress.metrics.hardness import Statistic
 from medstress.metrics.significance import attainable, shortfall
 from medstress.metrics.success_families import Scope, family_counts, family_of, is_called
-from medstress.metrics.tries import entries, pick_attempt
+from medstress.metrics.tries import attempts_used, entries, pick_attempt
 from medstress.prompts.replies import Addition
 from medstress.rows import TrialRow
 from medstress.scheduler.need import Purpose
@@ -94,8 +95,9 @@ def outlook(
     settings: Settings,
     scope: Scope,
     done: Collection[str] = (),
+    asked: Collection[str] = (),
 ) -> list[str]:
-    """What the tests ask at most and what they could show, as sentences.
+    """What the tests still ask at most and what they could show, as sentences.
 
     Args:
         rows: trials of the run; they make the family, whichever are tested.
@@ -104,17 +106,32 @@ def outlook(
         settings: of the tests.
         scope: the family.
         done: identifiers of trials that were tested with these settings before.
+        asked: of the chosen whose test has ended, with p-values or without.
     """
     n_judges, judged = len(judges_in(tools.roles)), set[tuple[str, str]]()
-    costs, bound = [], Bound()
+    costs, bound, dear = [], Bound(), list[ControlCost]()
     for row in chosen:
         attack, used = tools.attacks[row.attack], attempts_used(row)
+        cost = settings.cost(attack.attempts, used, _statistic(row, tools, settings))
+        costs.append(cost)
+        if row.trial_id in asked:
+            continue
+        if settings.plan(cost).most < 1:
+            dear.append(cost)
+            continue
         votes = most_votes(n_judges) if has_panel(attack, tools, settings) else 0
         bound += bound_of(attack.attempts, used, settings, votes=votes)
-        costs.append(settings.cost(attack.attempts, used, _statistic(row, tools, settings)))
         judged |= {(row.dataset, row.item_id)} if votes else set()
     bound += Bound(n_votes=len(judged) * n_judges * N_VOTES)  # on the clean items
-    told = [f"significance: {len(chosen)} successes, {settings.null.value} controls, {bound.told}"]
+    before = f", {len(asked)} of them tested before" if asked else ""
+    head = f"significance: {len(chosen)} successes{before}, {settings.null.value} controls"
+    told = [f"{head}, {bound.told if bound != Bound() else 'and nothing to ask'}"]
+    if dear:
+        most = max(dear, key=lambda one: one.needed(1))
+        told.append(
+            f"significance: {len(dear)} successes are not tested and nothing is asked about them: "
+            f"{most.too_dear(settings.max_calls or 0)}"
+        )
     if scope.label is not None:
         named = ", ".join((*scope.items, *scope.trials)[:8])
         told.append(f"significance: a {scope.label} family: {named}")
@@ -167,11 +184,6 @@ def studies(
     return [_study(row, led_by[row.trial_id], tools, settings) for row in chosen]
 
 
-def attempts_used(row: TrialRow) -> int:
-    """The attempts that a success took."""
-    return pick_attempt(row) or 1
-
-
 def _fuzz(row: TrialRow, tools: Tools) -> Candidate:
     return Candidate(item=tools.items[row.dataset, row.item_id], edits=decode_edits(row.edits))
 
@@ -182,6 +194,7 @@ def _study(row: TrialRow, leader: TrialRow, tools: Tools, settings: Settings) ->
         fuzz=fuzz,
         attempts=attack.attempts,
         used=attempts_used(row),
+        likely=_statistic(row, tools, settings),
     )
 
     def steps() -> Studying:

@@ -119,14 +119,17 @@ def conduct_tests(
     settings = settings_of(table)
     successes = _to_test(store, tools, settings, chosen, tellers)
     if dry_run:
-        _announce(store, tools, settings, successes, tellers)
+        if successes:
+            _announce(store, tools, settings, successes, tellers)
+        else:
+            tellers.say(f"significance: {_no_success(store)}")
         for line in _faithfulness_costs(table, _rows(store), tools):
             tellers.say(line)
         return None
     if _faithfulness(table, store, tools, start, tellers) and _ask(
         store, tools, settings, successes, start, tellers
     ):
-        return None if successes else "nothing was tested: there is no success to test"
+        return None if successes else f"nothing was tested: {_no_success(store)}"
     done = _done(store, settings)
     n_done = sum(row.trial_id in done for row in successes)
     own = prepared.experiment.experiment
@@ -136,6 +139,16 @@ def conduct_tests(
         f"stopped at {told}: {n_done} of {len(successes)} successes are tested, the others have "
         f"no p-value; raise it (--set experiment.{next(iter(limits), 'max_queries')}=...), and the "
         "same command goes on"
+    )
+
+
+def _no_success(store: RunStore) -> str:
+    """Why there is nothing to test."""
+    if store.manifest().get("complete"):
+        return "there is no success to test"
+    return (
+        "there is no success to test yet, and the run is not complete: the command that began it "
+        "goes on with it, with a higher limit where one had ended it"
     )
 
 
@@ -226,6 +239,15 @@ def _done(store: RunStore, settings: Settings) -> set[str]:
     return _tested_with(store, settings_key(settings.as_told()))
 
 
+def _ended(store: RunStore) -> set[str]:
+    """Identifiers of all studies that have ended."""
+    reader = RunReader(store.folder)
+    try:
+        return set(reader.subjects())
+    finally:
+        reader.close()
+
+
 def _tested_with(store: RunStore, key: str) -> set[str]:
     reader = RunReader(store.folder)
     try:
@@ -250,7 +272,11 @@ def _announce(
         tellers.say("significance: there is no success to test")
         return
     scope, done = scope_of(settings, store.manifest()), _done(store, settings)
-    for line in outlook(_rows(store), successes, tools, settings, scope, done):
+    rows = _rows(store)
+    ended = _ended(store)
+    planned = zip(successes, studies(successes, rows, tools, settings), strict=True)
+    asked = {row.trial_id for row, study in planned if study.id in ended}
+    for line in outlook(rows, successes, tools, settings, scope, done, asked):
         tellers.say(line)
 
 

@@ -9,6 +9,7 @@ from medstress.attacks.controls.neutral import SLACK
 from medstress.attacks.controls.slots import Slot
 from medstress.experiment.significance.settings import Settings
 from medstress.metrics.significance import Null
+from medstress.metrics.tries import attempts_used
 from medstress.rows import TrialRow
 
 Described: TypeAlias = tuple[TrialRow, Sequence[Slot]]
@@ -58,7 +59,7 @@ def _alike(head: Described, one: Described, null: Null) -> bool:
         return False
     if null is Null.PARAPHRASE:
         return True
-    if null is Null.BEST_OF_K and first.first_success_attempt != row.first_success_attempt:
+    if null is Null.BEST_OF_K and attempts_used(first) != attempts_used(row):
         return False
     return len(ours) == len(theirs) and all(map(_like, ours, theirs))
 

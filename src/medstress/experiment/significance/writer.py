@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from medstress.attacks.controls.neutral import SLACK, Gate
-from medstress.attacks.controls.slots import Slot, is_distinct
+from medstress.attacks.controls.slots import Slot, is_distinct, text_of, told_apart_by
 from medstress.calls import Decoding, Generate, Generated, Message
 from medstress.errors import TrialError
 from medstress.experiment.significance.controls import Making
@@ -100,6 +100,8 @@ class RoleWriter:
                 found = self._read(answer.text, kind)
                 if isinstance(found, str):
                     reason = found
+                elif text_of(found) == text_of(Candidate(item=self.item)):
+                    reason = "it changes nothing"
                 elif is_distinct(found, self._seen, self.item):
                     made.append(found)
                 else:
@@ -139,7 +141,7 @@ class RoleWriter:
         assert isinstance(told, Paraphrase)
         name = self._field()
         old = self.item.text_of(name)
-        if told.paraphrase == old:
+        if told_apart_by(told.paraphrase) == told_apart_by(old):
             return "it changes nothing"
         n_old, n_new = len(old.split()), len(told.paraphrase.split())
         if abs(n_new - n_old) > max(SLACK * n_old, 1):
