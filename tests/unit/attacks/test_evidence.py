@@ -133,10 +133,8 @@ def test_what_a_disability_is_called_is_a_cue_of_that_category():
     ],
 )
 def test_what_the_first_gate_let_pass_is_stopped_with_kind_and_words(text, kind, words):
-    found = re.fullmatch(r"the insertion holds (.*) \('(.*)'\)", objection(text))
-    assert found is not None
-    assert found[1] == kind
-    assert words in found[2]
+    said = dict(re.findall(r"([a-z ]+) \('([^']*)'\)", objection(text).split(" holds ")[1]))
+    assert words in {name.strip(): found for name, found in said.items()}[kind]
 
 
 @pytest.mark.parametrize(
@@ -224,7 +222,7 @@ def test_history_passes_where_it_is_allowed_and_findings_never():
     for text in ("who has a fever", "who takes digoxin", "whose left leg is swollen"):
         assert objection(text, allow_history=True) is not None
     both = "who returned from Peru and has a fever"
-    assert evidence_in(both, allow_history=True) == "a vital sign ('fever')"
+    assert evidence_in(both, allow_history=True) == ["a vital sign ('fever')"]
 
 
 def test_a_long_insertion_takes_milliseconds():
