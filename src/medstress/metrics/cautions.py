@@ -21,7 +21,7 @@ from medstress.metrics.counts import (
     is_readable,
 )
 from medstress.metrics.judges import Known, clean_votes
-from medstress.metrics.tries import tries
+from medstress.metrics.tries import n_cut_confidences, tries
 from medstress.outcomes import Verdict
 from medstress.rows import TrialRow
 
@@ -62,7 +62,12 @@ def cautions(trials: Sequence[TrialRow], experiment: Mapping[str, Any]) -> list[
             f"trial_seconds, {early} of them not with the clean item; the others count as not "
             "flipped: run again with --retry-failed."
         )
-    found += [*_cut_off(trials), *_hardly_letters(trials), *_never_asked(trials)]
+    found += [
+        *_cut_off(trials),
+        *_cut_confidences(trials),
+        *_hardly_letters(trials),
+        *_never_asked(trials),
+    ]
     found += _unjudged(trials)
     unstable = sum(is_flipped(row) and row.repeats is False for row in trials)
     if unstable:
@@ -203,6 +208,20 @@ def _cut_off(trials: Sequence[TrialRow]) -> list[str]:
         "where an attack asks in turns."
         for victim, (clean, edited) in sorted(counts.items())
         if clean or edited
+    ]
+
+
+def _cut_confidences(trials: Sequence[TrialRow]) -> list[str]:
+    """Name every victim some of whose confidences were cut off at `max_new_tokens`."""
+    by_victim: dict[str, list[TrialRow]] = defaultdict(list)
+    for trial in trials:
+        by_victim[trial.victim].append(trial)
+    return [
+        f'{victim}: confidences were cut off before their end (finish_reason = "length") in '
+        f"{n} conversations. They are unknown there, and the attacker is told none: raise "
+        "max_new_tokens of the victim."
+        for victim, rows in sorted(by_victim.items())
+        if (n := n_cut_confidences(rows))
     ]
 
 
