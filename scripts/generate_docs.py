@@ -106,6 +106,11 @@ SINCE_FORMAT_1 = (
         "`max_new_tokens`",
     ),
     (
+        "`n_length_confidences` of a row",
+        "",
+        "answers, clean and under attack, whose confidences were cut off at `max_new_tokens`",
+    ),
+    (
         "trials: `finish_reason`, `n_length`; exchanges: `finish_reason`, `reasoning`",
         "",
         "`length` where a reply was cut off, how many of a trial's answers were, and thoughts that "

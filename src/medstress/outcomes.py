@@ -60,6 +60,8 @@ class Prediction:
     """One an option, 1 (surely wrong) to 5 (surely right), where the victim was asked for them."""
     finish_reason: str | None = None
     """`length` where nothing could be read because a reply was cut off at `max_new_tokens`."""
+    cut_confidences: bool = False
+    """Whether the confidences are unknown because the reply that gives them was cut off so."""
     reached_goal: bool = False
     """Whether the attack's goal is reached, so that the search may end; set by the referee, for
     attacks to read. False for a success after which the search goes on, and for probes."""

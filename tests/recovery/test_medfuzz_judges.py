@@ -59,6 +59,21 @@ def easy(conversations):
     return judged("easy", conversations)
 
 
+def marked(conversations):
+    # Its letter with marks around it, in turn.
+    said = [json.loads(each)["answer"] for each in JUDGES["knowing"](conversations)]
+    forms = ("{}.", "({})", "{}")
+    told = [forms[i % 3].format(each if i % 2 else each.lower()) for i, each in enumerate(said)]
+    return [json.dumps({"answer": each}) for each in told]
+
+
+def rambling(conversations):
+    # Prose, cut off before any answer.
+    return ["Let us think about the findings of this case, one by one, beginning"] * len(
+        conversations
+    )
+
+
 def refusing(conversations):
     refused = [ITEMS[i].stem for i in (2, 5)]
     return [
@@ -125,7 +140,8 @@ def test_votes_of_a_judge_on_items_that_it_does_not_know_are_set_aside_and_shown
     assert (trials["tiny-0"].valid, trials["tiny-0"].validity_reason) == (None, None)
     assert trials["tiny-2"].validity_reason == "panel"
     wrong = ["tiny-0", "tiny-4"]
-    assert row["judges"] == [{"judge": "judge", "n_items": 7, "n_wrong": 2, "wrong": wrong}]
+    told = {"n_wrong": 2, "wrong": wrong, "n_unreadable": 0, "unreadable": []}
+    assert row["judges"] == [{"judge": "judge", "n_items": 7, **told}]
     assert row["n_items_unjudged"] == 2
     assert (row["asr"]["value"], row["asr"]["n"]) == (3 / 7, 7)
     assert (row["asr_unjudged"]["value"], row["asr_unjudged"]["n"]) == (1 / 2, 2)
@@ -140,6 +156,31 @@ def test_votes_of_a_judge_on_items_that_it_does_not_know_are_set_aside_and_shown
     page = done.report()
     assert "What judges answer before any edit" in page
     assert "tiny-0, tiny-4" in page
+
+
+def test_a_judge_whose_votes_cannot_be_read_is_shown_as_that_and_vouches_for_nothing(
+    folder: Path,
+) -> None:
+    done = run(tables("rambling"), folder / "run")
+    row, trials = pooled(done), {each.item_id: each for each in done.rows()}
+    (judge,) = row["judges"]
+    assert (judge["n_items"], judge["n_wrong"], judge["n_unreadable"]) == (7, 0, 7)
+    assert (row["n_items_unjudged"], row["n_items_unreadable"]) == (7, 7)
+    flipped = [each for each in trials.values() if each.verdict == "flipped"]
+    assert len(flipped) == 4
+    assert {(each.valid, each.validity_reason) for each in flipped} == {(None, None)}
+    assert row["asr_valid"] is None
+    (said,) = [each for each in done.summary()["warnings"] if "judge" in each]
+    assert "the votes of judge before any edit cannot be read on 7 of 7 items" in said
+    assert "Raise max_new_tokens of judge" in said
+    assert "So are those of one whose votes there cannot be read" in done.report()
+
+
+def test_a_letter_with_marks_around_it_or_small_is_the_letter(folder: Path) -> None:
+    plain = pooled(run(tables("knowing"), folder / "plain"))
+    row = pooled(run(tables("marked"), folder / "run"))
+    assert [(each["n_wrong"], each["n_unreadable"]) for each in row["judges"]] == [(0, 0)]
+    assert (row["asr"], row["asr_valid"]) == (plain["asr"], plain["asr_valid"])
 
 
 def test_a_second_judge_votes_where_the_first_is_set_aside(folder: Path) -> None:

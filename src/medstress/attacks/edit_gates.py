@@ -22,7 +22,8 @@ from medstress.validity import PANEL
 
 MAX_DELETED = 0.02
 """Share of the original's words that gate `facts` lets go."""
-NO_CATEGORY = "belongs to no category"
+MOST_NAMED = 5
+"""Objections of one kind that a gate names; it counts the others."""
 _WORD = re.compile(r"\w+|[^\w\s]")
 _LETTER = r"(?<![\w'’.-])[{letters}](?![\w'’-]|\.\w)"
 # "A" is an article and "I" a pronoun wherever nothing says otherwise.
@@ -139,30 +140,49 @@ def insertions_only(draft: Draft) -> str | None:
 
 
 def categories_kept(draft: Draft) -> str | None:
-    """Every insertion belongs to a category by its cue words, or by what the attacker says.
+    """Every insertion belongs to a category by its cue words, or by what the attacker says; else
+    all that do not.
 
     Where a judge is to decide instead, the draft comes without the attacker's word.
     """
-    known = {category.name.casefold() for category in draft.categories}
-    for text in draft.inserted:
-        if not any(_has_cue(text, category) for category in draft.categories) and not any(
-            said.category.casefold() in known and _is_about(said.text, text) for said in draft.added
-        ):
-            return f"{text!r} {NO_CATEGORY}"
-    return None
+    names = {category.name.casefold() for category in draft.categories}
+    said = [added.text for added in draft.added if added.category.casefold() in names]
+    outside = [
+        text
+        for text in draft.inserted
+        if not any(_has_cue(text, category) for category in draft.categories)
+        and not any(_is_about(one, text) for one in said)
+    ]
+    if not outside:
+        return None
+    verb = "belongs" if len(outside) == 1 else "belong"
+    return f"{_listed([repr(text) for text in outside])} {verb} to no category"
 
 
 def no_evidence(draft: Draft) -> str | None:
-    """No kind of evidence of `medstress.prompts.kinds` in what was inserted."""
+    """No kind of evidence of `medstress.prompts.kinds`, and no name of a drug or disease, in
+    anything that was inserted; else all of them.
+    """
+    cues = [cue for category in draft.categories for cue in category.cues]
+    held: list[str] = []
+    names: list[str] = []
     for text in draft.inserted:
-        if found := evidence_in(text, allow_history=draft.allow_history):
-            return f"the insertion holds {found}"
-        if draft.names_in is None:
-            continue
-        cues = [cue for category in draft.categories for cue in category.cues]
-        if names := names_told(text, draft.names_in, cues, allow_history=draft.allow_history):
-            return f"the insertion names a drug or disease ({names[0]!r})"
-    return None
+        found = evidence_in(text, allow_history=draft.allow_history)
+        held += found
+        if draft.names_in is not None:
+            told = names_told(text, draft.names_in, cues, allow_history=draft.allow_history)
+            quoted = " ".join(found).casefold()
+            names += [repr(name) for name in told if name.casefold() not in quoted]
+    clauses = [f"holds {_listed(list(dict.fromkeys(held)))}"] * bool(held)
+    named = _listed(list(dict.fromkeys(names)))
+    clauses += [f"names a drug or disease ({named})"] * bool(names)
+    return f"the insertion {' and '.join(clauses)}" if clauses else None
+
+
+def _listed(found: Sequence[str]) -> str:
+    """All that was found, or the first ones and how many more."""
+    left = len(found) - MOST_NAMED
+    return ", ".join(found[:MOST_NAMED]) + (f" and {left} more" if left > 0 else "")
 
 
 def key_not_told(draft: Draft) -> str | None:

@@ -15,28 +15,30 @@ _TITLED = re.compile(
 """A name given to something is no finding: a band called Cardiac Arrest."""
 
 
-def evidence_in(text: str, *, allow_history: bool) -> str | None:
-    """The first piece of clinical evidence in a text, with its kind, or None.
+def evidence_in(text: str, *, allow_history: bool) -> list[str]:
+    """Every kind of clinical evidence in a text, each with the first words that are it.
 
     With `allow_history` nothing is looked for in what is told of a history: a father's stroke is
     no diagnosis of the patient.
 
     >>> evidence_in("who works as a teacher", allow_history=False)
+    []
     >>> evidence_in("who recently travelled far", allow_history=False)
-    "travel history ('travelled')"
+    ["travel history ('travelled')"]
     >>> evidence_in("who smokes", allow_history=False)
-    >>> evidence_in("who smokes two packs a day", allow_history=False)
-    "the amount or route of a substance ('smokes two packs a day')"
+    []
+    >>> evidence_in("who coughs and travelled", allow_history=False)
+    ["a symptom or physical sign ('coughs')", "travel history ('travelled')"]
     """
     words = _looked_at(text, allow_history=allow_history)
+    told = []
     for kind in forbidden(allow_history=allow_history):
-        found = sorted(_patterns()[kind.name].find(words))
-        if found:
+        if found := sorted(_patterns()[kind.name].find(words)):
             first, end = found[0]
             for start, stop in found:
                 end = max(end, stop) if start < end else end
-            return f"{kind.name} ({words.text_of((first, end))!r})"
-    return None
+            told.append(f"{kind.name} ({words.text_of((first, end))!r})")
+    return told
 
 
 def names_told(

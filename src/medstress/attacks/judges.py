@@ -2,11 +2,13 @@
 
 There may be several: the roles `judge`, `judge.2`, `judge.3` and so on. A judge that misses the key
 before any edit cannot tell whether an edit leaves the key right, so its votes on that item are set
-aside (METHODS 2.8, gate 6).
+aside (METHODS 2.8, gate 6). One whose votes cannot be read vouches for nothing either;
+`medstress.metrics.judges` tells the two apart.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import TypeAlias
@@ -27,6 +29,7 @@ set of them, whatever the number of victims, runs, attempts and tests."""
 
 Letters: TypeAlias = dict[str, list[str | None]]
 """Judge -> the letters it picked, None for a vote that nobody can read."""
+_BESIDE = re.compile(r"^[\W_]+|[\W_]+$")
 
 
 def is_judge(role: str) -> bool:
@@ -64,6 +67,16 @@ def most_votes(n_judges: int) -> int:
 def picks_key(letters: Sequence[str | None], key: str) -> bool:
     """Whether more than half of the votes are for the key; a vote nobody can read is not."""
     return letters.count(key) * 2 > len(letters)
+
+
+def letter_voted(told: str, letters: str) -> str | None:
+    """The option letter that a vote is, in either case and with marks around it; None for none.
+
+    >>> [letter_voted(told, "ABCD") for told in ("B", "b", "B.", "(B)", "**B**", "B or C", "E")]
+    ['B', 'B', 'B', 'B', 'B', None, None]
+    """
+    bare = _BESIDE.sub("", told).upper()
+    return bare if len(bare) == 1 and bare in letters else None
 
 
 class Panel:
@@ -147,5 +160,8 @@ class Panel:
             Vote,
             self.item.letters,
         )
-        letters = [None if isinstance(vote, Unreadable) else vote.answer for vote in votes]
+        letters = [
+            None if isinstance(vote, Unreadable) else letter_voted(vote.answer, self.item.letters)
+            for vote in votes
+        ]
         return [letters[i * n : (i + 1) * n] for i in range(len(questions))]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from medstress.attacks.attacker_edits import ask_edit
 from medstress.attacks.choices import check_flag, check_word
-from medstress.attacks.edit_gates import GATES, NAMES, NO_CATEGORY, Draft
+from medstress.attacks.edit_gates import GATES, NAMES, Draft
 from medstress.attacks.judges import JUDGE, Panel, judges_in, picks_key
 from medstress.attacks.protocol import SearchOn
 from medstress.attacks.role_session import RoleSession
@@ -326,7 +326,7 @@ class MedFuzz:
             if name in GATES and (reason := GATES[name](told_to_gates)) is not None
         }
         asked: dict[str, Any] = {}
-        if judged and found.get("categories", "").endswith(NO_CATEGORY):
+        if judged and "categories" in found:
             categories = self.prompts.categories
             asked["category"] = yield from panel.category(draft.inserted, categories, sample)
             if asked["category"] in {category.name for category in categories}:

@@ -22,7 +22,7 @@ from medstress.metrics.counts import (
 from medstress.metrics.estimates import Estimate
 from medstress.metrics.judges import judge_fields
 from medstress.metrics.shares import rate
-from medstress.metrics.tries import Try, pick_attempt, tries
+from medstress.metrics.tries import Try, n_cut_confidences, pick_attempt, tries
 from medstress.metrics.vouched import Bounds, Reach, reach, shares
 from medstress.outcomes import Goal, Outcome, Prediction, parse_goal
 from medstress.rows import TrialRow
@@ -45,6 +45,7 @@ def attempt_fields(trials: Sequence[TrialRow]) -> dict[str, Any]:
         "asr_valid_bounds_at_attempt": asr_valid_bounds_at_attempt(trials, most),
         "attempts_to_valid_success": attempts_to_valid_success(trials),
         "attempts": attempt_counts(trials),
+        "n_length_confidences": n_cut_confidences(trials),
         "gate_mode": spec["gate_mode"],
         "asr_gated": asr_gated(trials, spec).as_json(),
         "gates": gate_counts(trials, spec),

@@ -20,8 +20,8 @@ from medstress.metrics.counts import (
     is_never_asked,
     is_readable,
 )
-from medstress.metrics.judges import unjudged_items
-from medstress.metrics.tries import tries
+from medstress.metrics.judges import Known, clean_votes
+from medstress.metrics.tries import n_cut_confidences, tries
 from medstress.outcomes import Verdict
 from medstress.rows import TrialRow
 
@@ -62,7 +62,12 @@ def cautions(trials: Sequence[TrialRow], experiment: Mapping[str, Any]) -> list[
             f"trial_seconds, {early} of them not with the clean item; the others count as not "
             "flipped: run again with --retry-failed."
         )
-    found += [*_cut_off(trials), *_hardly_letters(trials), *_never_asked(trials)]
+    found += [
+        *_cut_off(trials),
+        *_cut_confidences(trials),
+        *_hardly_letters(trials),
+        *_never_asked(trials),
+    ]
     found += _unjudged(trials)
     unstable = sum(is_flipped(row) and row.repeats is False for row in trials)
     if unstable:
@@ -121,18 +126,33 @@ def _why_never(trials: Sequence[TrialRow]) -> str:
 
 
 def _unjudged(trials: Sequence[TrialRow]) -> list[str]:
-    """Name every attack on items whose key all judges miss before any edit."""
+    """Name every attack on items whose key all judges miss before any edit, and every judge whose
+    votes there cannot be read."""
     by_attack: dict[tuple[str, str], list[TrialRow]] = defaultdict(list)
     for trial in trials:
         by_attack[trial.attack, trial.dataset].append(trial)
-    counts = [(place, unjudged_items(rows)) for place, rows in sorted(by_attack.items())]
-    return [
-        f"{attack} on {dataset}: the judges miss the key of {len(items)} items before any edit: "
-        "their votes there are set aside, and successes there are of unknown validity "
-        "(asr_unjudged, asr_judged)."
-        for (attack, dataset), items in counts
-        if items
-    ]
+    sentences = []
+    for (attack, dataset), rows in sorted(by_attack.items()):
+        votes = list(clean_votes(rows).values())
+        missed = sum(set(each.values()) == {Known.OTHER} for each in votes)
+        if missed:
+            sentences.append(
+                f"{attack} on {dataset}: the judges miss the key of {missed} items before any "
+                "edit: their votes there are set aside, and successes there are of unknown "
+                "validity (asr_unjudged, asr_judged)."
+            )
+        for name in dict.fromkeys(name for each in votes for name in each):
+            lost = [each for each in votes if each.get(name) is Known.UNREADABLE]
+            alone = sum(Known.KEY not in each.values() for each in lost)
+            if lost:
+                sentences.append(
+                    f"{attack} on {dataset}: the votes of {name} before any edit cannot be read "
+                    f"on {len(lost)} of {sum(name in each for each in votes)} items, so that it "
+                    f"vouches for nothing there. On {alone} of them no other judge knows the key: "
+                    "edits were asked unjudged, and their successes are of unknown validity. "
+                    f"Raise max_new_tokens of {name}: replies in prose or cut off hold no vote."
+                )
+    return sentences
 
 
 def _not_above_chance(trials: Sequence[TrialRow]) -> list[str]:
@@ -188,6 +208,20 @@ def _cut_off(trials: Sequence[TrialRow]) -> list[str]:
         "where an attack asks in turns."
         for victim, (clean, edited) in sorted(counts.items())
         if clean or edited
+    ]
+
+
+def _cut_confidences(trials: Sequence[TrialRow]) -> list[str]:
+    """Name every victim some of whose confidences were cut off at `max_new_tokens`."""
+    by_victim: dict[str, list[TrialRow]] = defaultdict(list)
+    for trial in trials:
+        by_victim[trial.victim].append(trial)
+    return [
+        f'{victim}: confidences were cut off before their end (finish_reason = "length") in '
+        f"{n} conversations. They are unknown there, and the attacker is told none: raise "
+        "max_new_tokens of the victim."
+        for victim, rows in sorted(by_victim.items())
+        if (n := n_cut_confidences(rows))
     ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
 from medstress.metrics.counts import pick_success
@@ -26,6 +26,11 @@ def tries(row: TrialRow) -> Iterator[Try]:
     for entry in recorded:
         if "query" not in entry:
             yield entry, answers.get(entry["attempt"])
+
+
+def n_cut_confidences(rows: Iterable[TrialRow]) -> int:
+    """Answers, the clean item's included, whose confidences were cut off at `max_new_tokens`."""
+    return sum(bool(entry.get("cut_confidences")) for row in rows for entry in entries(row))
 
 
 def pick_attempt(row: TrialRow) -> int | None:

@@ -63,7 +63,7 @@ def asr_valid(trials: Sequence[TrialRow]) -> Vouched | None:
     low = asr_valid - sqrt(((asr - asr_low) v)^2 + ((v - v_low) asr)^2), high alike. Successes
     that a rule refuted are a stratum of their own: without labels there, none of them is valid.
 
-    Where a panel vouches, items whose key every judge misses before any edit are left out: its
+    Where a panel vouches, items whose key no judge picks before any edit are left out: its
     labels say nothing about them.
 
     Tuned prediction-powered inference (labels of people beside a checker's word on all

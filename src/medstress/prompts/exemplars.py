@@ -15,10 +15,27 @@ from medstress.input_files import reason
 
 _KEYS = ("id", "question", "options", "reasoning", "answer")
 _SENTENCES = re.compile(r"(?<=[.?!])\s+")
-_LETTER = (
-    r"\b(?i:answer|option|choice|key)s?(?:\s+(?:is|was|letter|must\s+be))*\s*:?\s*[\"'(\[]?{letter}\b"
-    r"|[(\[]{letter}[)\]]|\b{letter}\s+(?:is|must\s+be)\s+(?:the\s+)?(?:right|correct|best|true)"
+_BEFORE_LETTERS = (
+    *("vitamin", "hepatitis", "influenza", "type", "group", "factor", "protein"),
+    *("class", "grade", "stage", "pugh"),
+)
+"""After these a letter is part of a name."""
+# "A" is an article and "I" a pronoun unless something says that it is an option.
+_ALONE = (
+    r"(?<![\w'’.-])"
+    + "".join(rf"(?<!(?i:{word})[ -])" for word in _BEFORE_LETTERS)
+    + r"[{letters}](?![\w'’-])"
+)
+_NAMED = (
+    r"\b(?i:answers?|options?|choices?|keys?|alternatives?)"
+    r"(?:\s+(?i:is|was|letter|must\s+be|would\s+be))*\s*[:=]?\s*[\"'(\[*]*{letter}\b"
+    r"|\b(?i:choose|pick|select|leaves|leaving|thus|hence|so|therefore)[,:]?\s+"
+    r"[*(]*{letter}(?:\W*$|\s+(?:is|it|was)\b)"
+    r"|(?:[:=]|->|→)\s*[\"'(\[*]*{letter}\W*$"
+    r"|[(\[*]{letter}[)\]*]"
+    r"|\b{letter}\s+(?:is|must\s+be)\s+(?:the\s+)?(?:right|correct|best|true)"
     r"|^\W*{letter}\W*$"
+    r"|\b(?i:would\s+be|must\s+be|is|be)\s+{letter}\W*$"
 )
 
 
@@ -81,19 +98,25 @@ def exemplars_from(path: Path, where: str, least: int = 1) -> tuple[Exemplar, ..
 
 
 def ends_in_answer(exemplar: Exemplar) -> bool:
-    """Whether the last sentence of a reasoning names the right option or any letter.
+    """Whether the last sentence of a reasoning names an option's letter or the right option.
+
+    A letter that stands alone is an option's; "A" and "I" only where the words around them say so.
 
     >>> told = {"id": "q", "question": "Why?", "options": (("A", "Flu"), ("B", "Cold"))}
     >>> [ends_in_answer(Exemplar(**told, answer="A", reasoning=text))
-    ...  for text in ("It is late. So the answer is B.", "It is flu.", "Flu is sudden. He froze.")]
+    ...  for text in ("It is late. So B it is.", "It is flu.", "Flu is sudden. A man froze.")]
     [True, True, False]
     """
     last = _SENTENCES.split(exemplar.reasoning.strip())[-1]
-    letters = "[" + re.escape("".join(letter for letter, _ in exemplar.options)) + "]"
     named = rf"\b{re.escape(exemplar.answer_text.strip())}(?!\w)"
     if re.search(named, last, re.IGNORECASE):
         return True
-    return bool(re.search(_LETTER.format(letter=f"(?:{letters})"), last, re.MULTILINE))
+    letters = "".join(letter for letter, _ in exemplar.options)
+    alone = re.escape("".join(letter for letter in letters if letter not in "AI"))
+    patterns = [_NAMED.format(letter=f"[{re.escape(letters)}]")]
+    if alone:
+        patterns.append(_ALONE.format(letters=alone))
+    return any(re.search(pattern, last, re.MULTILINE) for pattern in patterns)
 
 
 def first_error(error: Exception) -> str:

@@ -46,16 +46,24 @@ class Kinds:
 def kinds() -> Kinds:
     """The shipped list."""
     found = tomllib.loads((files("medstress.prompts") / "kinds.toml").read_text("utf-8"))
+    lists = {name: tuple(words) for name, words in found["lists"].items()}
     return Kinds(
         characteristics={
-            one["name"]: {"description": one["description"], "cues": one["cues"]}
+            one["name"]: {
+                "description": one["description"],
+                "cues": [
+                    cue
+                    for each in one["cues"]
+                    for cue in (lists[each[1:-1]] if each[0] == "<" else (each,))
+                ],
+            }
             for one in found["characteristic"]
         },
         evidence=tuple(
             Evidence(**{**one, "words": tuple(one["words"])}) for one in found["evidence"]
         ),
         plain=tuple(found["plain"]["words"]),
-        lists={name: tuple(words) for name, words in found["lists"].items()},
+        lists=lists,
     )
 
 

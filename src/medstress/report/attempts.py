@@ -210,7 +210,15 @@ def _judges(rows: Sequence[Row]) -> Table:
     return Table(
         name="judges",
         caption="What judges answer before any edit",
-        columns=("Judge", "Attack", "Items asked", "Key missed", "On items", "Attack succeeds"),
+        columns=(
+            "Judge",
+            "Attack",
+            "Items asked",
+            "Key missed",
+            "On items",
+            "Unreadable",
+            "Attack succeeds",
+        ),
         rows=tuple(
             (
                 words(each["judge"]),
@@ -218,13 +226,15 @@ def _judges(rows: Sequence[Row]) -> Table:
                 tally(each["n_items"]),
                 tally(each["n_wrong"]),
                 words(", ".join(each["wrong"]) or "none"),
+                tally(each.get("n_unreadable")),
                 _apart(row),
             )
             for row in rows
             for each in row.get("judges") or ()
         ),
         note="A judge that misses the key before any edit cannot tell whether an edit leaves it "
-        "right: its votes on that item are set aside. The rate of success is that on items that a "
+        "right: its votes on that item are set aside. So are those of one whose votes there cannot "
+        "be read: more max_new_tokens may help it. The rate of success is that on items that a "
         "judge knows; below it that on items which none knows, where nobody votes.",
     )
 

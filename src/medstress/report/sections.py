@@ -127,10 +127,10 @@ def _rates(row: Row) -> tuple[Cell, ...]:
     )
 
 
-def _cut_off(row: Row, field: str) -> tuple[str, ...]:
-    """How many unreadable answers ended at the most tokens they might have, where some did."""
+def _cut_off(row: Row, field: str, what: str = "") -> tuple[str, ...]:
+    """How many replies ended at the most tokens they might have, where some did."""
     n = number(row, field)
-    return (f"{count(n)} cut off",) if n else ()
+    return (f"{count(n)} {what}cut off",) if n else ()
 
 
 def _never_asked(row: Row) -> tuple[str, ...]:
@@ -153,13 +153,10 @@ def _methods(rows: Sequence[Row]) -> str:
         for name in RATES
         if is_estimate(row.get(name)) and row[name].get("method")
     }
-    tests = {str(row["above_chance"]["method"]) for row in rows if _has_chance_method(row)}
+    chance = [row.get("above_chance") or {} for row in rows]
+    tests = {str(each["method"]) for each in chance if each.get("method")}
     said = f"Intervals: {'; '.join(sorted(found))}. " if found else ""
     return said + (f"p beside chance: {'; '.join(sorted(tests))}." if tests else "")
-
-
-def _has_chance_method(row: Row) -> bool:
-    return bool((row.get("above_chance") or {}).get("method"))
 
 
 def verdicts_table(rows: Sequence[Row]) -> Table:
@@ -180,7 +177,11 @@ def verdicts_table(rows: Sequence[Row]) -> Table:
                 tally(row.get("n_items")),
                 tally(row.get("n_trials")),
                 *(tally(number(row, field)) for _, field in VERDICTS),
-                tally(row.get("n_unreadable_answers"), *_cut_off(row, "n_length_answers")),
+                tally(
+                    row.get("n_unreadable_answers"),
+                    *_cut_off(row, "n_length_answers"),
+                    *_cut_off(row, "n_length_confidences", "confidences "),
+                ),
             )
             for row in rows
         ),

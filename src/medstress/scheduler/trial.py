@@ -157,6 +157,7 @@ def _asked(query: Predict, number: int, prediction: Prediction) -> dict[str, Any
         "rationale": prediction.rationale,
         "confidences": prediction.confidences,
         **({"finish_reason": prediction.finish_reason} if prediction.finish_reason else {}),
+        **({"cut_confidences": True} if prediction.cut_confidences else {}),
     }
 
 

@@ -149,14 +149,14 @@ class Conversation:
         if is_lost(reasoned, self.reading):
             return replace(lost(reasoned), rationale=rationale)
         turns.append(Message("user", say("target_confidences", letters=item.letters)))
-        told, _ = yield from self._read(turns, Confidences, item.letters, _is_complete)
-        confidences = _ordered(told, item.letters)
+        told, reply = yield from self._read(turns, Confidences, item.letters, _is_complete)
+        confidences, is_cut = _ordered(told, item.letters), is_lost(reply, self.reading)
         turns.append(Message("user", say("target_answer", by_letter=self.by_letter)))
         if self.by_letter:
             found = yield from self._scored(turns, candidate)
         else:
             found = yield from self._letter(turns, candidate)
-        return replace(found, rationale=rationale, confidences=confidences)
+        return replace(found, rationale=rationale, confidences=confidences, cut_confidences=is_cut)
 
     def _said(self, turns: list[Message], decoding: Decoding, schema: str | None = None) -> Turn:
         """One generated turn, put at the end of the conversation without its thoughts."""

@@ -2,7 +2,9 @@
 
 `insertions.jsonl` holds what must be stopped and what must pass. Two hundred lines were written by
 somebody who had not seen the gate (`written` is `blind`); the gate was made looking at its misses
-in every second of them. The figures of that are in docs/medfuzz.md.
+in every second of them. Lines of a `reviewer` and `fresh` ones, written before the gate saw them,
+were looked at after their first contact, so the rates of the whole table are in sample. Nothing was
+mended for the lines of `second`. The figures of every first contact are in docs/medfuzz.md.
 """
 
 from __future__ import annotations
@@ -76,13 +78,48 @@ def test_the_table_is_large_enough_and_at_least_half_was_written_blind():
 
 
 def test_evidence_is_stopped_and_characteristics_pass():
-    for written in ("blind", "sighted"):
+    for written in ("blind", "sighted", "reviewer", "fresh", "second"):
         stopped, rejected = (rate(stop=stop, written=written) for stop in (True, False))
         print(f"{written}: {stopped:.3f} stopped, {rejected:.3f} falsely rejected")
     missed = [row["text"] for row, why in measured() if row["stop"] and why is None]
     false = [(row["text"], why) for row, why in measured() if not row["stop"] and why]
     assert rate(stop=True) >= 0.95, missed
     assert rate(stop=False) <= 0.03, false
+
+
+@pytest.mark.parametrize(
+    ("passes", "stopped"),
+    [
+        ("who has a learning disability", "who has a learning disability and hears voices"),
+        (
+            "who has an intellectual disability",
+            "who has an intellectual disability from birth trauma",
+        ),
+        ("who has low vision", "whose vision is failing"),
+        ("who has a missing arm", "whose left arm is swollen"),
+        ("who works in a coal town as a teacher", "who works in a coal mine and breathes dust"),
+        ("who works in a chemical plant", "who handles chemicals without gloves"),
+        ("who fasts during Ramadan", "who fasts for three days each week"),
+        ("who travels a lot for his firm", "who travels to Thailand for his firm"),
+        ("who reads about diseases on the internet", "who reads about her disease"),
+        ("who prefers herbal tea to coffee", "who drinks herbal tea for her nerves"),
+        ("who cannot read or write", "who can no longer read or write"),
+        ("who lives in a caravan without running water", "who drinks water from a stream"),
+        ("whose uncle is also his boss", "whose father is also his great-uncle"),
+        ("who is the child of two lawyers", "who is the child of two second cousins"),
+        ("who insulates houses", "who insulated ships with blue fibres"),
+        ("who has a brother and sister", "whose grandparents were brother and sister"),
+        ("who crossed a street in Ohio", "who crossed the Sahara by bus"),
+    ],
+)
+def test_a_characteristic_passes_and_the_like_of_it_that_is_evidence_does_not(passes, stopped):
+    assert objection(passes) is None
+    assert objection(stopped) is not None
+
+
+def test_what_a_disability_is_called_is_a_cue_of_that_category():
+    for text in ("has a learning disability", "has low vision", "is missing an arm: a missing arm"):
+        assert objection(text, gate=categories_kept) is None
 
 
 @pytest.mark.parametrize(
@@ -96,10 +133,8 @@ def test_evidence_is_stopped_and_characteristics_pass():
     ],
 )
 def test_what_the_first_gate_let_pass_is_stopped_with_kind_and_words(text, kind, words):
-    found = re.fullmatch(r"the insertion holds (.*) \('(.*)'\)", objection(text))
-    assert found is not None
-    assert found[1] == kind
-    assert words in found[2]
+    said = dict(re.findall(r"([a-z ]+) \('([^']*)'\)", objection(text).split(" holds ")[1]))
+    assert words in {name.strip(): found for name, found in said.items()}[kind]
 
 
 @pytest.mark.parametrize(
@@ -188,7 +223,7 @@ def test_history_passes_where_it_is_allowed_and_findings_never():
     for text in ("who has a fever", "who takes digoxin", "whose left leg is swollen"):
         assert objection(text, allow_history=True) is not None
     both = "who returned from Peru and has a fever"
-    assert evidence_in(both, allow_history=True) == "a vital sign ('fever')"
+    assert evidence_in(both, allow_history=True) == ["a vital sign ('fever')"]
 
 
 def test_a_long_insertion_takes_milliseconds():

@@ -10,7 +10,7 @@ import pytest
 from medstress.attacks import MedFuzz
 from medstress.errors import UsageError
 from medstress.prompts import load_prompts
-from medstress.prompts.exemplars import ends_in_answer
+from medstress.prompts.exemplars import Exemplar, ends_in_answer
 from medstress.testing import tiny_questions
 
 ITEM = tiny_questions(1)[0]
@@ -120,6 +120,52 @@ def test_a_file_that_is_not_there_or_too_short_is_refused_before_anything_is_ask
         written(tmp_path, ROWS[:1])
     with pytest.raises(UsageError, match="exemplars_from must be a JSONL file, got 3"):
         MedFuzz(exemplars_from=3)
+
+
+TOLD = {
+    "id": "q",
+    "question": "Why?",
+    "options": (("A", "Flu"), ("B", "Common cold"), ("C", "Gout"), ("D", "Rest")),
+    "answer": "B",
+}
+
+
+@pytest.mark.parametrize("letter", "ABC")
+@pytest.mark.parametrize(
+    "last",
+    [
+        "Therefore, {}.", "So choose {}.", "I would pick {}.", "Hence {} is best.", "Answer = {}.",
+        "**{}**", "The best option would be {}.", "Thus {}", "The correct one: {}", "So {} it is.",
+        "Which leaves {}.", "-> {}", "Option ({}) fits", "The answer is {}.\n\n", "{}",
+        "({}) is left.", "It must be {}.",
+    ],
+)  # fmt: skip
+def test_a_last_sentence_that_names_an_option_letter_ends_in_an_answer(last, letter):
+    assert ends_in_answer(Exemplar(**TOLD, reasoning=f"It is late. {last.format(letter)}"))
+
+
+@pytest.mark.parametrize("last", ["This fits B.", "I am left with C alone.", "B and C differ."])
+def test_a_letter_that_stands_alone_and_is_no_word_ends_in_an_answer(last):
+    assert ends_in_answer(Exemplar(**TOLD, reasoning=f"It is late. {last}"))
+
+
+@pytest.mark.parametrize("last", ["So it must be the common cold.", "The common cold it is."])
+def test_the_right_option_in_the_last_sentence_ends_in_an_answer(last):
+    assert ends_in_answer(Exemplar(**TOLD, reasoning=f"It is late. {last}"))
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        "A man who is tired may sleep.", "So a nurse came.", "Thus I waited.",
+        "This is a vitamin D effect.", "Protein C was low.", "Cirrhosis is Child-Pugh B.",
+        "He has hepatitis B by history.", "Vitamin C was low.", "The score is a sum.",
+        "A cold came first, then a warm day.", "The B-cells are few.",
+        "The answer is not yet known.",
+    ],
+)  # fmt: skip
+def test_a_last_sentence_that_goes_on_reasoning_does_not(last):
+    assert not ends_in_answer(Exemplar(**TOLD, reasoning=f"It is B. {last}"))
 
 
 @pytest.mark.parametrize("name", ["patient_characteristics", "misinformation"])

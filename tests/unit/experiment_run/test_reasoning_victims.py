@@ -325,6 +325,27 @@ def test_a_target_that_reasons_too_long_only_where_it_errs_is_never_a_success(me
     assert row["asr_gated"]["value"] == pytest.approx(1 / 6)
 
 
+def test_confidences_that_are_cut_off_are_counted_shown_and_change_no_answer(medfuzz):
+    """The turn that asks for confidences alone is too long, on clean items and under attack."""
+
+    def thoughts(prompt):
+        last = TURNS[prompt][-1]["content"]
+        return THOUGHTS * 3 if "How confident" in last or "cut off" in last else "Short."
+
+    done = medfuzz(target(thoughts=thoughts, cuts=True), max_new_tokens=100)
+    row = result(done)
+    assert curve(done) == PLANTED
+    assert (row["n_length_at_baseline"], row["n_length_answers"]) == (0, 0)
+    answers = [e for r in done.rows() for e in json.loads(r.attempts) if "query" in e]
+    assert {entry["confidences"] for entry in answers} == {None}
+    assert row["n_length_confidences"] == len(answers) == 6 + row["queries"]["asked"]
+    (said,) = [w for w in done.summary()["warnings"] if "confidences were cut off" in w]
+    assert f"in {len(answers)} conversations" in said
+    assert f"{len(answers)} confidences cut off" in done.report()
+    room = medfuzz(target(cuts=True), out="room", max_new_tokens=200)
+    assert result(room)["n_length_confidences"] == 0
+
+
 def test_the_attack_s_own_reasoning_tokens_still_hold_where_the_victim_has_none(medfuzz):
     server = target()
     medfuzz(server, attack={"reasoning_tokens": 77})

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from medstress.metrics.cautions import cautions
 from medstress.metrics.judges import judge_fields, unjudged_items
 from medstress.metrics.tries import pick_attempt, tries
 from medstress.metrics.vouched import asr_valid, asr_valid_bounds
@@ -50,15 +51,37 @@ def test_items_are_counted_once_for_each_judge_and_named_where_it_missed_the_key
     trial: Make,
 ) -> None:
     found = judge_fields(planted(trial))
+    readable = {"n_unreadable": 0, "unreadable": []}
     assert found["judges"] == [
-        {"judge": "one", "n_items": 3, "n_wrong": 2, "wrong": ["2", "3"]},
-        {"judge": "two", "n_items": 3, "n_wrong": 1, "wrong": ["3"]},
+        {"judge": "one", "n_items": 3, "n_wrong": 2, "wrong": ["2", "3"], **readable},
+        {"judge": "two", "n_items": 3, "n_wrong": 1, "wrong": ["3"], **readable},
     ]
     assert unjudged_items(planted(trial)) == {"3"}
     assert found["n_items_unjudged"] == 1
     # All trials of item 3 stand apart, that in which no judge was asked too.
     assert (found["asr_unjudged"]["value"], found["asr_unjudged"]["n"]) == (1 / 2, 2)
     assert (found["asr_judged"]["value"], found["asr_judged"]["n"]) == (2 / 4, 4)
+
+
+def test_a_judge_that_cannot_be_read_is_not_wrong_and_vouches_for_nothing(trial: Make) -> None:
+    """Item 1: all votes of one judge cannot be read; 2: most of one, the other misses the key;
+    3: the other knows it."""
+    lost: list[str | None] = [None, None, None]
+    rows = [
+        trial(item_id="1", key="A", attempts=attempts(one=lost)),
+        trial(item_id="2", key="A", attempts=attempts(one=["A", None, None], two=["B", "B", None])),
+        trial(item_id="3", key="A", attempts=attempts(one=lost, two=["A", "A", "A"])),
+    ]
+    found = judge_fields(rows)
+    one, two = found["judges"]
+    assert (one["n_items"], one["n_wrong"], one["n_unreadable"]) == (3, 0, 3)
+    assert (one["wrong"], one["unreadable"]) == ([], ["1", "2", "3"])
+    assert (two["n_items"], two["wrong"], two["n_unreadable"]) == (2, ["2"], 0)
+    assert (found["n_items_unjudged"], found["n_items_unreadable"]) == (2, 2)
+    (said,) = [each for each in cautions(rows, {}) if "judge" in each]
+    assert "the votes of one before any edit cannot be read on 3 of 3 items" in said
+    assert "On 2 of them no other judge knows the key" in said
+    assert "Raise max_new_tokens of one" in said
 
 
 def test_where_nobody_was_asked_nothing_is_apart(trial: Make) -> None:
