@@ -12,8 +12,9 @@ import pytest
 from medstress.metrics.claims import Finding
 from medstress.report.paper import claim_table
 from medstress.report.paper.arms import arms_of
+from medstress.report.paper.claim_record import ALL_VICTIMS
 from medstress.report.paper.claim_series import series_of
-from medstress.report.paper.claims import ALL_VICTIMS, claims_of
+from medstress.report.paper.claims import claims_of
 from medstress.report.paper.collection import make_all
 from medstress.report.paper.made import Made, Skipped, index
 

@@ -10,7 +10,7 @@ from medstress.metrics.claims import MARGIN, NEAR, Finding
 from medstress.metrics.contrasts import LEAST
 from medstress.metrics.estimates import Estimate
 from medstress.report.formats import NONE, count, decimal, plural, probability
-from medstress.report.paper.claims import CHECK, Tested
+from medstress.report.paper.claim_record import CHECK, Tested
 from medstress.report.paper.exponents import SHARE
 from medstress.report.paper.latex import latex_table
 from medstress.report.paper.layout import Cell, Line, PaperTable

@@ -2,44 +2,33 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from statistics import fmean
-from typing import Any
 
-from medstress.metrics.bounds import settled
 from medstress.metrics.claims import (
-    MARGIN,
     NEAR,
-    Finding,
     above,
-    below,
     frequent,
     gap_over_inflection,
     inside,
     lead_after_inflection,
-    mean_difference,
     peak_inside,
-    size_trend,
 )
 from medstress.metrics.contrasts import (
     Effect,
     Side,
     diversity_difference,
     length_correlation,
-    side_means,
     similarity_difference,
     success_difference,
     success_gain,
-    within,
 )
-from medstress.metrics.estimates import unknown
 from medstress.metrics.pairs import benjamini_hochberg
-from medstress.report.formats import decimal
-from medstress.report.paper.arms import METHODS, NONE_OUT, Arm, baseline
+from medstress.report.paper.arms import METHODS, NONE_OUT, Arm
+from medstress.report.paper.claim_record import CHECK, CLOSE, Judge, Tested, caution_of, untested
 from medstress.report.paper.claim_series import Series, series_of
+from medstress.report.paper.claims_across_victims import across_victims
 from medstress.report.paper.exponents import (
     EXPONENT,
     LEARNING_RATE,
@@ -50,45 +39,6 @@ from medstress.report.paper.exponents import (
 )
 from medstress.rows import TrialRow
 
-ALL_VICTIMS = "all victims"
-"""Stands for the victim where a claim is about several."""
-CHECK = 11
-"""Number of the claim that is a check of the run rather than one of the paper's."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tested:
-    """One claim in one place: a line of `claims.csv`."""
-
-    dataset: str
-    """Label of the data set."""
-    group: str
-    """Label of the entity group."""
-    victim: str
-    """Label of the victim, or `all victims`."""
-    arms: str
-    """Rules of the attacks: `default`, `marked` (variants of the key are asked), or in words."""
-    claim: int
-    """Number of the claim (docs: figures and recipes)."""
-    statement: str
-    """The claim."""
-    quantity: str
-    """What the effect is."""
-    budget: int | None
-    """Queries an item it is about; None where none in particular."""
-    effect: Effect
-    """Estimate and p-value."""
-    p_adjusted: float | None = None
-    """`effect.p`, adjusted by Benjamini-Hochberg over the whole table."""
-    verdict: Finding
-    """What the interval says."""
-    caution: str = ""
-    """What a reader must know of this place."""
-
-
-Judge = Callable[[Any], Finding]
-
-_CLOSE: Judge = partial(inside, low=-MARGIN, high=MARGIN)
 _NEARBY: Judge = partial(inside, low=1 / NEAR, high=NEAR)
 
 
@@ -96,7 +46,7 @@ def claims_of(arms: Sequence[Arm]) -> list[Tested]:
     """Test every claim in every place, default rules first; adjust the p-values of all."""
     series = series_of(arms)
     found = [row for each in series for row in _of_series(each)]
-    found += [row for members in _by_questions(series) for row in _across_victims(members)]
+    found += across_victims(series)
     known = [row.effect.p for row in found if row.effect.p is not None]
     adjusted = iter(benjamini_hochberg(known))
     return [
@@ -155,12 +105,8 @@ def _compare(
 ) -> Effect:
     """An effect of two methods, or the reason why the run does not tell."""
     if missing := place.series.missing(first, second):
-        return _untested(missing)
+        return untested(missing)
     return effect(place.side(first, budget), place.side(second, budget), budget)
-
-
-def _untested(reason: str) -> Effect:
-    return Effect(estimate=unknown(reason))
 
 
 def _diversity(place: _Place) -> Iterator[Tested]:
@@ -182,12 +128,12 @@ def _similarity(place: _Place) -> Iterator[Tested]:
     )
     for statement, first, second in claims:
         for budget in place.budgets(first, second):
-            effect = _untested(lacking)
+            effect = untested(lacking)
             if computed:
                 effect = _compare(place, similarity_difference, first, second, budget)
             quantity = f"prompt similarity, {METHODS[first]} minus {METHODS[second]}"
             yield place.tested(2, statement, quantity, budget, effect)
-    effect = length_correlation(rows) if computed else _untested(lacking)
+    effect = length_correlation(rows) if computed else untested(lacking)
     quantity = "Spearman correlation, words of the prompt and similarity"
     yield place.tested(3, "Similarity is lower on short prompts", quantity, None, effect)
 
@@ -206,7 +152,7 @@ def _peaks(place: _Place) -> Iterator[Tested]:
         members = place.series.of(method)
         missing = place.series.missing(method)
         effect = (
-            _untested(missing)
+            untested(missing)
             if missing
             else peak_inside(place.side(method, 1), [arm.n or 0.0 for arm in members], 1)
         )
@@ -220,7 +166,7 @@ def _peaks(place: _Place) -> Iterator[Tested]:
 def _over_random(place: _Place, method: str) -> Effect:
     """A regime at its best n, chosen on other items, less random sampling, with one query."""
     if missing := place.series.missing(method, "random"):
-        return _untested(missing)
+        return untested(missing)
     best = _best(place, place.series.of(method), 1)
     return success_difference([best.rows], place.side("random", 1, best.without), 1)
 
@@ -234,7 +180,7 @@ def _overtaking(place: _Place) -> Iterator[Tested]:
         ("at the largest budget", success_difference),
         ("over the budgets past the inflection", lead_after_inflection),
     ):
-        found = _untested(lacking)
+        found = untested(lacking)
         if not lacking:
             found = _compare(place, effect, "random", "far", largest)
         statement = f"Random sampling overtakes PDWS n > 0, {where}"
@@ -247,7 +193,7 @@ def _proxies(place: _Place) -> Iterator[Tested]:
         quantity = f"ASR, {METHODS[first]} minus {METHODS[second]}"
         for budget in place.budgets(first, second):
             effect = _compare(place, success_difference, first, second, budget)
-            yield place.tested(7, statement, quantity, budget, replace(effect, p=None), _CLOSE)
+            yield place.tested(7, statement, quantity, budget, replace(effect, p=None), CLOSE)
 
 
 def _search(place: _Place) -> Iterator[Tested]:
@@ -262,7 +208,7 @@ def _against_zoo(place: _Place, zoos: Sequence[Arm], *, several: bool) -> Iterat
     regimes = [*series.of("near"), *series.of("far")]
     known = METHODS["discrete_zoo"]
     name = f"{known} ({zoos[0].attack})" if several else known
-    gap = lead = _untested(series.missing("discrete_zoo") or "no PDWS in this run")
+    gap = lead = untested(series.missing("discrete_zoo") or "no PDWS in this run")
     budget, best_name, rival_name = 1, "PDWS at its best n", name
     if zoos and regimes:
         budget = min(zoos[0].budget, max(arm.budget for arm in regimes))
@@ -322,7 +268,7 @@ def _gains(place: _Place) -> Iterator[Tested]:
     for method, members in found:
         budget = members[0].budget
         side = [arm.trials for arm in members]
-        effect = success_gain(side, budget) if budget > 1 else _untested("one query an item")
+        effect = success_gain(side, budget) if budget > 1 else untested("one query an item")
         name = METHODS[method] if method != "discrete_zoo" else members[0].attack
         statement = f"ASR within the budget is above ASR of one query, {name}"
         quantity = f"ASR within the budget minus ASR of one query, {name}"
@@ -335,67 +281,3 @@ def _widest(arms: Sequence[Arm]) -> list[list[Arm]]:
         return [[arm] for arm in arms]
     most = max((arm.budget for arm in arms), default=0)
     return [[arm for arm in arms if arm.budget == most]] if arms else []
-
-
-def _by_questions(series: Sequence[Series]) -> list[list[Series]]:
-    found: dict[tuple[str, str, str], list[Series]] = defaultdict(list)
-    for each in series:
-        found[each.dataset, each.group, each.label].append(each)
-    return list(found.values())
-
-
-def _across_victims(members: Sequence[Series]) -> Iterator[Tested]:
-    """Claims about the size and kind of victims, ASR@1 averaged over the samplers of all."""
-    shared = [m for m in ("random", "near", "far") if all(each.of(m) for each in members)]
-    points = [_point(each, shared) for each in members if shared]
-    sized = [p for p in points if p["parameters"] is not None]
-    kinds = {k: [p for p in points if p["group"] == k] for k in ("generalist", "specialist")}
-    quantity = "change of ASR a tenfold number of parameters"
-    claims: list[tuple[str, str, Effect, Judge]] = [
-        ("ASR falls with model size", quantity, size_trend(sized), below)
-    ]
-    trends: tuple[tuple[str, str, Judge], ...] = (
-        ("generalist", "ASR falls with the size of generalists", below),
-        ("specialist", "ASR rises with the size of specialists", above),
-    )
-    for kind, statement, judge in trends:
-        chosen = [p for p in kinds[kind] if p["parameters"] is not None]
-        effect = size_trend(chosen) if chosen else _untested(f"no {kind} of known size was run")
-        claims.append((statement, f"{quantity}, {kind}s", effect, judge))
-    effect = mean_difference(kinds["specialist"], kinds["generalist"])
-    statement = "Specialists are as robust as generalists"
-    claims.append((statement, "mean ASR, specialists minus generalists", effect, _CLOSE))
-    first = members[0]
-    cautions = [f"{each.victim}: {said}" for each in members if (said := caution_of(each.arms))]
-    for statement, what, effect, judge in claims:
-        yield Tested(
-            dataset=first.dataset, group=first.group, victim=ALL_VICTIMS, arms=first.label,
-            claim=10, statement=statement, quantity=what, budget=1, effect=effect,
-            verdict=judge(effect.estimate), caution="; ".join(cautions),
-        )  # fmt: skip
-
-
-def _point(series: Series, methods: Sequence[str]) -> Mapping[str, Any]:
-    victim = series.arms[0].place.victim
-    sides = [[arm.trials for arm in series.of(m)] for m in methods]
-    found = {"parameters": victim.parameters, "group": victim.group, "asr": _mean_asr(sides)}
-    ends = ([[settled(t, hits=so) for t in side] for side in sides] for so in (False, True))
-    return {**found, "asr_ends": tuple(map(_mean_asr, ends))}
-
-
-def _mean_asr(sides: Sequence[Side]) -> float | None:
-    """ASR of one query, mean over the methods."""
-    means = [side_means(side, within(1)).values() for side in sides]
-    return fmean(fmean(values) for values in means) if all(means) else None
-
-
-def caution_of(arms: Sequence[Arm]) -> str:
-    """What to know of a victim that guesses or cannot be read; nothing of others."""
-    clean = baseline(arms)
-    if not clean.guesses:
-        return clean.unread
-    told = (
-        f"not above chance (accuracy {decimal(clean.accuracy.value)}, chance "
-        f"{decimal(clean.chance)}): ASR cannot be told from guessing"
-    )
-    return f"{clean.unread}, and the others are {told}" if clean.unread else told
