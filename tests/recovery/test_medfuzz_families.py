@@ -67,21 +67,8 @@ attacker.n = 0
 
 
 @pytest.fixture(scope="module")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("families")
-    (folder / "roles.py").write_text(ROLES)
-    rows = [
-        {
-            "id": name.lower(),
-            "context": f"A man called {name} comes to the clinic with a sore knee.",
-            "stem": "What is the best next step?",
-            "options": ["Rest", "Walking", "Swimming"],
-            "answer_idx": "A",
-        }
-        for name in NAMES
-    ]
-    (folder / "q.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    return folder
+def bench(knee_questions: Any) -> Path:
+    return knee_questions("families", ROLES, NAMES)
 
 
 def experiment(bench: Path, attempts: int = 3, runs: int = 1, **test: Any) -> dict[str, Any]:

@@ -9,6 +9,7 @@ attempt, so that it shows of which of them a number is. The judge calls "teacher
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -98,20 +99,8 @@ def _judge(text):
 
 
 @pytest.fixture(scope="module")
-def marked(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    folder = tmp_path_factory.mktemp("marked")
-    (folder / "roles.py").write_text(ROLES)
-    rows = [
-        {
-            "id": name.lower(),
-            "context": f"A man called {name} comes to the clinic with a sore knee.",
-            "stem": "What is the best next step?",
-            "options": ["Rest", "Walking", "Swimming"],
-            "answer_idx": "A",
-        }
-        for name in ("Abel", "Cole")
-    ]
-    (folder / "q.jsonl").write_text("\n".join(map(json.dumps, rows)))
+def marked(knee_questions: Any) -> Run:
+    folder = knee_questions("marked", ROLES, ("Abel", "Cole"))
 
     def of(name: str) -> dict[str, str]:
         return {"backend": "python", "target": f"{folder / 'roles.py'}:{name}"}

@@ -99,21 +99,8 @@ def _judge(text):
 
 
 @pytest.fixture(scope="module")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("significance")
-    (folder / "roles.py").write_text(ROLES)
-    rows = [
-        {
-            "id": name.lower(),
-            "context": f"A man called {name} comes to the clinic with a sore knee.",
-            "stem": "What is the best next step?",
-            "options": ["Rest", "Walking", "Swimming"],
-            "answer_idx": "A",
-        }
-        for name in NAMES
-    ]
-    (folder / "q.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    return folder
+def bench(knee_questions: Any) -> Path:
+    return knee_questions("significance", ROLES, NAMES)
 
 
 def experiment(bench: Path, **test: Any) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from medstress.testing.attacks import check_attack
 from medstress.testing.backends import check_backend
+from medstress.testing.conversation_server import ConversationServer
 from medstress.testing.conversations import rule_target, scripted_attacker, scripted_judge
 from medstress.testing.fault_server import FAULTS, FaultServer, random_faults
 from medstress.testing.perturbations import PerturbationTable, tiny_resources
@@ -27,6 +28,7 @@ __all__ = [
     "FAULTS",
     "REPLACEMENTS",
     "TINY_TYPE",
+    "ConversationServer",
     "FaultServer",
     "PerturbationTable",
     "PromptVictim",

@@ -14,7 +14,7 @@ from medstress.backends.rate_limits import RateLimits
 from medstress.cli.app import medstress_cli
 from medstress.experiment.run import Run, run
 from medstress.testing import (
-    FaultServer,
+    ConversationServer,
     random_faults,
     rule_target,
     scripted_attacker,
@@ -26,28 +26,6 @@ pytest.importorskip("openai")
 ITEMS = tiny_questions(6)
 CUES = {"tiny-0": "teacher", "tiny-1": "clerk", "tiny-2": "farmer"}
 SCRIPT = ["He works as a clerk.", "He works as a teacher.", "He works as a farmer."]
-
-
-def server_of(speak, **keys):
-    """A server that hands the whole conversation to a scripted model."""
-
-    def answer(prompt):
-        # The server joins the turns by blank lines; scripts read turns, so they are looked up.
-        return speak([TURNS[prompt]])[0]
-
-    return Listening(answer=answer, **keys)
-
-
-TURNS: dict[str, list[dict[str, str]]] = {}
-
-
-class Listening(FaultServer):
-    """Keeps the turns of what it is asked."""
-
-    def register(self, path, body):
-        asked = super().register(path, body)
-        TURNS[asked.prompt] = [dict(message) for message in body["messages"]]
-        return asked
 
 
 @pytest.fixture
@@ -88,8 +66,8 @@ def values(curve):
 
 
 def test_two_servers_with_different_models_play_both_roles(experiment, tmp_path):
-    target = server_of(rule_target(ITEMS, CUES), model="the-target")
-    attacker = server_of(scripted_attacker(ITEMS, SCRIPT), model="the-attacker")
+    target = ConversationServer(rule_target(ITEMS, CUES), model="the-target")
+    attacker = ConversationServer(scripted_attacker(ITEMS, SCRIPT), model="the-attacker")
     with target, attacker:
         done = run(experiment(target, attacker), tmp_path / "run")
         (row,) = done.summary()["results"]
@@ -110,8 +88,10 @@ def test_what_goes_wrong_on_the_way_changes_no_number_and_a_limit_holds_for_its_
     experiment, tmp_path
 ):
     faults = ("late", "429", "500", "drop", "half_json")
-    target = server_of(rule_target(ITEMS, CUES), faults=random_faults(0.1, faults), model="t")
-    attacker = server_of(
+    target = ConversationServer(
+        rule_target(ITEMS, CUES), faults=random_faults(0.1, faults), model="t"
+    )
+    attacker = ConversationServer(
         scripted_attacker(ITEMS, SCRIPT), faults=random_faults(0.1, faults, seed=1), model="a"
     )
     with target, attacker:
@@ -128,8 +108,8 @@ def test_an_attacker_that_is_down_fails_each_trial_by_name_and_keeps_what_was_an
     experiment, tmp_path
 ):
     source = random.Random(0)
-    target = server_of(rule_target(ITEMS, CUES), model="t")
-    attacker = server_of(
+    target = ConversationServer(rule_target(ITEMS, CUES), model="t")
+    attacker = ConversationServer(
         scripted_attacker(ITEMS, SCRIPT),
         model="a",
         # The first answers come, so the run is not stopped; then nothing but refusals does.
@@ -153,8 +133,8 @@ def test_each_role_s_server_is_asked_no_more_than_its_own_limit_allows(
 ):
     # A minute of a second: the limits bind within the few seconds that a test has.
     monkeypatch.setattr(openai_http, "RateLimits", partial(RateLimits, minute=1.0))
-    target = server_of(rule_target(ITEMS, CUES), model="t")
-    attacker = server_of(scripted_attacker(ITEMS, SCRIPT), model="a")
+    target = ConversationServer(rule_target(ITEMS, CUES), model="t")
+    attacker = ConversationServer(scripted_attacker(ITEMS, SCRIPT), model="a")
     with target, attacker:
         settings = experiment(target, attacker, requests_per_minute=12)
         settings["victim"]["requests_per_minute"] = 40
@@ -178,8 +158,8 @@ def recipe_run(experiment, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     def go(name, target, capsys, *more):
-        attacker = server_of(scripted_attacker(ITEMS, RECIPE_SCRIPT), model="a")
-        judge = server_of(scripted_judge(ITEMS), model="j")
+        attacker = ConversationServer(scripted_attacker(ITEMS, RECIPE_SCRIPT), model="a")
+        judge = ConversationServer(scripted_judge(ITEMS), model="j")
         with target, attacker, judge:
             roles = {"attacker": attacker, "judge": judge}
             changes = [
@@ -213,7 +193,7 @@ def test_the_recipe_of_figure_3_tells_how_often_reasonings_admit_the_insertion(
     recipe_run, capsys, admits, unfaithful
 ):
     cues = {"tiny-0": "lighthouse", "tiny-4": "lighthouse"}
-    target = server_of(rule_target(ITEMS, cues, admits=admits), model="t")
+    target = ConversationServer(rule_target(ITEMS, cues, admits=admits), model="t")
     summary = recipe_run("medfuzz-figure3", target, capsys)
     (rates,) = summary["faithfulness"]["rates"]
     assert (rates["unfaithful"]["value"], rates["unfaithful"]["n"]) == (unfaithful, 2)
@@ -223,7 +203,7 @@ def test_the_recipe_of_figure_3_tells_how_often_reasonings_admit_the_insertion(
 
 
 def test_the_recipe_of_significance_tests_every_success(recipe_run, capsys):
-    target = server_of(rule_target(ITEMS, {"tiny-0": "lighthouse"}), model="t")
+    target = ConversationServer(rule_target(ITEMS, {"tiny-0": "lighthouse"}), model="t")
     few = ["test.controls=30", "test.loops=1", "attack.attempts=2"]
     summary = recipe_run("medfuzz-significance", target, capsys, *few)
     (row,) = [row for row in summary["tests"] if row["family"] == "significance"]

@@ -10,7 +10,13 @@ import pytest
 from medstress.cli.app import medstress_cli
 from medstress.experiment.run import Run, run
 from medstress.store.reader import RunReader
-from medstress.testing import FaultServer, rule_target, scripted_attacker, tiny_questions
+from medstress.testing import (
+    ConversationServer,
+    FaultServer,
+    rule_target,
+    scripted_attacker,
+    tiny_questions,
+)
 
 pytest.importorskip("openai")
 ITEMS = tiny_questions(6)
@@ -216,20 +222,6 @@ def test_a_dry_run_says_how_long_replies_may_be(swaps, tmp_path, capsys):
 
 
 # -- conversations -------------------------------------------------------------------------------
-TURNS: dict[str, list[dict[str, str]]] = {}
-
-
-class Listening(FaultServer):
-    """Keeps the turns of what it is asked."""
-
-    def register(self, path, body):
-        asked = super().register(path, body)
-        TURNS[asked.prompt] = [dict(message) for message in body["messages"]]
-        return asked
-
-
-def server_of(speak, **keys):
-    return Listening(answer=lambda prompt: speak([TURNS[prompt]])[0], **keys)
 
 
 @pytest.fixture
@@ -245,7 +237,7 @@ def medfuzz(tmp_path):
         def model(server):
             return {"backend": "openai", "base_url": server.url, "model": server.model}
 
-        attacker = server_of(scripted_attacker(ITEMS, SCRIPT), model="the-attacker")
+        attacker = ConversationServer(scripted_attacker(ITEMS, SCRIPT), model="the-attacker")
         with target, attacker:
             return run(
                 {
@@ -262,7 +254,7 @@ def medfuzz(tmp_path):
 
 
 def target(**keys):
-    return server_of(rule_target(ITEMS, CUES), model="the-target", **keys)
+    return ConversationServer(rule_target(ITEMS, CUES), model="the-target", **keys)
 
 
 def tokens_asked(server):
@@ -328,11 +320,14 @@ def test_a_target_that_reasons_too_long_only_where_it_errs_is_never_a_success(me
 def test_confidences_that_are_cut_off_are_counted_shown_and_change_no_answer(medfuzz):
     """The turn that asks for confidences alone is too long, on clean items and under attack."""
 
+    server = target(cuts=True)
+
     def thoughts(prompt):
-        last = TURNS[prompt][-1]["content"]
+        last = server.turns[prompt][-1]["content"]
         return THOUGHTS * 3 if "How confident" in last or "cut off" in last else "Short."
 
-    done = medfuzz(target(thoughts=thoughts, cuts=True), max_new_tokens=100)
+    server.thoughts = thoughts
+    done = medfuzz(server, max_new_tokens=100)
     row = result(done)
     assert curve(done) == PLANTED
     assert (row["n_length_at_baseline"], row["n_length_answers"]) == (0, 0)
