@@ -30,6 +30,7 @@ class Edit:
 
 
 _PLACE = attrgetter("start", "end")
+_NO_WORD = re.compile(r"[\W_]+")
 
 
 def apply_edits(text: str, edits: Collection[Edit]) -> str:
@@ -159,3 +160,15 @@ def token_spans(text: str) -> list[tuple[int, int]]:
 def tokenise(text: str) -> tuple[str, ...]:
     """The tokens of a text, by the rule of `token_spans`."""
     return tuple(_TOKEN.findall(text))
+
+
+def told_apart_by(text: str) -> str:
+    """A text without what makes no other text of it: case, forms of one letter, white space,
+    marks that are not seen, and punctuation.
+
+    >>> told_apart_by("Who works  as a\u00a0BAKER ."), told_apart_by("(who works as a baker)")
+    ('who works as a baker', 'who works as a baker')
+    """
+    plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    seen = "".join(each for each in plain if unicodedata.category(each) != "Cf")
+    return _NO_WORD.sub(" ", seen).strip()

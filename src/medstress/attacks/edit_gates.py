@@ -17,7 +17,7 @@ from medstress.attacks.number_units import numbers_in
 from medstress.items import Candidate, Question
 from medstress.prompts import Category
 from medstress.prompts.replies import Addition
-from medstress.text import Edit
+from medstress.text import Edit, told_apart_by
 from medstress.validity import PANEL
 
 MAX_DELETED = 0.02
@@ -271,5 +271,4 @@ def _is_about(said: str, text: str) -> bool:
 
 
 def _flat(text: str) -> str:
-    words = re.findall(r"[^\W_]+", text.casefold())
-    return f" {' '.join(words)} "
+    return f" {told_apart_by(text)} "

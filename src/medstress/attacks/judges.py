@@ -79,6 +79,12 @@ def letter_voted(told: str, letters: str) -> str | None:
     return bare if len(bare) == 1 and bare in letters else None
 
 
+def said_yes(vote: Vote | Unreadable) -> bool | None:
+    """Whether a vote says YES or NO, in either case and with marks around it; None for neither."""
+    told = "" if isinstance(vote, Unreadable) else _BESIDE.sub("", vote.answer).upper()
+    return {"YES": True, "NO": False}.get(told)
+
+
 class Panel:
     """The judges of one item.
 
@@ -127,18 +133,21 @@ class Panel:
     def category(
         self, inserted: Sequence[str], categories: Collection[Category], sample: int
     ) -> Steps[str | None]:
-        """The category that more than half of the judges find for an insertion; else none of one.
+        """The category that most of the judges who name one name, where more than half of all do.
 
-        It takes no knowledge of the item, so every judge is asked.
+        Else a word that is no category, or None for a vote that nobody can read. It takes no
+        knowledge of the item, so every judge is asked.
         """
         listing = "\n".join(f"- {text}" for text in inserted)
         request = self._prompts.render("judge_categories", inserted=listing, categories=categories)
+        names = {category.name.casefold(): category.name for category in categories}
         told: list[str | None] = []
         for name, decoding in self.judges.items():
             session = RoleSession(name, decoding, sample, self._prompts, self.item.letters)
             vote = yield from session.ask(request, CategoryVote)
-            told.append(None if isinstance(vote, Unreadable) else vote.category)
-        known = [each for each in told if each in {category.name for category in categories}]
+            said = None if isinstance(vote, Unreadable) else vote.category
+            told.append(said if said is None else names.get(said.strip().casefold(), said))
+        known = [each for each in told if each in names.values()]
         if len(known) * 2 > len(told):
             return Counter(known).most_common(1)[0][0]
         return next(each for each in told if each not in known)

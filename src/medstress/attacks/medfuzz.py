@@ -37,7 +37,7 @@ NAME = "medfuzz"
 ATTACKER = "attacker"
 GATE_MODES = ("reject", "mark")
 LIMITS = {"attempts": 50, "runs": 100, "max_words": 1_000, "reasoning_tokens": 8_192}
-_MAX_SAMPLE = 2**31
+MAX_SAMPLE = 2**31
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,7 +243,7 @@ class MedFuzz:
         """
         if ATTACKER not in resources.roles:
             raise TrialError(f"{NAME} asks the role 'attacker', which is not configured")
-        sample = int(rng.integers(1, _MAX_SAMPLE))
+        sample = int(rng.integers(1, MAX_SAMPLE))
         session = RoleSession(
             ATTACKER, resources.roles[ATTACKER], sample, self.prompts, item.letters, self._rules()
         )

@@ -42,7 +42,8 @@ class Words:
     def __init__(self, text: str) -> None:
         self._text = text
         # One for one, so that places stay.
-        plain = "".join(c.lower() if len(c.lower()) == 1 else c for c in text.replace("’", "'"))
+        alike = text.replace("’", "'").replace("µ", "μ")  # two signs for micro
+        plain = "".join(c.lower() if len(c.lower()) == 1 else c for c in alike)
         found = list(_TOKEN.finditer(plain))
         self.tokens = [match.group().removesuffix("'s") for match in found]
         self.places = [match.span() for match in found]

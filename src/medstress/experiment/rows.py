@@ -15,6 +15,7 @@ from medstress.clusters import clusters_by_dataset
 from medstress.errors import StoreError
 from medstress.items import Edited, Question
 from medstress.metrics.counts import pick_success
+from medstress.metrics.tries import entries
 from medstress.outcomes import Outcome, Verdict
 from medstress.rows import TrialRow
 from medstress.sentences import SentencePair
@@ -183,7 +184,7 @@ def _ended_at_its_pick(row: TrialRow) -> bool:
         return True  # what came later was not judged
     spec = json.loads(row.attack_spec)
     if row.attempts is not None and "attempts" in spec:
-        made = max(entry["attempt"] or 0 for entry in json.loads(row.attempts))
+        made = max(entry["attempt"] or 0 for entry in entries(row))
         return bool(made < spec["attempts"])
     return row.n_asked < (spec.get("budget") or 0)
 

@@ -7,18 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from medstress.calls import LENGTH
-from medstress.metrics.accuracies import accuracy
 from medstress.metrics.answers import letter_mass
-from medstress.metrics.bounds import accuracy_bounds
-from medstress.metrics.chance import chance_of
+from medstress.metrics.clean_answers import clean_answers
 from medstress.metrics.counts import (
-    clean_items,
-    is_answered,
     is_eligible,
     is_failed_at_baseline,
     is_flipped,
     is_never_asked,
-    is_readable,
 )
 from medstress.metrics.judges import Known, clean_votes
 from medstress.metrics.tries import n_cut_confidences, tries
@@ -27,8 +22,6 @@ from medstress.rows import TrialRow
 
 NEVER_ASKED = 0.1
 """Share of eligible trials without an edit from which on a reader is warned."""
-MANY_UNREADABLE = 0.1
-"""Share of clean answers from which on it is said that they are unreadable."""
 
 
 def cautions(trials: Sequence[TrialRow], experiment: Mapping[str, Any]) -> list[str]:
@@ -167,32 +160,23 @@ def _not_above_chance(trials: Sequence[TrialRow]) -> list[str]:
     sentences = []
     for (dataset, group, victim), members in sorted(places.items()):
         place = f"{victim} on {dataset}/{group}"
-        clean = clean_items(members)
-        items = list(filter(is_answered, clean))
-        readable = list(filter(is_readable, items))
-        if (n := len(items) - len(readable)) and (
-            n >= MANY_UNREADABLE * len(items) or _is_low(clean)
-        ):
+        found = clean_answers(members)
+        n = found.n_unreadable
+        if found.has_many_unreadable:
             sentences.append(
-                f"{place}: {n} of {len(items)} clean answers are unreadable. Accuracy counts them "
-                "as not right; they do not say what the victim knows."
+                f"{place}: {n} of {found.accuracy.n} clean answers are unreadable. Accuracy counts "
+                "them as not right; they do not say what the victim knows."
             )
-        if not readable or not _is_low([i for i in clean if is_readable(i) or not is_answered(i)]):
+        if not found.guesses:
             continue
-        reached, level = accuracy(readable), chance_of(readable)
-        of = f" of {len(readable)} readable answers" if n else ""
+        reached, level = found.readable, found.readable_chance
+        of = f" of {reached.n} readable answers" if n else ""
         sentences.append(
             f"{place} is not above chance (accuracy {_short(reached.value)}{of}, 95 % "
             f"{_short(reached.low)}-{_short(reached.high)}, chance {_short(level)}): its success "
             "rate cannot be told from guessing."
         )
     return sentences
-
-
-def _is_low(clean: Sequence[TrialRow]) -> bool:
-    """Whether the low end of accuracy, failed items counted as wrong, is not above chance."""
-    (low, _), level = accuracy_bounds(clean), chance_of(clean)
-    return low is not None and level is not None and low <= level
 
 
 def _cut_off(trials: Sequence[TrialRow]) -> list[str]:

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from medstress.items import LETTERS
 from medstress.metrics.counts import is_refused
 from medstress.metrics.hardness import Statistic, effect
 from medstress.metrics.monte_carlo import ControlPlan, PValues, p_values
@@ -19,6 +20,7 @@ from medstress.metrics.success_families import (
     plan_of,
     settings_key,
 )
+from medstress.metrics.tries import entries
 from medstress.rows import TrialRow
 
 FAMILY = "significance"
@@ -152,7 +154,7 @@ def _of_loops(found: Mapping[str, Any], null: Null) -> dict[str, Any]:
         return {"n_flipped": 0, "p_flipped": None}
     n_distinct = found.get("n_distinct")
     if n_distinct is not None:
-        n_distinct = n_distinct * len(hard) // len(found["as_hard"])
+        n_distinct = max(1, n_distinct * len(hard) // len(found["as_hard"]))
     values = p_values(hard, ControlPlan(fixed=len(hard)), n_distinct)
     return {"n_flipped": len(hard), "p_flipped": values.p}
 
@@ -196,8 +198,8 @@ def _shared(told: Mapping[str, Any]) -> str:
 
 def clean_confidence(trial: TrialRow) -> float | None:
     """The victim's stated confidence in the key on the clean item, over the sum of all."""
-    for entry in json.loads(trial.attempts or "[]"):
+    for entry in entries(trial):
         if entry.get("query") == 0 and entry.get("confidences"):
             stated = entry["confidences"]
-            return float(stated["ABCDEFGHIJ".index(trial.key)] / sum(stated))
+            return float(stated[LETTERS.index(trial.key)] / sum(stated))
     return None

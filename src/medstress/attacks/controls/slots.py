@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from medstress.items import Candidate, Question
-from medstress.text import Edit
+from medstress.text import Edit, told_apart_by
 
 _EDGES = re.compile(r"^(\W*)(.*?)(\W*)$", re.DOTALL)
 _BETWEEN = re.compile(r"(?<=[.?!])(?<!\bDr\.)(?<!\bMr\.)(?<!\bMrs\.)(?<!\bMs\.)\s+(?=[A-Z])")
-_NO_WORD = re.compile(r"[\W_]+")
 _ENDS = (".", "?", "!", ":")
 SHORT = 3
 """Insertions of up to so many words are adjectives and the like, not clauses."""
@@ -165,18 +163,6 @@ def _category(core: str, added: Sequence[tuple[str, str]]) -> str | None:
 def text_of(candidate: Candidate) -> str:
     """The edited question as one text; tells candidates apart."""
     return told_apart_by("\n".join((candidate.context, candidate.stem, *candidate.options)))
-
-
-def told_apart_by(text: str) -> str:
-    """A text without what makes no other text of it: case, forms of one letter, white space,
-    marks that are not seen, and punctuation.
-
-    >>> told_apart_by("Who works  as a\u00a0BAKER ."), told_apart_by("(who works as a baker)")
-    ('who works as a baker', 'who works as a baker')
-    """
-    plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
-    seen = "".join(each for each in plain if unicodedata.category(each) != "Cf")
-    return _NO_WORD.sub(" ", seen).strip()
 
 
 def is_distinct(candidate: Candidate, seen: set[str], item: Question) -> bool:

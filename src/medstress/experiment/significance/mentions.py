@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from medstress.attacks.edit_gates import Draft
-from medstress.attacks.judges import judges_in, votes_each
+from medstress.attacks.judges import judges_in, said_yes, votes_each
 from medstress.attacks.role_session import replies
 from medstress.calls import Decoding
 from medstress.experiment.significance.plan import Tools
 from medstress.items import Candidate, Question
 from medstress.metrics.faithfulness import Reasoning, findings_of, reasonings
 from medstress.prompts import PromptSet
-from medstress.prompts.replies import Unreadable, Vote
+from medstress.prompts.replies import Vote
 from medstress.rows import TrialRow
 from medstress.scheduler.need import Purpose
 from medstress.scheduler.study import Study, Studying
@@ -106,9 +106,9 @@ def _voted(
     """What most votes say; None where neither side has more than half."""
     text = asker.text(one.edits, one.answer, one.rationale, clause)
     texts = [text] * votes_each(len(judges))
-    words: list[str] = []
+    found: list[bool | None] = []
     for name, decoding in judges.items():
         votes = yield from replies(name, decoding, FIRST_SAMPLE, texts, Vote, asker.item.letters)
-        words += ["" if isinstance(v, Unreadable) else v.answer.strip().upper() for v in votes]
-    yes, no = words.count("YES"), words.count("NO")
-    return None if max(yes, no) * 2 <= len(words) else yes > no
+        found += map(said_yes, votes)
+    yes, no = found.count(True), found.count(False)
+    return None if max(yes, no) * 2 <= len(found) else yes > no

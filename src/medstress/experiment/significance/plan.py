@@ -12,7 +12,7 @@ import numpy as np
 from medstress.attacks.controls.slots import Slot, slots_of
 from medstress.attacks.edit_gates import GATES, Draft
 from medstress.attacks.judges import N_VOTES, Panel, judges_in, most_votes
-from medstress.attacks.medfuzz import MedFuzz
+from medstress.attacks.medfuzz import ATTACKER, MAX_SAMPLE, MedFuzz
 from medstress.calls import Decoding
 from medstress.errors import UsageError
 from medstress.experiment.conversations import victim_of
@@ -42,8 +42,6 @@ from medstress.victim import Victim
 
 TEMPERATURE = 1.0
 """At which reasonings are sampled for T (METHODS 2.4)."""
-ATTACKER = "attacker"
-MAX_SAMPLE = 2**31
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -156,6 +156,8 @@ def _tested_earlier(
     store: RunStore, tools: Tools, table: SignificanceTable, tellers: Tellers
 ) -> bool:
     """Whether an earlier version tested all successes as the table asked it to."""
+    if table.exemplars_from is not None or not table.panel:
+        return False  # what earlier versions did not ask, or did not tell apart
     key = earlier_key(settings_of(table), table.model_fields_set)
     if key not in store.manifest().get(KEY, {}):
         return False

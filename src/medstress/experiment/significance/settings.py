@@ -82,6 +82,7 @@ class Settings:
             # Tests of older folders know no such key.
             **({"exemplars_from": self.exemplars_from} if self.exemplars_from else {}),
             "share_controls": self.share_controls,
+            **({} if self.panel else {"without_panel": True}),
         }
 
 

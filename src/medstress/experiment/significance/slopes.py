@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from medstress.attacks.judges import judges_in
+from medstress.attacks.judges import judges_in, said_yes
 from medstress.attacks.role_session import replies
 from medstress.calls import Decoding
 from medstress.experiment.significance.mentions import Asker
@@ -16,7 +16,7 @@ from medstress.metrics.causal_effects import answer_shares
 from medstress.metrics.counts import is_eligible
 from medstress.metrics.faithfulness import inserted_words, mentions, reasonings
 from medstress.outcomes import Prediction
-from medstress.prompts.replies import Unreadable, Vote
+from medstress.prompts.replies import Vote
 from medstress.rows import TrialRow
 from medstress.scheduler.need import Purpose
 from medstress.scheduler.study import Converse, Look, Study, Studying
@@ -124,9 +124,9 @@ def _voted(texts: Sequence[str], item: Question, judges: Mapping[str, Decoding])
 
     Several judges take turns.
     """
-    words: list[str] = []
+    found: list[bool | None] = []
     for i, (name, decoding) in enumerate(judges.items()):
         if own := texts[i :: len(judges)]:
             votes = yield from replies(name, decoding, FIRST_SAMPLE, own, Vote, item.letters)
-            words += [v.answer.strip().upper() for v in votes if not isinstance(v, Unreadable)]
-    return [word == "YES" for word in words if word in ("YES", "NO")]
+            found += map(said_yes, votes)
+    return [each for each in found if each is not None]

@@ -9,7 +9,8 @@ from typing import Annotated
 from pydantic import Field
 
 from medstress.attacks.controls.neutral import SLACK, Gate
-from medstress.attacks.controls.slots import Slot, is_distinct, text_of, told_apart_by
+from medstress.attacks.controls.slots import Slot, is_distinct, text_of
+from medstress.attacks.medfuzz import ATTACKER
 from medstress.calls import Decoding, Generate, Generated, Message
 from medstress.errors import TrialError
 from medstress.experiment.significance.controls import Making
@@ -18,9 +19,8 @@ from medstress.prompts import PromptSet
 from medstress.prompts.kinds import evidence_told
 from medstress.prompts.replies import Reply, Unreadable, read_reply, schema_of
 from medstress.queries import Consult
-from medstress.text import Edit
+from medstress.text import Edit, told_apart_by
 
-ROLE = "attacker"
 MAX_ROUNDS = 4
 """Times that a role is asked again for the controls that it owes."""
 
@@ -94,7 +94,7 @@ class RoleWriter:
             owed = n - len(made)
             start = self._asked.get(text, 0)
             self._asked[text] = start + owed
-            answers = yield Consult(ROLE, (call,) * owed, self.first_sample + start)
+            answers = yield Consult(ATTACKER, (call,) * owed, self.first_sample + start)
             for answer in answers:
                 assert isinstance(answer, Generated)
                 found = self._read(answer.text, kind)

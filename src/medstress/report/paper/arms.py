@@ -8,17 +8,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from medstress.metrics.accuracies import accuracy
-from medstress.metrics.bounds import accuracy_bounds
-from medstress.metrics.cautions import MANY_UNREADABLE
-from medstress.metrics.chance import chance_of
+from medstress.metrics.clean_answers import CleanAnswers, clean_answers
 from medstress.metrics.counts import (
-    clean_items,
-    first_of_each_item,
     flipped_within,
     is_answered,
     is_eligible,
-    is_readable,
     unit_of,
 )
 from medstress.metrics.estimates import Estimate
@@ -146,40 +140,9 @@ class Arm:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Baseline:
-    """How a victim answers the clean items of a place."""
-
-    accuracy: Estimate
-    """Each item once."""
-    chance: float | None
-    """What guessing reaches."""
-    guesses: bool = False
-    """Whether there are readable answers, and the interval of their accuracy does not lie above
-    chance, failed answers counted as wrong. Of unreadable ones nobody knows."""
-    n_unreadable: int = 0
-    """Items with an unreadable answer, which accuracy counts as not right."""
-
-    @property
-    def unread(self) -> str:
-        """How many answers are unreadable, where they are many; else nothing."""
-        many = self.accuracy.n and self.n_unreadable >= MANY_UNREADABLE * self.accuracy.n
-        return f"unreadable in {self.n_unreadable} of {self.accuracy.n} clean answers" * bool(many)
-
-
-def baseline(arms: Iterable[Arm], without: Collection[str] = NONE_OUT) -> Baseline:
-    """Accuracy on the clean items that some of `arms` were asked about."""
-    trials = [trial for arm in arms for trial in arm.trials if trial.item_hash not in without]
-    items = first_of_each_item(filter(is_answered, trials))
-    readable = list(filter(is_readable, items))
-    known = [i for i in clean_items(trials) if is_readable(i) or not is_answered(i)]
-    (low, _), level = accuracy_bounds(known), chance_of(readable)
-    return Baseline(
-        accuracy=accuracy(items),
-        chance=chance_of(items),
-        guesses=bool(readable) and (low is None or level is None or low <= level),
-        n_unreadable=len(items) - len(readable),
-    )
+def baseline(arms: Iterable[Arm], without: Collection[str] = NONE_OUT) -> CleanAnswers:
+    """How the clean items that some of `arms` were asked about are answered."""
+    return clean_answers(t for arm in arms for t in arm.trials if t.item_hash not in without)
 
 
 def estimate_of(value: Mapping[str, Any]) -> Estimate:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from medstress.metrics.clean_answers import CleanAnswers
 from medstress.report.formats import decimal
 from medstress.report.paper import published
-from medstress.report.paper.arms import Arm, Baseline, Place, baseline, in_places
+from medstress.report.paper.arms import Arm, Place, baseline, in_places
 from medstress.report.paper.exponents import EXPONENT, LEARNING_RATE, SHARE
 from medstress.report.paper.rates import Rates
 
@@ -117,7 +118,7 @@ def choice_notes(rates: Iterable[Rates]) -> list[str]:
     return [*(told[rule] for rule in sorted(rules)), *(OF_RATE[rule] for rule in sorted(of_rate))]
 
 
-def chance_notes(places: Iterable[tuple[Place, Baseline]], mark: str = "") -> list[str]:
+def chance_notes(places: Iterable[tuple[Place, CleanAnswers]], mark: str = "") -> list[str]:
     """Name the victims that guess, marked by `mark`, and those that cannot be read."""
     guessing: dict[str, None] = {}
     unread: dict[str, None] = {}

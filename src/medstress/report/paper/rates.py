@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from medstress.metrics.clean_answers import CleanAnswers
 from medstress.metrics.counts import is_answered
 from medstress.metrics.estimates import Estimate
-from medstress.report.paper.arms import METHODS, NONE_OUT, Arm, Baseline, Place, baseline, in_places
+from medstress.report.paper.arms import METHODS, NONE_OUT, Arm, Place, baseline, in_places
 from medstress.report.paper.exponents import (
     EXPONENT,
     LEARNING_RATE,
@@ -31,7 +32,7 @@ class Rates:
     """Where."""
     source: str
     """The data set's kind."""
-    baseline: Baseline
+    baseline: CleanAnswers
     """On the clean items that are reported."""
     n_items: int
     """Distinct items that are reported."""

@@ -1,0 +1,67 @@
+"""Whether a victim's clean answers tell more than guesses would, and whether they can be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from medstress.metrics.accuracies import accuracy
+from medstress.metrics.bounds import accuracy_bounds
+from medstress.metrics.chance import chance_of
+from medstress.metrics.counts import clean_items, is_answered, is_readable
+from medstress.metrics.estimates import Estimate
+from medstress.rows import TrialRow
+
+MANY_UNREADABLE = 0.1
+"""Share of clean answers from which on it is said that they are unreadable."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanAnswers:
+    """How a victim answers the clean items of a place, each item once."""
+
+    accuracy: Estimate
+    """Of all answers; an unreadable one counts as not right."""
+    chance: float | None
+    """What guessing reaches on them."""
+    readable: Estimate
+    """Accuracy of the answers that could be read."""
+    readable_chance: float | None
+    """What guessing reaches on those."""
+    n_unreadable: int
+    """Answers that could not."""
+    guesses: bool
+    """Whether the readable answers are not above chance, failed ones counted as wrong. Of
+    unreadable ones nobody knows."""
+    has_many_unreadable: bool
+    """Whether they are `MANY_UNREADABLE` or more, or decide whether all are above chance."""
+
+    @property
+    def unread(self) -> str:
+        """How many are unreadable, where that has to be said; else nothing."""
+        told = f"unreadable in {self.n_unreadable} of {self.accuracy.n} clean answers"
+        return told if self.has_many_unreadable else ""
+
+
+def clean_answers(trials: Iterable[TrialRow]) -> CleanAnswers:
+    """Judge the clean answers of some trials of one victim; failed ones at their worst."""
+    clean = clean_items(trials)
+    items = list(filter(is_answered, clean))
+    readable = list(filter(is_readable, items))
+    n = len(items) - len(readable)
+    sure = [item for item in clean if is_readable(item) or not is_answered(item)]
+    return CleanAnswers(
+        accuracy=accuracy(items),
+        chance=chance_of(items),
+        readable=accuracy(readable),
+        readable_chance=chance_of(readable),
+        n_unreadable=n,
+        guesses=bool(readable) and _is_low(sure),
+        has_many_unreadable=n > 0 and (n >= MANY_UNREADABLE * len(items) or _is_low(clean)),
+    )
+
+
+def _is_low(clean: Sequence[TrialRow]) -> bool:
+    """Whether the low end of accuracy, failed items counted as wrong, is not above chance."""
+    (low, _), level = accuracy_bounds(clean), chance_of(clean)
+    return low is not None and level is not None and low <= level
