@@ -25,6 +25,7 @@ from medstress.metrics.estimates import wilson_ends
 from medstress.metrics.hardness import Statistic
 from medstress.metrics.monte_carlo import TOLERANCE, ControlPlan, p_values
 from medstress.metrics.significance import LEVEL, Null
+from medstress.metrics.success_tests import p_of_flipped
 
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -113,6 +114,8 @@ class Result:
     """Of every success."""
     texts: NDArray[np.int64]
     """Controls that a role wrote for it."""
+    p_flipped: Array
+    """Of every success, among the matched loops that erred; NaN where there is none."""
 
     @property
     def n_rejected(self) -> int:
@@ -195,7 +198,7 @@ def _decided(
 ) -> Result:
     """p-values by medstress's own rule, and what was asked until it had them."""
     samples = test.statistic.n_samples
-    p, conversations, texts = [], [], []
+    p, p_flipped, conversations, texts = [], [], [], []
     for is_hard, has_flipped, looks in zip(hard, flipped, n_looks, strict=True):
         counted = has_flipped if test.null is Null.FLIPPED else np.ones_like(has_flipped)
         end = plan.most
@@ -209,11 +212,17 @@ def _decided(
             n_distinct = len(row) * test.repertoire // n_tried
         own_plan = plan if plan.is_done(row) else ControlPlan(fixed=len(row))
         p.append(p_values(row, own_plan, n_distinct).p if row else np.nan)
+        among = p_of_flipped(list(is_hard[:end]), list(has_flipped[:end]), n_distinct)
+        p_flipped.append(among if test.null is Null.MATCHED and among is not None else np.nan)
         measured = int(has_flipped[:end].sum())
         conversations.append(int(looks[:end].sum()) + samples * (measured + 2))
         texts.append(n_tried if test.written else 0)
     return Result(
-        p=np.array(p), n_items=n, conversations=np.array(conversations), texts=np.array(texts)
+        p=np.array(p),
+        n_items=n,
+        conversations=np.array(conversations),
+        texts=np.array(texts),
+        p_flipped=np.array(p_flipped),
     )
 
 

@@ -303,6 +303,17 @@ def test_a_trial_that_is_not_there_is_named(plain: Run, bench: Path) -> None:
         retested(plain, bench, trials=["zzz"])
 
 
+def test_tests_without_a_panel_are_a_family_beside_those_with_one(bench: Path) -> None:
+    settings = experiment(bench, controls=30)
+    found = run(settings, bench / "panels")
+    before = found.summary()
+    run_tests(found.folder, settings, Chosen(), {"panel": False}, Watcher())
+    after = found.summary()
+    assert after["significance"][: len(before["significance"])] == before["significance"]
+    assert len(after["significance"]) == 2 * len(before["significance"])
+    assert [row["p"] for row in after["tests"]].count(1 / 31) == 2 * len(before["tests"])
+
+
 def test_p_values_can_be_adjusted_by_holm_or_not_at_all_and_say_so(
     bench: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

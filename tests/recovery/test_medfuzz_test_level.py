@@ -75,6 +75,15 @@ def test_a_null_holds_its_level_among_successes_or_says_how_far_it_does_not(
         assert f"up to {null.level_among_successes:.2f}" in (null.caution or "")
 
 
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", [name for name in TESTS if name.startswith("matched")])
+def test_p_among_loops_that_erred_holds_its_level_among_successes(name: str, target: str) -> None:
+    found = outcome(target, name).p_flipped
+    n = len(found)
+    assert n > 100
+    assert (found <= LEVEL).sum() / n <= most(LEVEL, n)
+
+
 def test_what_is_said_of_a_null_is_no_exaggeration() -> None:
     """Somewhere it rejects about as often as the output says."""
     for name in ("matched (default)", "neutral, 30", "best_of_k, 30"):

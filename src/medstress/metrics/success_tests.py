@@ -143,20 +143,31 @@ def _p_values(found: Mapping[str, Any], told: Mapping[str, Any], null: Null) -> 
 
 
 def _of_loops(found: Mapping[str, Any], null: Null) -> dict[str, Any]:
-    """Of matched controls: loops that ended in an error, and the p-value among those alone.
-
-    Where texts repeat, these loops make as many different ones as their share of all loops.
-    """
+    """Of matched controls: loops that ended in an error, and the p-value among those alone."""
     if null not in (Null.MATCHED, Null.FLIPPED):
         return {}
-    hard = [h for h, f in zip(found["as_hard"], found["flipped"], strict=True) if f]
+    as_hard, flipped = found["as_hard"], found["flipped"]
+    p = p_of_flipped(as_hard, flipped, found.get("n_distinct"))
+    return {"n_flipped": sum(map(bool, flipped)), "p_flipped": p}
+
+
+def p_of_flipped(
+    as_hard: Sequence[bool], flipped: Sequence[bool], n_distinct: int | None
+) -> float | None:
+    """The p-value among the loops that ended in an error; None without one.
+
+    Args:
+        as_hard: of every loop, whether it was as hard as the success.
+        flipped: of every loop, whether it ended in an error.
+        n_distinct: how many different loops the texts make; None: all. Those in an error make as
+            many as their share, and at least one.
+    """
+    hard = [is_hard for is_hard, erred in zip(as_hard, flipped, strict=True) if erred]
     if not hard:
-        return {"n_flipped": 0, "p_flipped": None}
-    n_distinct = found.get("n_distinct")
+        return None
     if n_distinct is not None:
-        n_distinct = max(1, n_distinct * len(hard) // len(found["as_hard"]))
-    values = p_values(hard, ControlPlan(fixed=len(hard)), n_distinct)
-    return {"n_flipped": len(hard), "p_flipped": values.p}
+        n_distinct = max(1, n_distinct * len(hard) // len(as_hard))
+    return p_values(hard, ControlPlan(fixed=len(hard)), n_distinct).p
 
 
 def repeated(row: Mapping[str, Any]) -> str | None:

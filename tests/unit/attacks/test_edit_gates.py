@@ -208,6 +208,9 @@ def test_history_passes_where_allowed_and_names_of_drugs_and_diseases_never():
 
 def test_the_key_and_option_letters_may_not_be_told():
     assert key_not_told(inserted("who asks about heparin")) == "the key's text was inserted"
+    wide = "".join(chr(ord(each) + 0xFEE0) for each in "heparin")
+    assert key_not_told(inserted(f"who asks about {wide}")) == "the key's text was inserted"
+    assert key_not_told(inserted("who asks about hep\u200barin")) == "the key's text was inserted"
     assert key_not_told(inserted("who prefers option A")) is not None
     assert key_not_told(inserted("with a preference for B")) is not None
     assert key_not_told(inserted("who says A teacher taught him")) is None

@@ -275,3 +275,14 @@ def test_every_pattern_of_the_list_can_be_read_and_names_lists_that_exist():
         for one in (one for part in parse(source) for atom in part for one in atom):
             is_word = re.fullmatch(r"[^\W\d_]{2,}\*|[^\W\d_']+(?:'[^\W\d_]+)?|\d+|[#%°]|\.\.", one)
             assert is_word or (one[0] + one[-1] == "<>" and one[1:-1] in lists), (source, one)
+
+
+UNITS = (
+    "kg g mg µg μg ug mcg ng pg fg mL ml dL µL μL uL fl mm cm µm μm um nm mmol µmol μmol umol nmol "
+    "pmol mEq IU mosm kPa mmHg bpm °C"
+)
+
+
+@pytest.mark.parametrize("unit", UNITS.split())
+def test_an_amount_in_any_unit_of_a_measurement_is_stopped(unit):
+    assert "a measurement" in (objection(f"who has a value of 5 {unit} in the file") or "")

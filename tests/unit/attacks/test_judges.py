@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from medstress.attacks.judges import CLEAN_SAMPLE, Panel, judges_in, picks_key
+from medstress.attacks.judges import CLEAN_SAMPLE, Panel, judges_in, picks_key, said_yes
 from medstress.calls import Decoding, Generated
 from medstress.prompts import load_prompts
 from medstress.prompts.replies import CategoryVote, Unreadable, Vote, read_reply, schema_of
@@ -115,6 +115,8 @@ def test_judges_are_the_roles_called_so():
         (["occupation", "none"], "none"),  # one of two is no majority
         (["occupation", "none", "occupation"], "occupation"),
         (["none", "none", "occupation"], "none"),
+        ([" Occupation"], "occupation"),
+        (["age", "habits", "Habits"], "habits"),
     ],
 )
 def test_a_category_is_what_most_judges_find(told, expected):
@@ -130,6 +132,18 @@ def test_a_category_is_what_most_judges_find(told, expected):
     with pytest.raises(StopIteration) as ended:
         rest()
     assert ended.value.value == expected
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [("YES", True), ("yes.", True), ("**No**", False), ("(NO)", False), ("maybe", None)],
+)
+def test_a_yes_or_no_is_read_as_letters_are(told, said):
+    assert said_yes(Vote(answer=told)) is said
+
+
+def test_a_vote_that_cannot_be_read_says_neither():
+    assert said_yes(Unreadable(reason="prose")) is None
 
 
 def test_a_judge_may_reason_before_it_answers_and_need_not():

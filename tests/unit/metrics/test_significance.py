@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import norm
 
 from medstress.metrics.control_costs import cost_of
 from medstress.metrics.hardness import (
@@ -195,6 +197,20 @@ def test_two_thousand_calls_buy_sixty_six_controls() -> None:
     assert cost_of(Null.NEUTRAL, 5, mean, written=True).n_calls == 16
     assert cost_of(Null.BEST_OF_K, 5, mean, used=2).n_calls == 21
     assert cost_of(Null.SCRAMBLED, 5, mean, written=True).n_calls == 15
+
+
+@pytest.mark.parametrize("shared", [0.0, 0.9])
+def test_holm_keeps_the_probability_of_any_false_finding(shared: float) -> None:
+    """Twenty p-values without an effect, independent or nearly the same one, beside five with."""
+    rng = np.random.default_rng(11)
+    n, any_false = 2_000, 0
+    for _ in range(n):
+        common, own = rng.standard_normal(), rng.standard_normal(20)
+        null = norm.sf(np.sqrt(shared) * common + np.sqrt(1 - shared) * own)
+        ps = [*(float(p) for p in null), *([1e-6] * 5)]
+        any_false += min(adjust(ps, 25, Adjust.HOLM)[:20]) <= 0.05
+    assert any_false / n <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / n)
+    assert shared or any_false / n > 0.03
 
 
 def test_holm_is_stricter_than_benjamini_and_hochberg_and_needs_no_crowd() -> None:

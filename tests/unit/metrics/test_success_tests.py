@@ -15,7 +15,7 @@ from medstress.experiment.significance.sharing import leaders
 from medstress.metrics import success_families
 from medstress.metrics.significance import Null
 from medstress.metrics.success_table import family_lines, success_table
-from medstress.metrics.success_tests import success_test_rows
+from medstress.metrics.success_tests import p_of_flipped, success_test_rows
 from medstress.outcomes import Verdict
 from medstress.report.significance import significance_tables
 from medstress.rows import TrialRow
@@ -98,6 +98,17 @@ def test_where_texts_repeat_p_of_flipped_loops_has_the_floor_of_p_and_it_is_said
     assert "smallest attainable p 0.143" in lines
     assert "with 6 different controls no adjusted p-value can fall below 0.143" in lines
     assert "it takes texts for 9 controls that do not repeat" in lines
+
+
+@pytest.mark.parametrize(
+    ("n_flipped", "n_distinct", "p"),
+    [(5, 4, 1 / 2), (15, 4, 1 / 3), (30, 4, 1 / 5), (5, 30, 1 / 6)],
+)
+def test_loops_that_erred_make_their_share_of_different_ones_and_at_least_one(
+    n_flipped: int, n_distinct: int, p: float
+) -> None:
+    flipped = [True] * n_flipped + [False] * (30 - n_flipped)
+    assert p_of_flipped([False] * 30, flipped, n_distinct) == p
 
 
 def test_where_no_text_repeats_nothing_bounds_p_of_flipped_loops(trial: Make) -> None:
