@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from araujo_cells import named, rank, shown, table, theirs
-from araujo_judged import NOT_RUN, ORIGINAL, TITLES, TWICE, Results, estimate_of, negative, rows_of
+from araujo_judged import NOT_RUN, ORIGINAL, TITLES, TWICE, Results, negative, rows_of
 
 from medstress.report.formats import NONE, decimal
+from medstress.report.paper.arms import estimate_of
 
 
 def after(results: Results, name: str) -> str:

@@ -24,7 +24,6 @@ from araujo_judged import (
     at_most,
     data_of,
     difference,
-    estimate_of,
     negative,
     of_mean,
     rows_of,
@@ -36,6 +35,7 @@ from araujo_printed import MODELS, printed
 from medstress.metrics.claims import above, inside
 from medstress.metrics.estimates import Estimate
 from medstress.report.formats import decimal
+from medstress.report.paper.arms import estimate_of
 
 STATEMENTS = {
     1: "Under the attacks chemicals lose about 20 % of F1",

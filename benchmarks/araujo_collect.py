@@ -193,11 +193,17 @@ def without_place(row: Mapping[str, Any]) -> Json:
 
 
 def data_name(manifest: Mapping[str, Any], training: Mapping[str, Any]) -> str:
-    """`chem`, `disease`, `biosses` (a part is tested) or `biosses-folds` (all pairs are)."""
+    """`chem`, `disease` or `biosses-folds`.
+
+    Raises:
+        UsageError: pairs that were not cross-validated; the page has no place for them.
+    """
     types = {name for v in manifest["victims"].values() for name in v["task"].get("types", ())}
     if types:
         return "-".join(NAMES.get(name, name.lower()) for name in sorted(types))
-    return "biosses-folds" if training.get("folds") else "biosses"
+    if not training.get("folds"):
+        raise UsageError("expected pairs to be tested by cross-validation, got none; set folds")
+    return "biosses-folds"
 
 
 def command(manifest: Mapping[str, Any]) -> str:

@@ -208,8 +208,3 @@ def data_of(name: str, *, folds: bool = False) -> str:
     """
     data = name.partition("-")[2]
     return data if folds else data.removesuffix("-folds")
-
-
-def estimate_of(row: Json) -> Estimate:
-    """As it was before it was written."""
-    return Estimate(**{name: row[name] for name in ("value", "n", "low", "high", "method")})

@@ -17,12 +17,12 @@ from araujo_judged import (
     Json,
     Results,
     data_of,
-    estimate_of,
     has_seeds,
     rows_of,
 )
 
 from medstress.metrics.estimates import Estimate
+from medstress.report.paper.arms import estimate_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

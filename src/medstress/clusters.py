@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
 
 from medstress.items import Question
 from medstress.sentences import SentencePair, TaggedText
 
 Clustered: TypeAlias = Question | TaggedText | SentencePair
 
+GROUPS = "documents (pairs that share a sentence are one)"
+"""What is never parted, in messages."""
 ALONE = " (alone)"
 """Marks the ids of items of no document where a document has the same name."""
 
@@ -67,6 +69,16 @@ def sentences_of(pair: SentencePair) -> tuple[str, str]:
     return " ".join(pair.text_a.split()), " ".join(pair.text_b.split())
 
 
+def document_of(metadata: Mapping[str, Any]) -> str | None:
+    """The document that an item's metadata name; an empty name is none.
+
+    >>> document_of({"document": 7}), document_of({"document": ""})
+    ('7', None)
+    """
+    given = metadata.get("document")
+    return None if given is None else str(given) or None
+
+
 def documents_of(items: Iterable[Clustered]) -> dict[str, str]:
     """The document of every item where it is known, else its id: pairs are not linked.
 
@@ -76,7 +88,7 @@ def documents_of(items: Iterable[Clustered]) -> dict[str, str]:
     >>> documents_of([text("1", {}), text("2", {"document": "1"})])
     {'1': '1 (alone)', '2': '1'}
     """
-    found = {item.id: str(item.metadata.get("document") or "") for item in items}
+    found = {item.id: document_of(item.metadata) or "" for item in items}
     documents, mark = set(found.values()), ""
     while any(not name and item + mark in documents for item, name in found.items()):
         mark += ALONE

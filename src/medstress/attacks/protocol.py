@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -78,20 +77,6 @@ class RuleChecked(Protocol):
 
     def validity(self, candidate: Any, resources: Any) -> Validity:
         """What the rules say of a success: they refute it, or leave it unknown."""
-
-
-@runtime_checkable
-class CountsExclusions(Protocol):
-    """An attack that knows which names it never draws, and why."""
-
-    def n_excluded(self, candidate: Any, resources: Any) -> Mapping[str, int]:
-        """How many names were left out by reason.
-
-        Args:
-            candidate: one that was asked, or the clean item where none was: exclusions may
-                depend on the span that is replaced.
-            resources: what the attack may read.
-        """
 
 
 @runtime_checkable

@@ -21,7 +21,7 @@ from pathlib import Path
 from medstress.datasets.hub import read_hub
 from medstress.datasets.iob import read_iob
 from medstress.datasets.pubtator import read_pubtator
-from medstress.datasets.source import DatasetOptions, LoadedTexts, refuse_keys, required_file
+from medstress.datasets.source import DatasetOptions, LoadedTexts, required_file, take_keys
 from medstress.errors import UsageError, did_you_mean
 from medstress.hashing import content_hash
 from medstress.sentences import TaggedText
@@ -29,6 +29,7 @@ from medstress.sentences import TaggedText
 SPLITS = {"train": "train", "devel": "devel", "dev": "devel", "validation": "devel", "test": "test"}
 """What users say -> how the files are called."""
 PUBTATOR = (".txt", ".pubtator")
+_KEYS = ("path", "hub", "split", "types", "scheme", "on_bad_labels")
 
 
 def load(options: DatasetOptions) -> LoadedTexts:
@@ -39,7 +40,7 @@ def load(options: DatasetOptions) -> LoadedTexts:
             folder without one.
         DataError: a bad line where `on_bad_row` is ``error``.
     """
-    refuse_keys("bc5cdr", options, "annotations", "columns", "scale")
+    take_keys("bc5cdr", options, *_KEYS, "documents")
     splits = options.split.split("+") if options.split is not None else []
     for split in splits:
         if split not in SPLITS:
@@ -61,11 +62,11 @@ def load(options: DatasetOptions) -> LoadedTexts:
 
 def _read(options: DatasetOptions) -> LoadedTexts:
     if options.hub is not None:
-        refuse_keys("bc5cdr", options, "documents")
+        take_keys("bc5cdr", options, *_KEYS)
         return read_hub("bc5cdr", options)
     path = _file("path", options.path, options.split, (".tsv", *PUBTATOR))
     if path.suffix.lower() in PUBTATOR:
-        refuse_keys("bc5cdr", options, "documents")
+        take_keys("bc5cdr", options, "path", "split", "types")
         return read_pubtator(path, options)
     if options.documents is not None:
         found = _file("documents", options.documents, options.split, PUBTATOR)

@@ -29,8 +29,8 @@ from medstress.datasets.source import (
     LoadedTexts,
     collect,
     hash_files,
-    refuse_keys,
     required_file,
+    take_keys,
 )
 from medstress.errors import DataError, UsageError
 from medstress.input_files import loading, read_bytes, read_json, reading
@@ -51,7 +51,7 @@ def load(options: DatasetOptions) -> LoadedTexts:
         DataError: an empty file, rows in none of the layouts, or a bad row where `on_bad_row` is
             ``error``.
     """
-    refuse_keys("bigbio", options, "annotations", "split", "hub", "documents")
+    take_keys("bigbio", options, "path", "types", "scheme", "columns", "scale", "on_bad_labels")
     return read_bigbio(required_file("bigbio", "path", options.path), options)
 
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from medstress.datasets.hub import read_hub
 from medstress.datasets.pairs import read_pairs, tsv_rows
-from medstress.datasets.source import DatasetOptions, LoadedTexts, refuse_keys, required_file
+from medstress.datasets.source import DatasetOptions, LoadedTexts, required_file, take_keys
 from medstress.errors import DataError, UsageError, did_you_mean
 from medstress.hashing import digest
 from medstress.sentences import SentencePair
@@ -38,9 +38,7 @@ def load(options: DatasetOptions) -> LoadedTexts:
         UsageError: neither path nor hub, no such file, or an unknown split.
         DataError: a bad row where `on_bad_row` is ``error``.
     """
-    refuse_keys(
-        "biosses", options, "annotations", "types", "columns", "scale", "scheme", "documents"
-    )
+    take_keys("biosses", options, "path", "hub", "split")
     split = options.split
     known = (*SIZES, ALL)
     if split is not None and split not in known:

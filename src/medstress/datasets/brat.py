@@ -22,7 +22,7 @@ from medstress.datasets.source import (
     LoadedTexts,
     collect,
     hash_files,
-    refuse_keys,
+    take_keys,
 )
 from medstress.errors import DataError, UsageError
 from medstress.input_files import read_bytes
@@ -41,8 +41,7 @@ def load(options: DatasetOptions) -> LoadedTexts:
             nothing here.
         DataError: a malformed line: file and line; a text without annotations.
     """
-    unknown = ("annotations", "split", "hub", "columns", "scale", "scheme", "documents")
-    refuse_keys("brat", options, *unknown)
+    take_keys("brat", options, "path", "types")
     folder = _folder(options.path)
     texts = sorted(folder.rglob("*.txt"))
     if not texts:

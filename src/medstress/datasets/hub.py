@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from medstress.datasets import bigbio, iob, pairs, pubtator, rows
-from medstress.datasets.source import DatasetOptions, Loaded, LoadedTexts, refuse_keys
+from medstress.datasets.source import DatasetOptions, Loaded, LoadedTexts, take_keys
 from medstress.errors import DataError, UsageError
 
 CONVERTED = "refs/convert/parquet"
@@ -37,7 +37,9 @@ def load(options: DatasetOptions) -> Loaded | LoadedTexts:
         UsageError: no `hub`, no such data set or file, several files that fit, or no network.
         DataError: a bad row where `on_bad_row` is ``error``.
     """
-    refuse_keys("hub", options, "path", "annotations", "documents")
+    take_keys(
+        "hub", options, "hub", "split", "types", "scheme", "columns", "scale", "on_bad_labels"
+    )
     path = fetched("hub", options)
     plain = replace(options, hub=None, split=None, path=path)
     if path.suffix.lower() in (".jsonl", ".parquet") and _holds_questions(path):

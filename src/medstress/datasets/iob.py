@@ -21,8 +21,8 @@ from medstress.datasets.source import (
     LoadedTexts,
     collect,
     hash_files,
-    refuse_keys,
     required_file,
+    take_keys,
 )
 from medstress.errors import DataError
 from medstress.input_files import read_bytes
@@ -44,7 +44,7 @@ def load(options: DatasetOptions) -> LoadedTexts:
         DataError: an empty file; a token without a label, a label that is not IOB, or an I- that
             continues nothing and is not to be repaired, where `on_bad_row` is ``error``.
     """
-    refuse_keys("iob", options, "annotations", "split", "hub", "columns", "scale")
+    take_keys("iob", options, "path", "types", "scheme", "documents", "on_bad_labels")
     return read_iob(required_file("iob", "path", options.path), options)
 
 

@@ -23,8 +23,8 @@ from medstress.datasets.source import (
     Loaded,
     collect,
     hash_files,
-    refuse_keys,
     required_file,
+    take_keys,
 )
 from medstress.errors import DataError, UsageError
 from medstress.items import Mention, Question
@@ -41,7 +41,7 @@ def load(options: DatasetOptions) -> Loaded:
         DataError: a file of another shape, annotations of another length, or a bad row where
             `on_bad_row` is ``error``.
     """
-    refuse_keys("medmcqa", options, "documents")
+    take_keys("medmcqa", options, "path", "annotations", "split")
     if options.split not in (None, "train"):
         raise UsageError(
             f"dataset 'medmcqa': expected the split 'train', the only one, got {options.split!r}"

@@ -19,8 +19,8 @@ from medstress.datasets.source import (
     Loaded,
     collect,
     hash_files,
-    refuse_keys,
     required_file,
+    take_keys,
 )
 from medstress.errors import DataError, UsageError, did_you_mean
 from medstress.items import Question
@@ -40,7 +40,7 @@ def load(options: DatasetOptions) -> Loaded:
         DataError: an empty file, a bad row where `on_bad_row` is ``error``, annotations that
             belong to no row.
     """
-    refuse_keys("medqa", options, "documents")
+    take_keys("medqa", options, "path", "annotations", "split")
     _check_split(options)
     path = required_file("medqa", "path", options.path)
     spans = read_annotations("medqa", options.annotations) if options.annotations else None

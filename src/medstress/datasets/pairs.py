@@ -18,8 +18,8 @@ from medstress.datasets.source import (
     LoadedTexts,
     collect,
     hash_files,
-    refuse_keys,
     required_file,
+    take_keys,
 )
 from medstress.errors import DataError, UsageError, did_you_mean
 from medstress.input_files import read_bytes
@@ -41,7 +41,7 @@ def load(options: DatasetOptions) -> LoadedTexts:
             that does not rise, or a key that means nothing here.
         DataError: an empty file, a missing column, or a bad row where `on_bad_row` is ``error``.
     """
-    refuse_keys("pairs", options, "annotations", "split", "hub", "types", "scheme", "documents")
+    take_keys("pairs", options, "path", "columns", "scale")
     path = required_file("pairs", "path", options.path)
     read = _READERS.get(path.suffix.lower())
     if read is None:

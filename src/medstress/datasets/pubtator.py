@@ -19,8 +19,8 @@ from medstress.datasets.source import (
     LoadedTexts,
     collect,
     hash_files,
-    refuse_keys,
     required_file,
+    take_keys,
 )
 from medstress.errors import DataError
 from medstress.input_files import read_bytes
@@ -37,8 +37,7 @@ def load(options: DatasetOptions) -> LoadedTexts:
             here.
         DataError: an empty file, or a malformed line: file and line.
     """
-    unknown = ("annotations", "split", "hub", "columns", "scale", "scheme", "documents")
-    refuse_keys("pubtator", options, *unknown)
+    take_keys("pubtator", options, "path", "types")
     return read_pubtator(required_file("pubtator", "path", options.path), options)
 
 

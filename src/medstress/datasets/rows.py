@@ -21,8 +21,8 @@ from medstress.datasets.source import (
     Loaded,
     collect,
     hash_files,
-    refuse_keys,
     required_file,
+    take_keys,
 )
 from medstress.errors import DataError, did_you_mean
 from medstress.input_files import loading, read_bytes, whole
@@ -46,7 +46,7 @@ def load_jsonl(options: DatasetOptions) -> Loaded:
         UsageError: no path, no such file, or a key that means nothing here.
         DataError: an empty file, or a bad row where `on_bad_row` is ``error``.
     """
-    refuse_keys("jsonl", options, "annotations", "split", "documents")
+    take_keys("jsonl", options, "path")
     path = required_file("jsonl", "path", options.path)
     questions, skipped = collect(
         path,
@@ -64,7 +64,7 @@ def load_parquet(options: DatasetOptions) -> Loaded:
         UsageError: no path, no such file, or a key that means nothing here.
         DataError: not parquet, no rows, or a bad row where `on_bad_row` is ``error``.
     """
-    refuse_keys("parquet", options, "annotations", "split", "documents")
+    take_keys("parquet", options, "path")
     path = required_file("parquet", "path", options.path)
     rows = ((f"row {n}", row) for n, row in enumerate(parquet_rows(path), start=1))
     questions, skipped = collect(path, rows, _question_from_parquet, options.on_bad_row)

@@ -10,7 +10,7 @@ from medstress.datasets.source import (
     Loaded,
     collect,
     hash_files,
-    refuse_keys,
+    take_keys,
 )
 from medstress.errors import UsageError
 
@@ -23,7 +23,7 @@ def load(options: DatasetOptions) -> Loaded:
     Raises:
         UsageError: a path, annotations or a split is given, or the installation lacks the file.
     """
-    refuse_keys("sample", options, "path", "annotations", "split", "scheme", "documents")
+    take_keys("sample", options)
     if not SAMPLE.is_file():
         raise UsageError(
             f"dataset 'sample': its file {SAMPLE} is missing from this installation; install "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -117,15 +117,17 @@ def required_file(source: str, key: str, path: Path | None) -> Path:
     )
 
 
-def refuse_keys(source: str, options: DatasetOptions, *keys: str) -> None:
-    """Refuse keys that mean nothing to a source.
+def take_keys(source: str, options: DatasetOptions, *keys: str) -> None:
+    """Refuse every key that a source does not take; all take `on_bad_row`.
 
     Raises:
-        UsageError: one of `keys` is set.
+        UsageError: another key than `keys` is set.
     """
-    for key in keys:
-        if (value := getattr(options, key)) not in (None, {}):
-            raise UsageError(f"dataset {source!r} takes no key {key!r}, got {str(value)!r}")
+    for known in fields(options):
+        value = getattr(options, known.name)
+        default = {} if known.name == "columns" else known.default
+        if known.name not in (*keys, "on_bad_row") and value != default:
+            raise UsageError(f"dataset {source!r} takes no key {known.name!r}, got {str(value)!r}")
 
 
 def hash_files(*paths: Path) -> str:

@@ -103,11 +103,12 @@ def without_names(
         base: folder that relative paths start from.
     """
     tagged = [text for item in items for text in _tagged(item, noise.mentions)]
-    tables = dict(noise.replacements)
+    tables, sources = dict(noise.replacements), dict(noise.sources)
     for kind in perturbations:
         if isinstance(kind, Synonym):
-            tables[kind.table] = surrogates(kind, tagged, base, names).table
-    return replace(noise, replacements=tables)
+            found = surrogates(kind, tagged, base, names)
+            tables[kind.table], sources[kind.table] = found.table, found.sources
+    return replace(noise, replacements=tables, sources=sources)
 
 
 def names_put_into(

@@ -10,6 +10,7 @@ from typing import Any
 
 from medstress.attacks.noise import Perturbed
 from medstress.attacks.protocol import PAIRS, QUESTIONS, TAGGED
+from medstress.clusters import document_of
 from medstress.datasets.iob import DOCUMENT
 from medstress.errors import UsageError
 from medstress.items import Candidate
@@ -127,14 +128,14 @@ def _jsonl(rows: Sequence[Row], _: Path) -> Iterator[str]:
 
 def _iob(rows: Sequence[Row], to: Path) -> Iterator[str]:
     _check_alone(rows, to)
-    of_rows = [row.metadata.get("document") for row in rows]
+    of_rows = [document_of(row.metadata) for row in rows]
     # Only what stands before every mark belongs to no document.
     places = {name: place for place, name in enumerate(dict.fromkeys([None, *of_rows]))}
     document = None
-    for row in sorted(rows, key=lambda row: places[row.metadata.get("document")]):
+    for row in sorted(rows, key=lambda row: places[document_of(row.metadata)]):
         values = row.values
-        if row.metadata.get("document") != document:
-            document = row.metadata.get("document")
+        if document_of(row.metadata) != document:
+            document = document_of(row.metadata)
             yield from (f"{DOCUMENT}\t{OUTSIDE}", "")
         yield from (f"{t}\t{label}" for t, label in zip(*values.values(), strict=True))
         yield ""

@@ -11,7 +11,7 @@ from typing import Any
 
 from medstress.calls import Answer, Call
 from medstress.candidates import WHOLE, EntityUnit, candidate_of, replaced_text, with_unit
-from medstress.clusters import clusters_by_dataset
+from medstress.clusters import clusters_by_dataset, document_of
 from medstress.errors import StoreError
 from medstress.items import Edited, Question
 from medstress.metrics.counts import pick_success
@@ -373,8 +373,7 @@ def _gold(item: Any) -> tuple[int, str]:
 
 def _document(item: Any) -> str | None:
     """The document of an item, where its data set names it."""
-    metadata = (item.text if isinstance(item, EntityUnit) else item).metadata
-    return str(metadata["document"]) if metadata.get("document") is not None else None
+    return document_of((item.text if isinstance(item, EntityUnit) else item).metadata)
 
 
 def _score(item: Any, prediction: list[Any] | None) -> float | None:

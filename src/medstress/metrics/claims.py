@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import partial
+from itertools import chain
 from math import sqrt
 from statistics import fmean, variance
 from typing import Any
@@ -28,7 +29,7 @@ from medstress.metrics.counts import is_eligible
 from medstress.metrics.estimates import Estimate, unknown
 from medstress.metrics.exponents import peak
 from medstress.metrics.plateau import bend, plateau
-from medstress.metrics.resampling import RESAMPLES, resampled_ratio
+from medstress.metrics.resampling import RESAMPLES, resampled_mean, told, units_of
 from medstress.metrics.size import trend
 
 MARGIN = 0.05
@@ -126,11 +127,12 @@ def _inside_share(side: Side, exponents: Sequence[float], budget: int) -> Estima
     table = np.array([[found[item] for found in rates] for item in items])
     if np.ptp(table.mean(axis=0)) < 1e-12:
         return unknown("success is the same at every n", len(items))
-    found = peak(table, exponents)
+    units = units_of(items, chain.from_iterable(side))
+    found = peak(table, exponents, units)
     at = found["n"]
     ends = "" if at["low"] is None else f" [{at['low']:g}, {at['high']:g}]"
     method = (
-        f"share of {RESAMPLES} resamples of items with the peak inside the grid; peak at "
+        f"share of {RESAMPLES} resamples of {told(units)} with the peak inside the grid; peak at "
         f"n = {at['value']:g}{ends}"
     )
     return Estimate(value=found["inside_share"], n=len(items), low=None, high=None, method=method)
@@ -157,11 +159,11 @@ def _lead(first: Side, second: Side, budget: int) -> Estimate:
     found = plateau(rates[1])
     if isinstance(found, Estimate):
         return found
-    m = len(rates[1])
-    ours, theirs = map(_curves, rates)
+    m, units = len(rates[1]), rates[2]
+    ours, theirs = (_curves(each, units) for each in rates[:2])
     later = np.arange(1, budget + 1) > bend(theirs)[:, None]
     leads = ((ours - theirs) * later).sum(axis=1) / later.sum(axis=1)
-    method = f"mean over budgets {found + 1} to {budget}, past the inflection; {_paired(m)}"
+    method = f"mean over budgets {found + 1} to {budget}, past the inflection; {_paired(units)}"
     return _from_first(leads, m, method)
 
 
@@ -177,8 +179,8 @@ def _gap(first: Side, second: Side, budget: int) -> Estimate:
     rates = _paired_rates(first, second, budget)
     if isinstance(rates, Estimate):
         return rates
-    m = len(rates[0])
-    ours, theirs = map(_curves, rates)
+    m, units = len(rates[0]), rates[2]
+    ours, theirs = (_curves(each, units) for each in rates[:2])
     gaps = np.round(np.abs(ours - theirs), _ROUNDED)
     if not gaps[0].any():
         return unknown("the two curves are the same", m)
@@ -188,7 +190,7 @@ def _gap(first: Side, second: Side, budget: int) -> Estimate:
     widest = gaps.argmax(axis=1) + 1.0
     method = (
         f"largest gap at {widest[0]:.0f} queries, inflection at {found}, ratio of the two; "
-        f"{_paired(m)}"
+        f"{_paired(units)}"
     )
     return _from_first(widest / bend(ours), m, method)
 
@@ -262,8 +264,8 @@ def _welch(first: Sequence[float], second: Sequence[float]) -> Estimate:
 
 def _paired_rates(
     first: Side, second: Side, budget: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]] | Estimate:
-    """Success of both sides on the items of both, shape (m, budget) each.
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]] | Estimate:
+    """Success of both sides on the items of both, shape (m, budget) each, and their documents.
 
     Every item weighs the same, as in the paired differences.
     """
@@ -276,17 +278,18 @@ def _paired_rates(
         np.mean([_rates(hits(trials, items, budget)) for trials in side], axis=0)
         for side in eligible
     )
-    return ours, theirs
+    met_by_all = (row for side in eligible for trials in side for row in trials)
+    return ours, theirs, units_of(items, met_by_all)
 
 
 def _rates(arm: Hits) -> NDArray[np.float64]:
     return arm.successes / arm.counts[:, None]
 
 
-def _curves(rates: NDArray[np.float64]) -> NDArray[np.float64]:
+def _curves(rates: NDArray[np.float64], units: NDArray[np.int64]) -> NDArray[np.float64]:
     """The mean curve of items, the observed one first, then those of the resamples."""
     observed = rates.mean(axis=0, keepdims=True)
-    return np.concatenate([observed, resampled_ratio(rates, np.ones(len(rates)))])
+    return np.concatenate([observed, resampled_mean(rates, units)])
 
 
 def _from_first(values: NDArray[np.float64], n: int, method: str) -> Estimate:
@@ -294,5 +297,5 @@ def _from_first(values: NDArray[np.float64], n: int, method: str) -> Estimate:
     return around(bootstrapped(float(values[0]), values[1:], n, method))
 
 
-def _paired(m: int) -> str:
-    return f"bootstrap over {m} items, {RESAMPLES} resamples, paired, percentile 95 %"
+def _paired(units: NDArray[np.int64]) -> str:
+    return f"bootstrap over {told(units)}, {RESAMPLES} resamples, paired, percentile 95 %"

@@ -16,16 +16,16 @@ from medstress.metrics.arms import (
     Hits,
     Place,
     hits,
+    items_of,
     largest_budget,
     place_fields,
     spec_of,
 )
 from medstress.metrics.bootstrap import around, bootstrapped
-from medstress.metrics.counts import cluster_of
-from medstress.metrics.estimates import Estimate, unknown
+from medstress.metrics.estimates import unknown
 from medstress.metrics.item_means import item_mean
 from medstress.metrics.pairs import benjamini_hochberg
-from medstress.metrics.resampling import RESAMPLES, resampled_ratio
+from medstress.metrics.resampling import RESAMPLES, resampled_mean, told, units_of
 
 Lookup: TypeAlias = Callable[[Place, str], Mapping[str, Any] | None]
 """The pooled summary row of an attack in a place."""
@@ -45,7 +45,7 @@ REGIMES = ("near", "random", "far")
 _SEED = 20_260_102
 _METHOD = (
     "difference of the mean success rate over the values of n of each regime, item by item; "
-    "sign-flip permutation test, two-sided, over {m} {units}; adjusted by Benjamini-Hochberg over "
+    "sign-flip permutation test, two-sided, over {units}; adjusted by Benjamini-Hochberg over "
     "all series"
 )
 
@@ -67,9 +67,9 @@ def exponent_rows(arms: Arms, pooled: Lookup) -> list[dict[str, Any]]:
         for attack, spec in specs.items():
             if spec.get("sampler") == "pdws" and spec.get("n") is not None:
                 series[_without(spec, "n")].append(attack)
-        known = {row.item_id: cluster_of(row) for trials in by_attack.values() for row in trials}
-        items = sorted(known)
-        clusters = [known[item] for item in items]
+        met = [row for trials in by_attack.values() for row in trials]
+        items = items_of(met)
+        clusters = units_of(items, met)
         for shared, attacks in sorted(series.items()):
             asked = [row.n_asked for name in attacks for row in by_attack[name]]
             budget = largest_budget(int(json.loads(shared)["budget"]), asked)
@@ -95,7 +95,7 @@ def compare_regimes(
     found: Mapping[str, Hits],
     exponents: Mapping[str, float],
     random: str | None,
-    clusters: Sequence[str] | None = None,
+    clusters: NDArray[np.int64] | None = None,
 ) -> dict[str, Any]:
     """Compare the regimes of one series over the items that every attack of it met.
 
@@ -106,8 +106,8 @@ def compare_regimes(
         found: successes by attack.
         exponents: n by attack; `random` is not among them.
         random: the random attack; without one, n = 0 stands for it where it was run.
-        clusters: the document of each item, of which whole ones are drawn and flipped; None: each
-            item is its own.
+        clusters: the number of each item's document, of which whole ones are drawn and flipped;
+            None: each item is its own.
 
     Returns:
         `n_items`, `regimes`, `tests` and `peaks`.
@@ -121,8 +121,8 @@ def compare_regimes(
         if names
     }
     m = int(met.sum())
-    names = np.arange(met.shape[0]) if clusters is None else np.asarray(clusters)
-    units = np.unique(names[met], return_inverse=True)[1]
+    numbers = np.arange(met.shape[0]) if clusters is None else clusters
+    units = np.unique(numbers[met], return_inverse=True)[1]
     tests = [
         _test(first, second, means[first], means[second], units)
         for first, second in combinations(REGIMES, 2)
@@ -130,7 +130,7 @@ def compare_regimes(
     ]
     regimes = {
         regime: (
-            _mean(means[regime], 0.0, units)
+            item_mean(means[regime], 0.0, units)
             if regime in means
             else unknown("no attack of this regime")
         ).as_json()
@@ -173,11 +173,8 @@ def peak(
     m, k = rates.shape
     best = int(np.argmax(rates.mean(axis=0)))
     own = np.arange(m) if units is None else units
-    sums = np.stack([np.bincount(own, weights=column) for column in rates.T], axis=1)
-    drawn = np.argmax(np.round(resampled_ratio(sums, np.bincount(own)), 12), axis=1)
-    method = (
-        f"bootstrap over {_told(own)}, {RESAMPLES} resamples; optimistic: chosen on these items"
-    )
+    drawn = np.argmax(np.round(resampled_mean(rates, own), 12), axis=1)
+    method = f"bootstrap over {told(own)}, {RESAMPLES} resamples; optimistic: chosen on these items"
     at = around(bootstrapped(exponents[best], np.asarray(exponents, dtype=float)[drawn], m, method))
     inside = float(((drawn > 0) & (drawn < k - 1)).mean())
     return {"n": at.as_json(), "inside_share": inside}
@@ -193,32 +190,15 @@ def _test(
     """Test whether two regimes succeed equally often, on the same items."""
     difference = ours - theirs
     p = sign_flip_p(np.bincount(units, weights=difference).astype(np.float64))
-    estimate = _mean(difference, -1.0, units)
+    estimate = item_mean(difference, -1.0, units)
     return {
         "comparison": first,
         "against": second,
         "difference": estimate.as_json(),
         "p": p,
         "p_adjusted": p,
-        "method": _METHOD.format(m=units.max() + 1, units=_told(units).partition(" ")[2]),
+        "method": _METHOD.format(units=told(units)),
     }
-
-
-def _mean(values: NDArray[np.float64], lowest: float, units: NDArray[np.int64]) -> Estimate:
-    """A mean over items, whole documents drawn for its interval; see `item_mean`."""
-    plain = item_mean(values, lowest)
-    if plain.value is None or units.max() + 1 == len(values):
-        return plain
-    drawn = resampled_ratio(np.bincount(units, weights=values), np.bincount(units))
-    if np.ptp(drawn) == 0:
-        return plain
-    method = f"bootstrap over {_told(units)}, {RESAMPLES} resamples, percentile 95 %"
-    return bootstrapped(plain.value, drawn, len(values), method)
-
-
-def _told(units: NDArray[np.int64]) -> str:
-    n = int(units.max()) + 1
-    return f"{n} items" if n == len(units) else f"{n} documents"
 
 
 def sign_flip_p(difference: NDArray[np.float64]) -> float:

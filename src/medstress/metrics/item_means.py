@@ -8,10 +8,13 @@ from statistics import fmean
 from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from medstress.metrics.bootstrap import RESAMPLES, percentiles, resample
+from medstress.metrics.bootstrap import RESAMPLES, ROUNDING, bootstrapped, percentiles, resample
 from medstress.metrics.counts import is_eligible
 from medstress.metrics.estimates import WILSON, Estimate, unknown, wilson_ends
+from medstress.metrics.resampling import RESAMPLES as DRAWS
+from medstress.metrics.resampling import n_units, resampled_mean
 from medstress.rows import TrialRow
 
 Score: TypeAlias = Callable[[TrialRow], float]
@@ -36,23 +39,42 @@ def _by_item(trials: Iterable[TrialRow], score: Score) -> dict[str, float]:
     return {item: fmean(values) for item, values in scores.items()}
 
 
-def item_mean(scores: Iterable[float], lowest: float) -> Estimate:
-    """Mean over items of scores from `lowest` to 1, drawing items for its interval.
+def item_mean(
+    scores: Iterable[float], lowest: float, units: NDArray[np.int64] | None = None
+) -> Estimate:
+    """Mean over items of scores from `lowest` to 1, drawing items, or documents, for its interval.
 
-    Where all items look alike the bootstrap has no width. With L the lower Wilson end for m of m,
-    at least a share L of all items looks like these, and nothing is known of the others.
+    Where all that is drawn looks alike the bootstrap has no width. With L the lower Wilson end for
+    m of m, at least a share L of all looks like these, and nothing is known of the others.
+
+    Args:
+        scores: one an item, m of them.
+        lowest: the least score there can be.
+        units: the number of each item's document, shape (m,); None: each item is its own.
     """
     values = list(scores)
     m = len(values)
     if not m:
         return unknown("no item is eligible")
     value = fmean(values)
+    if units is not None and (n := n_units(units)) < m:
+        means = resampled_mean(np.array(values), units)
+        method = f"bootstrap over {n} documents, {DRAWS} resamples, percentile 95 %"
+        if np.ptp(means) > ROUNDING:
+            return bootstrapped(value, means, m, method)
+        return _alike(value, lowest, n, m, "documents")
     # Rounded, so that sums in another order do not part items that look alike.
     kinds, drawn = resample(Counter(round(score, 12) for score in values))
     low, high = percentiles(drawn @ np.array(kinds) / m)
     method = f"bootstrap over {m} items, {RESAMPLES} resamples, percentile 95 %"
     if len(kinds) == 1:
-        alike = wilson_ends(m, m)[0]
-        low, high = alike * value + (1 - alike) * lowest, alike * value + (1 - alike)
-        method = f"{WILSON} over {m} items that look alike (their bootstrap interval has no width)"
+        return _alike(value, lowest, m, m, "items")
+    return Estimate(value=value, n=m, low=low, high=high, method=method)
+
+
+def _alike(value: float, lowest: float, n: int, m: int, what: str) -> Estimate:
+    """A mean over m items where all n that are drawn look alike."""
+    alike = wilson_ends(n, n)[0]
+    low, high = alike * value + (1 - alike) * lowest, alike * value + (1 - alike)
+    method = f"{WILSON} over {n} {what} that look alike (their bootstrap interval has no width)"
     return Estimate(value=value, n=m, low=low, high=high, method=method)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from medstress.metrics.bootstrap import bootstrapped
+from medstress.metrics.counts import cluster_of
 from medstress.metrics.estimates import Estimate, unknown
+from medstress.rows import TrialRow
 
 RESAMPLES = 1_000
 """Resamples behind the intervals of the analyses."""
@@ -57,6 +60,43 @@ def resampled_ratio(totals: ArrayLike, counts: ArrayLike) -> NDArray[np.float64]
     with np.errstate(divide="ignore", invalid="ignore"):
         found: NDArray[np.float64] = (weights @ above) / (n if above.ndim == 1 else n[:, None])
     return found
+
+
+def units_of(items: Sequence[str], trials: Iterable[TrialRow]) -> NDArray[np.int64]:
+    """The number of the document of each item where it is known, else of the item; shape (m,)."""
+    known = {row.item_id: cluster_of(row) for row in trials}
+    found: NDArray[np.int64] = np.unique([known[item] for item in items], return_inverse=True)[1]
+    return found
+
+
+def n_units(units: NDArray[np.int64]) -> int:
+    """How many there are."""
+    return int(units.max()) + 1 if len(units) else 0
+
+
+def told(units: NDArray[np.int64]) -> str:
+    """What is drawn, in words.
+
+    >>> told(np.array([0, 1, 2])), told(np.array([0, 0, 1]))
+    ('3 items', '2 documents')
+    """
+    n = n_units(units)
+    return f"{n} items" if n == len(units) else f"{n} documents"
+
+
+def resampled_mean(values: NDArray[np.float64], units: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Resample a mean over items, whole documents drawn.
+
+    Args:
+        values: one an item, shape (m,) or (m, k).
+        units: the number of each item's document, shape (m,).
+
+    Returns:
+        Shape (RESAMPLES,) or (RESAMPLES, k).
+    """
+    sums = np.zeros((n_units(units), *values.shape[1:]))
+    np.add.at(sums, units, values)
+    return resampled_ratio(sums, np.bincount(units))
 
 
 def ratio(totals: ArrayLike, counts: ArrayLike, what: str) -> Estimate:

@@ -10,7 +10,7 @@ from typing import Any
 from medstress.attacks.noise import NoiseResources
 from medstress.attacks.noise.texts import perturb_pair
 from medstress.attacks.sentence_attack import SentenceAttack
-from medstress.clusters import sentences_of
+from medstress.clusters import GROUPS, sentences_of
 from medstress.errors import UsageError
 from medstress.experiment.parts import AttackPart, GroupPart
 from medstress.experiment.perturb import drawn_candidates
@@ -121,7 +121,7 @@ def split_off(
     chosen = set(_ranked(names)[: round(share * len(names))])
     if not chosen or len(chosen) == len(names):
         raise UsageError(
-            f"[train] dev = {share:g}: of {len(names)} documents one part would have none; give "
+            f"[train] dev = {share:g}: of {len(names)} {GROUPS} one part would have none; give "
             "more data, another share, or dev = 0"
         )
     rest = tuple(item for item in items if clusters[item.id] not in chosen)

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from medstress.attacks.noise import NoiseResources
 from medstress.attacks.protocol import QUESTIONS
 from medstress.attacks.sentence_attack import SentenceAttack
-from medstress.clusters import clusters_of
+from medstress.clusters import GROUPS, clusters_of
 from medstress.entities.lexicon import FIXED
 from medstress.errors import DataError, UsageError
 from medstress.experiment.noise_resources import noise_resources
@@ -112,7 +112,7 @@ def folded_data(
     of pairs no sentence.
 
     Raises:
-        UsageError: questions, or fewer documents than folds.
+        UsageError: questions, or fewer clusters than folds.
     """
     assert table.folds is not None
     assert isinstance(table.dev, float)
@@ -147,7 +147,7 @@ def parted(clusters: Mapping[str, str], n_folds: int, seed: int) -> list[frozens
     names = set(clusters.values())
     if len(names) < n_folds:
         raise UsageError(
-            f"[train] folds = {n_folds}: there are {len(names)} documents; give more data, or "
+            f"[train] folds = {n_folds}: there are {len(names)} {GROUPS}; give more data, or "
             "fewer folds"
         )
     ranked = sorted(names, key=lambda name: digest(["fold", seed, name]))

@@ -1,4 +1,6 @@
 import re
+from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
@@ -71,3 +73,49 @@ def test_the_hash_of_one_file_is_its_own_and_that_of_two_depends_on_both(tmp_pat
     second.write_text("2", encoding="utf-8")
     assert hash_files(first) == file_hash(first)
     assert len({hash_files(first), hash_files(first, second), hash_files(second, first)}) == 3
+
+
+SET = {
+    "path": Path("x"),
+    "annotations": Path("x"),
+    "split": "test",
+    "hub": "a/b",
+    "on_bad_labels": "repair",
+    "types": ("Drug",),
+    "scheme": "io",
+    "columns": {"id": "n"},
+    "scale": (0.0, 1.0),
+    "documents": Path("x"),
+}
+TAKES = {
+    "sample": "",
+    "jsonl": "path",
+    "parquet": "path",
+    "medqa": "path annotations split",
+    "medmcqa": "path annotations split",
+    "bc5cdr": "path hub split types scheme documents on_bad_labels",
+    "biosses": "path hub split",
+    "iob": "path types scheme documents on_bad_labels",
+    "pubtator": "path types",
+    "bigbio": "path types scheme columns scale on_bad_labels",
+    "brat": "path types",
+    "pairs": "path columns scale",
+    "hub": "hub split types scheme columns scale on_bad_labels",
+}
+
+
+def test_every_key_of_every_source_is_known():
+    assert set(TAKES) == set(registry.DATASETS)
+    assert set(SET) == {each.name for each in fields(DatasetOptions)} - {"on_bad_row"}
+
+
+REFUSED = [
+    (source, key) for source, taken in TAKES.items() for key in SET if key not in taken.split()
+]
+
+
+@pytest.mark.parametrize(("source", "key"), REFUSED)
+def test_a_key_that_means_nothing_to_a_source_is_refused(source, key):
+    load, options = registry.load("datasets", source), DatasetOptions(**{key: SET[key]})
+    with pytest.raises(UsageError, match=f"dataset '{source}' takes no key '{key}'"):
+        load(options)

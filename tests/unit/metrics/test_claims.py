@@ -255,6 +255,34 @@ def test_two_values_of_n_have_no_inside(arm) -> None:
     assert level.method == "success is the same at every n"
 
 
+def test_claims_draw_whole_documents_where_they_are_known(arm) -> None:
+    # Ten documents whose items all agree.
+    of = {"cluster": lambda i: f"d{i // 20}"}
+    far, rising = bent(5), [*bent(5)[:100], *(6 + i % 10 for i in range(60)), *[None] * 40]
+    ours, theirs = ([[*firsts[k::10]] for k in range(10)] for firsts in (rising, far))
+    in_order = [[first for part in side for first in part] for side in (ours, theirs)]
+    plain, whole = (
+        lead_after_inflection(*([arm(side, **given)] for side in in_order), 30).estimate
+        for given in ({}, of)
+    )
+    assert whole.value == plain.value
+    assert "over 10 documents" in whole.method
+    assert "over 200 items" in plain.method
+    side = [arm([1 if i < k else None for i in range(100)], **of) for k in (20, 60, 40)]
+    found = peak_inside(side, [-30, -20, -10], 1).estimate
+    assert "of 5 documents" in found.method
+    # Three of five documents make the peak; one resample in fifty or so holds none of them.
+    assert (
+        0.5
+        < found.value
+        < peak_inside(
+            [arm([1 if i < k else None for i in range(100)]) for k in (20, 60, 40)],
+            [-30, -20, -10],
+            1,
+        ).estimate.value
+    )
+
+
 def bent(at: int, n: int = 200) -> list[int | None]:
     """Half of the items fall evenly over the budgets up to `at` in ln(budget), the rest never."""
     steps = np.exp(np.linspace(0, np.log(at), n // 2))

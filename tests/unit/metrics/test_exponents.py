@@ -11,7 +11,9 @@ import pytest
 from scipy.stats import permutation_test
 
 from medstress.metrics.arms import Hits, arrange
+from medstress.metrics.estimates import wilson_ends
 from medstress.metrics.exponents import compare_regimes, exponent_rows, peak, sign_flip_p
+from medstress.metrics.item_means import item_mean
 from medstress.outcomes import Verdict
 from medstress.rows import TrialRow
 
@@ -147,7 +149,7 @@ def test_whole_documents_are_flipped_and_drawn() -> None:
     # 4 documents of 10 items that all agree: by item p is tiny, by document at most 1 in 8.
     successes = {"near": np.ones((40, 1)), "far": np.zeros((40, 1))}
     found = {k: Hits(successes=v, counts=np.ones(40)) for k, v in successes.items()}
-    documents = [f"d{i // 10}" for i in range(40)]
+    documents = np.arange(40) // 10
     exponents = {"near": -5, "far": 5}
     (by_item,) = compare_regimes(found, exponents, None)["tests"]
     (by_document,) = compare_regimes(found, exponents, None, documents)["tests"]
@@ -161,3 +163,23 @@ def test_whole_documents_are_flipped_and_drawn() -> None:
     assert wide["value"] == narrow["value"] == 0.5
     assert wide["high"] - wide["low"] > 2 * (narrow["high"] - narrow["low"])
     assert row["n_items"] == 40
+    # Two documents that look alike are two, however many items they hold.
+    same = item_mean(np.ones(100), 0.0, np.repeat([0, 1], 50))
+    assert same.low == pytest.approx(wilson_ends(2, 2)[0])
+    assert "over 2 documents that look alike" in same.method
+
+
+def test_means_by_document_cover_what_is_planted() -> None:
+    # 60 documents of 1 to 9 items; what a document adds to all of its items is drawn once.
+    rng = np.random.default_rng(3)
+    n, by_document, by_item = 400, 0, 0
+    for _ in range(n):
+        units = np.repeat(np.arange(60), rng.integers(1, 10, 60))
+        values = np.clip(
+            0.5 + rng.normal(0, 0.15, 60)[units] + rng.normal(0, 0.1, len(units)), 0, 1
+        )
+        one, other = item_mean(values, 0.0, units), item_mean(values, 0.0)
+        by_document += one.low <= 0.5 <= one.high
+        by_item += other.low <= 0.5 <= other.high
+    assert by_document / n >= 0.93 - 3 * np.sqrt(0.93 * 0.07 / n)
+    assert by_item / n < 0.8

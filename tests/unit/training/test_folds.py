@@ -266,7 +266,11 @@ def test_tagged_texts_are_cross_validated_and_rows_are_read_back(
     ("changes", "sentence"),
     [
         ({"folds": 1}, "folds = 1: input should be greater than or equal to 2"),
-        ({"folds": 21}, "folds = 21: there are 20 documents; give more data, or fewer folds"),
+        (
+            {"folds": 21},
+            "folds = 21: there are 20 documents (pairs that share a sentence are one); give more "
+            "data, or fewer folds",
+        ),
         ({"dev": {"split": "dev"}}, "with folds the dev data are a share of those trained on"),
         ({"data": {"path": "x.tsv"}}, "with folds the data attacked are trained on"),
         ({"encoder": "cross_encoder"}, "untrained = true is for sentence pairs with encoder"),

@@ -277,7 +277,7 @@ def _noise_scores(run: _Run, name: str, title: str) -> Iterator[Made]:
     seeds = {seed for _, arms in found for arm in arms for seed in arm.row["seeds"] or ()}
     said = [
         notes.seeds_note({seed for seed in seeds if seed is not None}),
-        "Intervals: 95 %, bootstrap over documents, sentences or pairs.",
+        score_tables.INTERVALS,
         *notes.state(run.summary),
     ]
     if any(bars.published for panel in panels for bars in panel.bars):
