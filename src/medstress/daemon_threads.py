@@ -14,12 +14,12 @@ from typing import Any, TypeVar
 
 R = TypeVar("R")
 
-_working: set[threading.Thread] = set()
+_unfinished: set[Future[Any]] = set()
 
 
 def is_working() -> bool:
-    """Whether any such thread of this process still works on something."""
-    return any(thread.is_alive() for thread in list(_working))
+    """True while anything submitted in this process waits for its thread or is worked on."""
+    return bool(_unfinished)
 
 
 class DaemonThreads:
@@ -40,6 +40,8 @@ class DaemonThreads:
     def submit(self, work: Callable[[], R]) -> Future[R]:
         """Let a thread do something; submitted by one thread at a time."""
         future: Future[R] = Future()
+        _unfinished.add(future)
+        future.add_done_callback(_unfinished.discard)
         self._work.put((future, work))
         if self._n_threads < self._most and not self._idle.acquire(blocking=False):
             name = f"{self._name}_{self._n_threads}"
@@ -53,11 +55,8 @@ class DaemonThreads:
             self._work.put(None)
 
     def _serve(self) -> None:
-        own = threading.current_thread()
         while (given := self._work.get()) is not None:
-            _working.add(own)
             _do(*given)
-            _working.discard(own)
             del given  # or an idle thread would hold on to what it returned
             self._idle.release()
 
