@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -18,6 +19,7 @@ from medstress.experiment.victim_prompts import prompt_for
 from medstress.items import Candidate
 from medstress.tasks.templates import load_template
 from medstress.testing import tiny_questions
+from medstress.training.plan import plan_training
 
 INTERFACE = {
     "xian2024-table1",
@@ -202,6 +204,26 @@ def test_every_kind_of_adversarial_training_has_three_seeds_and_a_match_in_compu
     assert {attack for attack, held_out in kinds if not held_out} == {
         *("synonym", "keyboard_noise", "swap_noise")
     }
+
+
+@pytest.mark.parametrize(
+    ("clean", "adversarial"),
+    [("table2", "table4"), ("table2", "table5"), ("table3", "table6")],
+)
+def test_tables_of_adversarial_training_take_the_original_models_of_the_clean_ones(
+    clean, adversarial, araujo_data
+):
+    start = SimpleNamespace(files=SimpleNamespace(content="the same weights"))
+    changes = [*araujo_data[1::2], "train.epochs=2"]
+    if clean == "table2":
+        changes.append("dataset.path=data/bc5cdr_chem")
+    of = {}
+    for table in (clean, adversarial):
+        plan = plan_training(f"araujo2020-{table}", overrides=changes)
+        trained = (model for model in plan.models if model.kind.name == "original")
+        of[table] = {model.label: plan.hash_of(model, start) for model in trained}
+    assert of[clean]
+    assert of[clean] == of[adversarial]
 
 
 @pytest.mark.parametrize("name", TRAINED)
