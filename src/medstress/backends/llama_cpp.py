@@ -11,7 +11,7 @@ import logging
 from collections.abc import Sequence
 
 from medstress.backends.gguf_file import GgufFacts, read_facts, render_chat
-from medstress.backends.llama_engines import Engine, open_engine
+from medstress.backends.llama_engine import Engine, open_engine
 from medstress.backends.model_files import find_gguf, remembered_hash
 from medstress.backends.options import BackendOptions
 from medstress.backends.prompt_tokens import targets_of
@@ -146,8 +146,7 @@ class LlamaCppBackend:
         text = render_chat(self._facts, prompt, self.identity.name)
         if not self._template_checked:
             self._template_checked = True
-            theirs = self._engine.rendered(prompt)
-            if theirs is not None and theirs != text:
+            if self._engine.rendered(prompt) != text:
                 log.warning(
                     "%s: llama.cpp itself would render a conversation otherwise than the template "
                     "in the file says; the file's is used",

@@ -1,16 +1,20 @@
-"""Stand-ins for packages that bring kernels of their own, on top of a tiny transformers model.
+"""Stand-ins for what brings kernels of its own, on top of a tiny transformers model.
 
-They have the names and shapes of the real packages' interfaces, as far as those are used:
-`vllm` (LLM, SamplingParams, RequestOutput, Logprob) and `llama_cpp` (llama-cpp-python's Llama).
+They have the names and shapes of the real interfaces, as far as those are used: the package `vllm`
+(LLM, SamplingParams, RequestOutput, Logprob) and our `Engine` of llama.cpp.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
+
+from medstress.backends.llama_engine import shared_blocks
+from medstress.calls import Decoding, Message
 
 
 class _Tiny:
@@ -142,64 +146,42 @@ def vllm_module() -> ModuleType:
     return module
 
 
-class Llama:
-    """As llama_cpp.Llama: what is kept after `n_tokens` is dropped when `eval` reads on."""
+class LlamaEngine:
+    """As medstress.backends.llama_engine.Engine, with the numbers of a saved model."""
 
-    folder = ""
+    library = "stand-in"
 
-    def __init__(self, *, model_path: str, n_ctx: int, verbose: bool, **_: Any) -> None:
-        assert Path(model_path).exists()
-        assert not verbose
-        self._tiny = _Tiny(Llama.folder)
-        self._input_ids: list[int] = []
-        self.n_tokens = 0
-        self.evaluated = 0
+    def __init__(self, folder: str) -> None:
+        self._tiny = _Tiny(folder)
+        self._blocks: tuple[int, ...] = ()
+        self.n_evaluated = 0
 
-    @property
-    def ctx(self) -> Llama:
-        return self
+    def tokens(self, text: str, *, chat: bool) -> tuple[int, ...]:
+        return tuple(self._tiny.tokenizer(text, add_special_tokens=not chat)["input_ids"])
 
-    def tokenize(self, text: bytes, add_bos: bool = True, special: bool = False) -> list[int]:
-        assert special
-        found = self._tiny.tokenizer(text.decode(), add_special_tokens=add_bos)["input_ids"]
-        return list(found)
+    def next_tokens(self, context: Sequence[int], n: int, *, reuse: bool) -> dict[int, float]:
+        """Of all tokens: no fewer than were asked for."""
+        shared = shared_blocks(self._blocks, context) if reuse else 0
+        self._blocks = tuple(context[: len(context) // 16 * 16])
+        self.n_evaluated += len(context) - shared
+        return dict(enumerate(self._tiny.log_probs(list(context))[-1].tolist()))
 
-    def n_vocab(self) -> int:
-        return int(self._tiny.model.config.vocab_size)
-
-    def eval(self, tokens: list[int]) -> None:
-        self._input_ids = [*self._input_ids[: self.n_tokens], *tokens]
-        self.n_tokens = len(self._input_ids)
-        self.evaluated += len(tokens)
-
-    def reset(self) -> None:
-        """Forget what was read."""
-        self.n_tokens = 0
-
-    def create_completion(self, prompt: list[int], **how: Any) -> Any:
-        made = self._tiny.text_after(prompt, how["max_tokens"])
+    def continuation(
+        self, context: Sequence[int], decoding: Decoding, seed: int, options: tuple[str, ...] = ()
+    ) -> tuple[str, int, bool]:
+        self._blocks = ()
+        self.n_evaluated += len(context)
+        made = self._tiny.text_after(list(context), decoding.max_new_tokens)
         text = self._tiny.tokenizer.decode(made, skip_special_tokens=True)
-        choice = {"text": text, "finish_reason": _finish_reason(made, how["max_tokens"])}
-        return {"choices": [choice], "usage": {"completion_tokens": len(made)}}
+        return text, len(made), _finish_reason(made, decoding.max_new_tokens) == "length"
+
+    def rendered(self, messages: tuple[Message, ...]) -> str:
+        """As the template of the file that the tests write."""
+        turns = "".join(f"<{one.role}>{one.content}" for one in messages)
+        return f"{turns}<reply>"
 
     def close(self) -> None:
-        self.n_tokens = 0
-
-
-def llama_cpp_module() -> ModuleType:
-    """A module to put in the place of llama_cpp."""
-    import ctypes
-
-    def llama_get_logits_ith(ctx: Llama, place: int) -> Any:
-        assert place == -1
-        values = ctx._tiny.log_probs(ctx._input_ids)[-1].tolist()
-        return ctypes.cast((ctypes.c_float * len(values))(*values), ctypes.POINTER(ctypes.c_float))
-
-    module = ModuleType("llama_cpp")
-    module.__version__ = "0.0.stand-in"  # type: ignore[attr-defined]
-    module.Llama = Llama  # type: ignore[attr-defined]
-    module.llama_get_logits_ith = llama_get_logits_ith  # type: ignore[attr-defined]
-    return module
+        """Nothing to drop."""
 
 
 def installed(name: str, module: ModuleType) -> None:

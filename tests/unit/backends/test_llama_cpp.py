@@ -1,8 +1,7 @@
-"""The llama_cpp back end with a stand-in for llama-cpp-python; numbers by transformers."""
+"""The llama_cpp back end with a stand-in for llama.cpp; numbers by transformers."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from medstress.backends import gguf_file, llama_cpp, llama_engines
+from medstress.backends import gguf_file, llama_cpp, llama_engine
 from medstress.backends.gguf_file import GgufFacts, read_facts, render_chat
 from medstress.backends.options import BackendOptions
 from medstress.backends.transformers import TransformersBackend
@@ -20,7 +19,7 @@ from medstress.testing import check_backend
 
 pytest.importorskip("torch", reason="needs the extra transformers")
 pytest.importorskip("transformers", reason="needs the extra transformers")
-gguf = pytest.importorskip("gguf", reason="needs the extra transformers or llama_cpp")
+gguf = pytest.importorskip("gguf", reason="needs the extra transformers or llama-cpp")
 TEMPLATE = (
     "{% for m in messages %}{% if m.role == 'tool' %}{{ raise_exception('no tools') }}{% endif %}"
     "<{{ m.role }}>{{ m.content }}{% endfor %}{% if add_generation_prompt %}<reply>{% endif %}"
@@ -49,13 +48,8 @@ def backend(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stand_ins: Any, folder_of: Callable[..., Path]
 ) -> Any:
     monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setitem(sys.modules, "llama_cpp", None)  # put back as it was
-    stand_ins.installed("llama_cpp", stand_ins.llama_cpp_module())
-    found = llama_engines.find_spec
-    monkeypatch.setattr(
-        llama_engines, "find_spec", lambda name: None if name == "xllamacpp" else found(name)
-    )
-    monkeypatch.setattr(stand_ins.Llama, "folder", str(folder_of("llama")))
+    folder = str(folder_of("llama"))
+    monkeypatch.setattr(llama_cpp, "open_engine", lambda *_: stand_ins.LlamaEngine(folder))
     return llama_cpp.open_backend(BackendOptions(model=str(write_gguf(tmp_path / "tiny.gguf"))))
 
 
@@ -79,7 +73,6 @@ def test_answers_are_those_of_the_transformers_back_end(
         else:
             assert mine == theirs
     assert backend.parameters == 15
-    assert "llama-cpp-python" in backend._engine.library
 
 
 def test_prompts_that_begin_alike_are_read_one_after_the_other_and_only_once(
@@ -92,7 +85,7 @@ def test_prompts_that_begin_alike_are_read_one_after_the_other_and_only_once(
     backend.answer(calls)
     naive, read = (backend.counters[f"tokens_{name}"] for name in ("naive", "forwarded"))
     assert read < 0.6 * naive
-    assert backend._engine._model.evaluated == read
+    assert backend._engine.n_evaluated == read
     # Asked again on purpose (the flip check), a prompt is read anew from its beginning.
     backend.answer(calls[:1])
     length = backend.counters["tokens_naive"] - naive
@@ -200,9 +193,9 @@ def test_without_the_packages_the_messages_name_the_extra(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = BackendOptions(model=str(write_gguf(tmp_path / "a.gguf")))
-    monkeypatch.setattr(llama_engines, "find_spec", lambda name: None)
-    with pytest.raises(UsageError, match=r"pip install 'medstress\[llama_cpp\]'"):
+    monkeypatch.setattr(llama_engine, "find_spec", lambda name: None)
+    with pytest.raises(UsageError, match=r"pip install 'medstress\[llama-cpp\]'"):
         llama_cpp.open_backend(options)
     monkeypatch.setattr(gguf_file, "find_spec", lambda name: None)
-    with pytest.raises(UsageError, match=r"pip install 'medstress\[llama_cpp\]'"):
+    with pytest.raises(UsageError, match=r"pip install 'medstress\[llama-cpp\]'"):
         llama_cpp.open_backend(options)

@@ -1,4 +1,4 @@
-"""The two packages that bring llama.cpp into this process, behind one small interface."""
+"""llama.cpp in this process, through the package xllamacpp."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from medstress.backends.options import BackendOptions
 from medstress.calls import LENGTH, Decoding, Message
-from medstress.errors import PermanentBackendError, UsageError
+from medstress.errors import PermanentBackendError, missing_extra
 from medstress.input_files import loading
 from medstress.option_letters import is_decided
 
@@ -25,68 +25,25 @@ other kernels for one token than for a few, and for 64 or more), so every prompt
 blocks from its beginning, and only whole blocks are reused: no number depends on other prompts."""
 
 
-class Engine(Protocol):
-    """A GGUF model that llama.cpp runs."""
-
-    library: str
-    """The package and its version."""
-    n_evaluated: int
-    """Tokens the model has read so far; less than were sent where prompts begin alike."""
-
-    def tokens(self, text: str, *, chat: bool) -> tuple[int, ...]:
-        """Tokens of a text; `chat` says that special tokens are written in it already."""
-
-    def next_tokens(self, context: Sequence[int], n: int, *, reuse: bool) -> dict[int, float]:
-        """Natural log probabilities of at least the `n` likeliest tokens after a context.
-
-        With `reuse` the blocks that the last context has in common with this one are not read
-        again; the numbers are the same.
-        """
-
-    def continuation(
-        self,
-        context: Sequence[int],
-        decoding: Decoding,
-        seed: int,
-        options: tuple[str, ...] = (),
-    ) -> tuple[str, int, bool]:
-        """A text that goes on from a context, how many tokens it has, and whether it was cut off.
-
-        It may end where one of the `options` is decided upon.
-        """
-
-    def rendered(self, messages: tuple[Message, ...]) -> str | None:
-        """The conversation as the library itself would render it; None where it does not."""
-
-    def close(self) -> None:
-        """Drop the model."""
-
-
 def open_engine(path: Path, n_context: int, options: BackendOptions) -> Engine:
-    """Load a GGUF file with the package that is there; xllamacpp where both are.
+    """Load a GGUF file.
 
     Raises:
-        UsageError: neither is installed, or the file cannot be loaded.
+        UsageError: xllamacpp is not installed, or the file cannot be loaded.
     """
-    kinds: tuple[tuple[str, Any], ...] = (("xllamacpp", Xllamacpp), ("llama_cpp", LlamaCppPython))
-    kind = next((kind for name, kind in kinds if find_spec(name) is not None), None)
-    if kind is None:
-        raise UsageError(
-            "the llama_cpp back end is not installed; install it with: "
-            "pip install 'medstress[llama_cpp]' (or have llama-cpp-python)"
-        )
+    if find_spec("xllamacpp") is None:
+        raise missing_extra("the llama_cpp back end", "llama-cpp")
     with loading(
         lambda why: (
             f"llama.cpp cannot load {path} ({why}): the file is damaged, newer than the installed "
             "package, or needs more memory than is free (a smaller context_tokens needs less)"
         )
     ):
-        engine: Engine = kind(path, n_context, options)
-    return engine
+        return Engine(path, n_context, options)
 
 
-class Xllamacpp:
-    """llama.cpp's server inside this process.
+class Engine:
+    """A GGUF model that llama.cpp's server runs inside this process.
 
     Prompts go in by function calls. The server also listens on a loopback port, which only the
     tokenizer and the template are asked through here; a random key keeps others out.
@@ -101,7 +58,9 @@ class Xllamacpp:
         import xllamacpp
 
         self.library = f"xllamacpp {version('xllamacpp')}"
+        """The package and its version."""
         self.n_evaluated = 0
+        """Tokens the model has read; less than were sent where prompts begin alike."""
         self._blocks: tuple[int, ...] = ()
         self._key = secrets.token_urlsafe(24)
         params = xllamacpp.CommonParams()
@@ -127,14 +86,18 @@ class Xllamacpp:
         self._port = int(port)
 
     def tokens(self, text: str, *, chat: bool) -> tuple[int, ...]:
-        """Tokens of a text."""
+        """Tokens of a text; `chat` says that special tokens are written in it already."""
         found = self._ask(
             "/tokenize", {"content": text, "add_special": not chat, "parse_special": True}
         )
         return tuple(found["tokens"])
 
     def next_tokens(self, context: Sequence[int], n: int, *, reuse: bool) -> dict[int, float]:
-        """Log probabilities of the likeliest next tokens, before any sampling rule."""
+        """Natural log probabilities of the `n` likeliest next tokens, before any sampling rule.
+
+        With `reuse` the blocks that the last context has in common with this one are not read
+        again; the numbers are the same.
+        """
         found = self._complete(context, max_tokens=1, temperature=0, logprobs=n, cache=reuse)
         listed = found["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
         return {int(one["id"]): float(one["logprob"]) for one in listed}
@@ -146,7 +109,12 @@ class Xllamacpp:
         seed: int,
         options: tuple[str, ...] = (),
     ) -> tuple[str, int, bool]:
-        """Generate with nothing but the temperature: no top-k, no penalties."""
+        """Generate with nothing but the temperature: no top-k, no penalties.
+
+        Returns:
+            The text, which may end where one of the `options` is decided upon, how many tokens it
+            has, and whether it was cut off.
+        """
         found = self._complete(
             context,
             until=options,
@@ -157,7 +125,7 @@ class Xllamacpp:
         )
         return _written(found, options)
 
-    def rendered(self, messages: tuple[Message, ...]) -> str | None:
+    def rendered(self, messages: tuple[Message, ...]) -> str:
         """The conversation as llama.cpp's own template engine renders it."""
         turns = [{"role": one.role, "content": one.content} for one in messages]
         return str(self._ask("/apply-template", {"messages": turns})["prompt"])
@@ -229,85 +197,6 @@ class Xllamacpp:
             message = found.get("error", {}).get("message", reply.status)
             raise PermanentBackendError(f"llama.cpp refuses {path}: {message}")
         return found
-
-
-class LlamaCppPython:
-    """llama-cpp-python: the same library, compiled by the user.
-
-    Args:
-        path: the GGUF file.
-        n_context: tokens of the longest prompt with its answer.
-        options: `device` is read.
-    """
-
-    def __init__(self, path: Path, n_context: int, options: BackendOptions) -> None:
-        import llama_cpp
-
-        self.library = f"llama-cpp-python {llama_cpp.__version__}"
-        self.n_evaluated = 0
-        self._module = llama_cpp
-        self._model = llama_cpp.Llama(
-            model_path=str(path),
-            n_ctx=n_context,
-            n_gpu_layers=0 if options.device == "cpu" else -1,
-            n_batch=_BLOCK,
-            n_ubatch=_BLOCK,
-            n_threads=_threads(),
-            n_threads_batch=_threads(),
-            verbose=False,
-        )
-        self._read: tuple[int, ...] = ()
-
-    def tokens(self, text: str, *, chat: bool) -> tuple[int, ...]:
-        """Tokens of a text."""
-        return tuple(self._model.tokenize(text.encode("utf-8"), add_bos=not chat, special=True))
-
-    def next_tokens(self, context: Sequence[int], n: int, *, reuse: bool) -> dict[int, float]:
-        """Log probabilities of all tokens: the library gives the logits at once."""
-        import numpy as np
-
-        shared = shared_blocks(self._read, context) if reuse else 0
-        # What is kept after this place is dropped by the library before it reads on.
-        self._model.n_tokens = shared
-        self._model.eval(list(context[shared:]))
-        self._read = tuple(context[: len(context) // _BLOCK * _BLOCK])
-        self.n_evaluated += len(context) - shared
-        pointer = self._module.llama_get_logits_ith(self._model.ctx, -1)
-        logits = np.ctypeslib.as_array(pointer, shape=(self._model.n_vocab(),)).astype(np.float64)
-        top = logits.max()
-        found = logits - (top + np.log(np.exp(logits - top).sum()))
-        return dict(enumerate(found.tolist()))
-
-    def continuation(
-        self,
-        context: Sequence[int],
-        decoding: Decoding,
-        seed: int,
-        options: tuple[str, ...] = (),
-    ) -> tuple[str, int, bool]:
-        """Generate with nothing but the temperature: no top-k, no penalties; to its end."""
-        self._read = ()
-        self._model.reset()  # it would go on in the middle of a block
-        found = self._model.create_completion(
-            list(context),
-            max_tokens=decoding.max_new_tokens,
-            temperature=decoding.temperature,
-            top_k=0,
-            top_p=1.0,
-            min_p=0.0,
-            repeat_penalty=1.0,
-            seed=seed,
-        )
-        self.n_evaluated += len(context)
-        return _written(found, options)
-
-    def rendered(self, messages: tuple[Message, ...]) -> str | None:
-        """None: it renders only on its way to an answer."""
-        return None
-
-    def close(self) -> None:
-        """Drop the model."""
-        self._model.close()
 
 
 def _written(found: Any, options: tuple[str, ...]) -> tuple[str, int, bool]:
