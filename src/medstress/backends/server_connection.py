@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,6 +9,13 @@ from threading import Lock
 from typing import Any, TypeVar
 
 import orjson
+from tenacity import (
+    RetryCallState,
+    Retrying,
+    retry_if_exception,
+    stop_after_attempt,
+    wait_random_exponential,
+)
 
 from medstress.backends.bounded_body import LARGEST_ANSWER, AnswerEncoded, AnswerTooLarge
 from medstress.backends.http_client import open_client
@@ -23,6 +29,8 @@ T = TypeVar("T")
 
 _FRAMING = 1 << 20
 """Bytes beside the body: headers, and the marks between pieces."""
+_GREETINGS = 3
+"""Attempts to list a server's models."""
 _MOST_UNREACHABLE = 3
 """So many calls in a row for which nothing came back, each tried again and again: it is down."""
 
@@ -42,10 +50,31 @@ class Patience:
     answer: float = ANSWER_SECONDS
     """Seconds of one request in all, from its first step to the last byte of the answer."""
 
-    def seconds(self, attempt: int, asked: float | None) -> float:
-        """The wait after a failed attempt, from 1: full jitter, on top of what the server asks."""
-        most = min(self.first * 2.0 ** (attempt - 1), self.longest)
-        return random.uniform(0.0, most) + (asked or 0.0)
+    def again(
+        self, attempts: int, helps: Callable[[ServerTrouble], bool], sleep: Callable[[float], Any]
+    ) -> Retrying:
+        """Attempts with waits between them: full jitter, on top of what the server asks."""
+        jitter = wait_random_exponential(multiplier=self.first, max=self.longest)
+        return Retrying(
+            stop=stop_after_attempt(attempts),
+            wait=lambda state: jitter(state) + _asked_for(state),
+            retry=retry_if_exception(
+                lambda error: isinstance(error, ServerTrouble) and helps(error)
+            ),
+            sleep=sleep,
+            reraise=True,
+        )
+
+
+def _may_be_starting(trouble: ServerTrouble) -> bool:
+    """True where a server may answer in a moment."""
+    return trouble.unreachable and not trouble.late and trouble.then is not Then.STOP
+
+
+def _asked_for(state: RetryCallState) -> float:
+    """Seconds that the server asks to wait."""
+    assert state.outcome is not None
+    return getattr(state.outcome.exception(), "retry_after", None) or 0.0
 
 
 class Connection:
@@ -93,25 +122,20 @@ class Connection:
         Raises:
             UsageError: the server cannot be reached, is not trusted, or refuses the key.
         """
-        for attempt in range(1, 4):
-            try:
-                found = self._send("GET", "/models", None)
-            except ServerTrouble as trouble:
-                if trouble.then is Then.STOP and trouble.status != 404:
-                    raise UsageError(str(trouble)) from None
-                if not trouble.unreachable:
-                    return  # not every server has the list
-                if attempt == 3 or trouble.late:
-                    raise UsageError(str(trouble)) from None
-                self._sleep(self._patience.seconds(attempt, None))
-            else:
-                rows = found.get("data")
-                self._models = [
-                    str(row["id"])
-                    for row in (rows if isinstance(rows, list) else ())
-                    if isinstance(row, dict) and "id" in row
-                ]
-                return
+        try:
+            again = self._patience.again(_GREETINGS, _may_be_starting, self._sleep)
+            found = again(self._send, "GET", "/models", None)
+        except ServerTrouble as trouble:
+            stops = trouble.then is Then.STOP and trouble.status != 404
+            if stops or trouble.unreachable:
+                raise UsageError(str(trouble)) from None
+            return  # not every server has the list
+        rows = found.get("data")
+        self._models = [
+            str(row["id"])
+            for row in (rows if isinstance(rows, list) else ())
+            if isinstance(row, dict) and "id" in row
+        ]
 
     def ask(
         self, path: str, body: Mapping[str, Any], tokens: int, read: Callable[[Any], tuple[T, int]]
@@ -127,21 +151,18 @@ class Connection:
         Raises:
             ServerTrouble: no answer, after all attempts.
         """
-        attempt = 0
-        while True:
-            attempt += 1
-            try:
-                return self._once(path, body, tokens, read, repeated=attempt > 1)
-            except ServerTrouble as trouble:
-                if trouble.retry_after:
-                    # The limit is the key's, not the request's: nobody asks before.
-                    self._limits.pause(trouble.retry_after)
-                if trouble.then is not Then.AGAIN:
-                    raise
-                if attempt == self._patience.attempts:
-                    raise self._given_up(trouble, attempt) from None
-                wait = self._patience.seconds(attempt, trouble.retry_after)
-            self._sleep(wait)
+        attempts = self._patience.attempts
+        again = self._patience.again(attempts, lambda it: it.then is Then.AGAIN, self._sleep)
+        try:
+            for attempt in again:
+                with attempt:
+                    repeated = attempt.retry_state.attempt_number > 1
+                    return self._once(path, body, tokens, read, repeated=repeated)
+        except ServerTrouble as trouble:
+            if trouble.then is Then.AGAIN:
+                raise self._given_up(trouble, attempts) from None
+            raise
+        raise AssertionError("an attempt returns or raises")
 
     def close(self) -> None:
         """Close all connections."""
@@ -167,6 +188,9 @@ class Connection:
             used = 0 if trouble.rejected else reserved
             with self._lock:
                 self.n_late += trouble.late
+            if trouble.retry_after:
+                # The limit is the key's, not the request's: nobody asks before.
+                self._limits.pause(trouble.retry_after)
             raise
         finally:
             self._limits.end(reserved, used)
