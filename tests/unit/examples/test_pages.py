@@ -142,7 +142,7 @@ def test_the_functions_of_the_victims_page_are_victims(
     codes = blocks("docs/victims.md", "python")
     assert len(codes) == 2
     Path("my_model.py").write_text(codes[number], encoding="utf-8")
-    prompt = blocks("docs/victims.md", "jinja")[0]
+    prompt = blocks("docs/answers.md", "jinja")[0]
     Path("mine.jinja").write_text(prompt, encoding="utf-8")
     victim, *_ = tomllib.loads(blocks("docs/victims.md", "toml")[0])["victim"]
     item = ms.Question(
