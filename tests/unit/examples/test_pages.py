@@ -189,6 +189,13 @@ def test_anchors_between_pages_exist(page: str) -> None:
         assert anchor in known, f"{target}#{anchor}"
 
 
+def test_the_index_links_every_page_once() -> None:
+    docs = ROOT / "docs"
+    linked = re.findall(r"\]\(([^)#\s]+\.md)\)", (docs / "README.md").read_text("utf-8"))
+    pages = [path.relative_to(docs).as_posix() for path in docs.rglob("*.md")]
+    assert sorted(linked) == sorted(page for page in pages if page != "README.md")
+
+
 def test_lists_on_the_pages_are_what_is_installed() -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
     data = (ROOT / "docs/data.md").read_text("utf-8")
