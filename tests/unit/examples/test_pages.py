@@ -142,7 +142,7 @@ def test_the_functions_of_the_victims_page_are_victims(
     codes = blocks("docs/victims.md", "python")
     assert len(codes) == 2
     Path("my_model.py").write_text(codes[number], encoding="utf-8")
-    prompt = blocks("docs/victims.md", "jinja")[0]
+    prompt = blocks("docs/answers.md", "jinja")[0]
     Path("mine.jinja").write_text(prompt, encoding="utf-8")
     victim, *_ = tomllib.loads(blocks("docs/victims.md", "toml")[0])["victim"]
     item = ms.Question(
@@ -187,6 +187,13 @@ def test_anchors_between_pages_exist(page: str) -> None:
         heads = re.findall(r"^#+ (.+)$", there.read_text("utf-8"), re.MULTILINE)
         known = {re.sub(r"[^a-z0-9 -]", "", head.lower()).replace(" ", "-") for head in heads}
         assert anchor in known, f"{target}#{anchor}"
+
+
+def test_the_index_links_every_page_once() -> None:
+    docs = ROOT / "docs"
+    linked = re.findall(r"\]\(([^)#\s]+\.md)\)", (docs / "README.md").read_text("utf-8"))
+    pages = [path.relative_to(docs).as_posix() for path in docs.rglob("*.md")]
+    assert sorted(linked) == sorted(page for page in pages if page != "README.md")
 
 
 def test_lists_on_the_pages_are_what_is_installed() -> None:
