@@ -158,6 +158,7 @@ parameters = 1e9
 name = "defended"
 backend = "python"
 target = "choosing.py:soft"
+version = "a cache of its own, so that no other victim answers first"
 wrap = ["shuffled_options", {name = "majority", k = 3}]
 [[attack]]
 name = "entity_substitution"

@@ -22,7 +22,9 @@ KEPT = {
 }
 """Kept folder -> the experiment that it is a run of."""
 STOPPED_AT = 40
-"""Queries after which the run that was stopped had stopped."""
+"""Calls after which the run that was stopped had stopped."""
+N_ASKED = 10
+"""Those of them that the victim got that notes them."""
 
 
 def case_of(name: str) -> Case:

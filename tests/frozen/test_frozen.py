@@ -47,7 +47,7 @@ def test_a_kept_folder_opens_and_resumes_and_tells_the_same(name: str, tmp_path:
     moved_too(list(compare.differences(parts(known, *read), parts(again, *read), path)))
     moved_too(list(compare.differences(known["exit_codes"], again["exit_codes"], "exit_codes")))
     # What was answered is not asked again; what was not is asked once.
-    assert asked == (known["asked"] - kept.STOPPED_AT if "stopped" in name else 0)
+    assert asked == (known["asked"] - kept.N_ASKED if "stopped" in name else 0)
 
 
 def test_every_number_that_moves_is_told_with_its_place() -> None:
