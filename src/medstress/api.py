@@ -94,7 +94,7 @@ def attack_one(
         attack_label=str(attack.spec()["name"]),
         attack=attack,
         resources=group.resources,
-        seed=None if attack.deterministic else seed,
+        seed=None if attack.traits.deterministic else seed,
     )
     try:
         return _run_one(trial)
@@ -148,5 +148,5 @@ def _victim(victim: Any, base: Path) -> Victim:
         )
     backend: Backend = wrap_function(victim, version="attack_one")
     table = VictimTable(backend="python")
-    task = task_of(table, base, backend.kinds, "function")
+    task = task_of(table, base, backend.traits.calls, "function")
     return Victim(label=backend.identity.name, task=task, backend=backend)

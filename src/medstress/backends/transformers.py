@@ -24,14 +24,24 @@ from medstress.backends.score_calls import (
     too_long,
 )
 from medstress.backends.token_classification import TokenClassificationBackend
-from medstress.calls import LENGTH, Call, Failure, Generate, Generated, Reply, Score
+from medstress.calls import (
+    LENGTH,
+    Backend,
+    BackendTraits,
+    Call,
+    Failure,
+    Generate,
+    Generated,
+    Reply,
+    Score,
+)
 from medstress.compute_thread import in_compute_thread
 from medstress.errors import PermanentBackendError
 
 _BATCH_SIZE = 128
 
 
-class TransformersBackend:
+class TransformersBackend(Backend):
     """Answers `generate` and `score` calls with a model in this process.
 
     Args:
@@ -50,10 +60,6 @@ class TransformersBackend:
         kv_bytes: int | None = None,
     ) -> None:
         self.identity = loaded.identity
-        self.parameters = loaded.parameters
-        self.kinds = frozenset({"generate", "score"})
-        self.batch_size = batch_size
-        self.workers = 1
         self._loaded = loaded
         self._tokenizer = PromptTokenizer(
             loaded.tokenizer, loaded.identity.name, open_end=not loaded.encoder_decoder
@@ -69,17 +75,22 @@ class TransformersBackend:
                 kv_entries=max(MAX_ENTRIES, batch_size),
             )
         )
-
-    @property
-    def ahead(self) -> int:
-        """Calls worth computing early: few where a shared prefix is kept anyway."""
         # Without kept prefixes, candidates are worth computing while their prefix is at hand.
-        return 2 if self._scores.keeps else 8
+        self._traits = {
+            keeps: BackendTraits(
+                calls=frozenset({"generate", "score"}),
+                batch_size=batch_size,
+                ahead=2 if keeps else 8,
+                in_turns=self._tokenizer.has_turns,
+                parameters=loaded.parameters,
+            )
+            for keeps in (True, False)
+        }
 
     @property
-    def in_turns(self) -> bool:
-        """Whether conversations can be asked: the model has a chat template."""
-        return self._tokenizer.has_turns
+    def traits(self) -> BackendTraits:  # type: ignore[override]  # known once it has scored
+        """What it can do."""
+        return self._traits[self._scores.keeps]
 
     @property
     def path(self) -> str:
