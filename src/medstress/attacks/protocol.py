@@ -77,6 +77,9 @@ class AttackTraits:
     """Most tokens of the victim's reasoning, for attacks that hold a conversation with it
     (`Attack.turns`); None for those that ask single questions."""
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "search_on", SearchOn(self.search_on))  # a text will do
+
     @property
     def in_turns(self) -> bool:
         """Whether the victim is asked in a conversation, about the clean item too."""

@@ -7,6 +7,7 @@ what prompts have in common is read once, whichever batch they come in.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from medstress.backends.cross_encoder import CrossEncoderBackend
 from medstress.backends.generation import Generator
@@ -75,22 +76,18 @@ class TransformersBackend(Backend):
                 kv_entries=max(MAX_ENTRIES, batch_size),
             )
         )
-        # Without kept prefixes, candidates are worth computing while their prefix is at hand.
-        self._traits = {
-            keeps: BackendTraits(
-                calls=frozenset({"generate", "score"}),
-                batch_size=batch_size,
-                ahead=2 if keeps else 8,
-                in_turns=self._tokenizer.has_turns,
-                parameters=loaded.parameters,
-            )
-            for keeps in (True, False)
-        }
+        self.traits = BackendTraits(
+            calls=frozenset({"generate", "score"}),
+            batch_size=batch_size,
+            ahead=self._ahead(),
+            in_turns=self._tokenizer.has_turns,
+            parameters=loaded.parameters,
+        )
 
-    @property
-    def traits(self) -> BackendTraits:  # type: ignore[override]  # known once it has scored
-        """What it can do."""
-        return self._traits[self._scores.keeps]
+    def _ahead(self) -> int:
+        """Calls worth computing early: few where a shared prefix is kept anyway."""
+        # Without kept prefixes, candidates are worth computing while their prefix is at hand.
+        return 2 if self._scores.keeps else 8
 
     @property
     def path(self) -> str:
@@ -117,6 +114,7 @@ class TransformersBackend(Backend):
         texts = {index: call for index, call in enumerate(calls) if isinstance(call, Generate)}
         if scores:  # else nothing is made and checked that only scores need
             replies.update(zip(scores, self._scores.answer(list(scores.values())), strict=True))
+            self.traits = replace(self.traits, ahead=self._ahead())
         replies.update(zip(texts, self._generate(list(texts.values())), strict=True))
         return [replies[index] for index in range(len(calls))]
 

@@ -137,10 +137,8 @@ class Prepared:
         part: AttackPart,
     ) -> bool:
         """Whether an attack runs on a group: one that draws no names has a group of its own."""
-        if (
-            isinstance(group, GroupPart)
-            and (group.table is None) == part.attack.traits.needs_entities
-        ):
+        needs = part.attack.traits.needs_entities
+        if isinstance(group, GroupPart) and needs == (group.table is None):
             return False
         return self.portion.holds(dataset.label, group.label, victim, part)
 

@@ -87,9 +87,8 @@ class Lane:
     @property
     def idle(self) -> bool:
         """Whether a worker is free and something waits."""
-        return (
-            bool(self._waiting or self._alone) and len(self.in_flight) < self.backend.traits.workers
-        )
+        is_free = len(self.in_flight) < self.backend.traits.workers
+        return is_free and bool(self._waiting or self._alone)
 
     @property
     def next_is_alone(self) -> bool:

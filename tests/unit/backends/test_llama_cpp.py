@@ -78,7 +78,7 @@ def test_answers_are_those_of_the_transformers_back_end(
             assert (mine.n_tokens, mine.tokens_in) == (theirs.n_tokens, theirs.tokens_in)
         else:
             assert mine == theirs
-    assert backend.parameters == 15
+    assert backend.traits.parameters == 15
     assert "llama-cpp-python" in backend._engine.library
 
 
