@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from medstress import registry
-from medstress.attacks.protocol import Attack
+from medstress.attacks.protocol import Attack, attack_fault
 from medstress.backends.python import wrap_function
 from medstress.calls import Backend
 from medstress.datasets.draw import draw
@@ -79,6 +79,8 @@ def attack_one(
     Raises:
         UsageError, DataError, BackendError: one sentence.
     """
+    if fault := attack_fault(attack):
+        raise UsageError(f"attack {attack!r} {fault}")
     base = Path.cwd()
     loaded = Loaded(questions=(question,), skipped=(), source_hash="")
     dataset = DatasetPart(label="one", questions=(question,), loaded=loaded)

@@ -28,7 +28,7 @@ def check_budgets(attacks: Sequence[AttackPart], groups: Sequence[GroupPart]) ->
             else ""
         )
         for part in attacks:
-            traits = part.attack.traits
+            traits = part.traits
             if not traits.needs_entities:
                 continue
             # A search that nothing ends has the vocabulary as its budget.
@@ -50,7 +50,7 @@ def check_scores(attacks: Sequence[AttackPart], victims: Sequence[VictimTable]) 
     """
     silent = [t for t in victims if t.answer_by == "generate" and not gives_scores(t.wrap)]
     for part in attacks:
-        why = part.attack.traits.needs_scores
+        why = part.traits.needs_scores
         if silent and why:
             raise UsageError(
                 f"attack {part.label!r} needs the victim's scores ({why}), and "

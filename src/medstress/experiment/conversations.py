@@ -30,7 +30,7 @@ def check_conversations(victims: Sequence[Victim], attacks: Sequence[AttackPart]
     Raises:
         UsageError: naming both.
     """
-    part = next((part for part in attacks if part.attack.traits.in_turns), None)
+    part = next((part for part in attacks if part.traits.in_turns), None)
     if part is None:
         return
     for victim in victims:

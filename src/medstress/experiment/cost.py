@@ -124,7 +124,7 @@ def _count(prepared: Prepared, n_victims: int) -> tuple[_Counts, list[_Asked]]:
     for dataset in prepared.datasets:
         by_item: dict[tuple[str, str | None], _Asked] = {}
         for group, part in product(prepared.question_groups, prepared.attacks):
-            traits = part.attack.traits
+            traits = part.traits
             if (group.table is None) == traits.needs_entities:
                 continue
             seeds = traits.repeats * (1 if traits.deterministic else len(settings.seeds))
@@ -158,7 +158,7 @@ def _count(prepared: Prepared, n_victims: int) -> tuple[_Counts, list[_Asked]]:
 
 def _growth(part: AttackPart, group: GroupPart) -> int | None:
     """By how many bytes the attack makes an option longer at most; None: nobody knows."""
-    if not part.attack.traits.puts_one_name:
+    if not part.traits.puts_one_name:
         return None
     # A name takes the case of what it replaces, and capitals may be longer.
     names = group.perturbations.names
@@ -197,7 +197,7 @@ def _calls(prepared: Prepared, tokens: Mapping[str, _Tokens], queries: int) -> I
         questions = (item for part in prepared.datasets for item in part.questions)
         most = max((len(item.options) for item in questions), default=2)
         told = ", ".join(f"{v.label} {_task(v).n_calls(most)} a query" for v in prepared.victims)
-        turned = [part.label for part in prepared.attacks if part.attack.traits.in_turns]
+        turned = [part.label for part in prepared.attacks if part.traits.in_turns]
         told += f"; {IN_TURNS} of a conversation of {turned[0]!r}" if turned else ""
         yield f"calls: at most {total:,} ({told})"
 
@@ -211,7 +211,7 @@ def _tokens_line(tokens: list[_Tokens], prepared: Prepared) -> str:
     bounds = [each.most_in + each.most_out for each in tokens if each.most_in is not None]
     if len(bounds) == len(tokens):
         return f"{line}at most {sum(bounds):,} (bound: a token has a byte or more)"
-    parts = (p for p in prepared.attacks if not p.attack.traits.puts_one_name)
+    parts = (p for p in prepared.attacks if not p.traits.puts_one_name)
     return f"{line}no bound: {next(parts).label!r} writes texts of its own"
 
 

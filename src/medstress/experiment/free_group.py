@@ -11,7 +11,7 @@ from medstress.resources import Resources
 
 def free_group(attacks: Sequence[AttackPart]) -> list[GroupPart]:
     """The group of the attacks that draw no names, where there are any."""
-    free = [traits for part in attacks if not (traits := part.attack.traits).needs_entities]
+    free = [traits for part in attacks if not (traits := part.traits).needs_entities]
     if not free:
         return []
     from medstress.entities.recognisers.gazetteer import shipped_gazetteer

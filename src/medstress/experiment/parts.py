@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medstress import registry
-from medstress.attacks.protocol import Attack, make_attack
+from medstress.attacks.protocol import Attack, AttackTraits, make_attack
 from medstress.backends.llama_cpp import NO_TEXT
 from medstress.backends.options import ANSWER_SECONDS, BackendOptions
 from medstress.calls import Backend, Decoding
@@ -128,6 +128,11 @@ class AttackPart:
     """The attack."""
     is_labelled: bool = False
     """Whether the user named it."""
+    traits: AttackTraits = field(init=False, repr=False, compare=False)
+    """What the attack declares; asked once, as every trial needs it."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "traits", self.attack.traits)
 
 
 def load_datasets(

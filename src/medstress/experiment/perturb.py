@@ -233,4 +233,4 @@ def drawn_candidates(
 
 
 def _seeds(checked: Experiment, part: AttackPart) -> Sequence[int | None]:
-    return (None,) if part.attack.traits.deterministic else checked.experiment.seeds
+    return (None,) if part.traits.deterministic else checked.experiment.seeds

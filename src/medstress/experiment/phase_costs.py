@@ -67,17 +67,17 @@ def role_lines(prepared: Prepared, n_victims: int) -> Iterator[str]:
     n_trials = {
         part.label: n_victims * _n_items(prepared) * _n_runs(prepared, part.attack)
         for part in prepared.attacks
-        if part.attack.traits.in_turns
+        if part.traits.in_turns
     }
     for part in prepared.attacks:
-        if part.attack.traits.in_turns:
-            n = n_trials[part.label] * part.attack.traits.budget
+        if part.traits.in_turns:
+            n = n_trials[part.label] * part.traits.budget
             yield (
                 f"{part.label}: at most {n:,} attempts, each with 2 calls to the attacker (5 where "
                 "replies have to be repaired) and, where there are judges, at most 3 to each (5)"
             )
     n_attempts = sum(
-        n_trials[part.label] * part.attack.traits.budget
+        n_trials[part.label] * part.traits.budget
         for part in prepared.attacks
         if part.label in n_trials
     )

@@ -21,7 +21,7 @@ def dry_run_remarks(prepared: Prepared) -> Iterator[str]:
 
 def length_lines(prepared: Prepared) -> Iterator[str]:
     """A line for each victim that writes its answers: how long they may be, and what follows."""
-    turned = {n for p in prepared.attacks if (n := p.attack.traits.reasoning_tokens) is not None}
+    turned = {n for p in prepared.attacks if (n := p.traits.reasoning_tokens) is not None}
     for victim in prepared.victims:
         spec = victim.task.spec()
         while "task" in spec:

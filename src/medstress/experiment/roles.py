@@ -77,7 +77,7 @@ def check_roles(
     if test is not None and (test.faithfulness or test.faithfulness_slope):
         used.add(JUDGE)
     for part in attacks:
-        wanted = part.attack.traits.roles
+        wanted = part.traits.roles
         used |= set(wanted)
         for name, is_needed in wanted.items():
             if is_needed and name not in known:

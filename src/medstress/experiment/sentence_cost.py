@@ -28,13 +28,13 @@ def sentence_cost(prepared: Prepared) -> Iterator[str]:
         sizes = {item.id: _characters(item) for item in items}
         characters += sum(sizes.values())
         for part in prepared.attacks:
-            seeds = 1 if part.attack.traits.deterministic else len(settings.seeds)
+            seeds = 1 if part.traits.deterministic else len(settings.seeds)
             for item in items:
                 units = units_of(item)
                 asked = [u for u in units if _is_asked(part.attack, u, group.resources)]
                 flippable = [u for u in asked if _may_flip(part.attack, u, group.resources)]
-                n = seeds * part.attack.traits.budget * len(asked)
-                n_calls = seeds if part.attack.traits.is_static else n
+                n = seeds * part.traits.budget * len(asked)
+                n_calls = seeds if part.traits.is_static else n
                 again = seeds * _most_checks(part.attack) * len(flippable) * settings.flip_check
                 perturbed += n
                 checks += again

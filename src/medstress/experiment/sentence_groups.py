@@ -147,14 +147,14 @@ def check_kind(experiment: Experiment, attacks: Sequence[AttackPart], asked: Ask
         UsageError: naming them.
     """
     for part in attacks:
-        known = part.attack.traits.kinds
+        known = part.traits.kinds
         if asked.kind not in known:
             raise UsageError(
                 f"attack {part.label!r} is for {' and '.join(sorted(known))}, and the data are "
                 f"{asked.kind}"
             )
     if asked.kind == QUESTIONS:
-        if not experiment.entities and any(p.attack.traits.needs_entities for p in attacks):
+        if not experiment.entities and any(p.traits.needs_entities for p in attacks):
             raise UsageError("experiment: the table [[entities]] is missing")
         return
     for table in _TABLES:

@@ -164,10 +164,10 @@ def check_plan(plan: TuningPlan) -> None:
             "budget is the attack's; leave it out, or give a share below 1"
         )
     for part in tuned:
-        if budget is not None and budget > part.attack.traits.budget:
+        if budget is not None and budget > part.traits.budget:
             raise UsageError(
                 f"[tune] budget = {budget} is larger than that of attack {part.label!r} "
-                f"({part.attack.traits.budget})"
+                f"({part.traits.budget})"
             )
     for dataset, group in product(plan.prepared.datasets, plan.prepared.question_groups):
         attackable = [

@@ -275,6 +275,39 @@ def test_an_error_in_a_plug_in_while_it_runs_ends_the_trial_with_file_and_line(
     assert "medstress-mine" in note
 
 
+@pytest.mark.parametrize("place", ["open", "answer"])
+def test_an_error_in_a_back_end_is_told_by_package_file_and_line(
+    workplace: Path, told: Any, place: str
+) -> None:
+    lines = [
+        "from medstress.plugin import Backend, BackendTraits, ModelIdentity",
+        "class Mine(Backend):",
+        "    identity = ModelIdentity(name='mine', hash='m')",
+        "    traits = BackendTraits(calls=frozenset({'choose'}))",
+        "    def answer(self, calls):",
+        f"        return {{}}[{place == 'answer'}]",
+        "def open_backend(options):",
+        f"    return {{False: Mine()}}[{place == 'open'}]",
+    ]
+    (workplace / "my_back_end.py").write_text("\n".join(lines))
+    info = workplace / "medstress_ends-0.1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: medstress-ends\nVersion: 0.1")
+    (info / "entry_points.txt").write_text(
+        "[medstress.backends]\nmine = my_back_end:open_backend\n"
+    )
+    experiment = EXPERIMENT.replace('"mock"', '"mine"').replace(
+        '"look_alike"', '"entity_substitution"\nsampler = "nearest"'
+    )
+    (workplace / "mine.toml").write_text(experiment, encoding="utf-8")
+    answer = told("run", "mine.toml", "--out", "run", "--quiet")
+    assert answer.code == 2
+    assert answer.said.count("\n") == 1
+    line = 6 if place == "answer" else 8
+    assert f"{workplace / 'my_back_end.py'}, line {line}" in answer.said
+    assert "backend 'mine', the plug-in from medstress-ends" in answer.said
+
+
 def test_an_error_of_medstress_is_still_called_a_bug(
     plug_in: Any, told: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
