@@ -133,8 +133,8 @@ def test_deterministic_samplers_do_not_touch_the_generator(sampler: str) -> None
 def test_arms_share_their_stream() -> None:
     one = EntitySubstitution(sampler="random", budget=1)
     other = EntitySubstitution(sampler="pdws", n=3, budget=9)
-    assert one.stream == other.stream
-    assert not one.deterministic
+    assert one.traits.stream == other.traits.stream
+    assert not one.traits.deterministic
 
 
 def test_the_nearest_typed_distractor_entity_is_the_victim_span() -> None:

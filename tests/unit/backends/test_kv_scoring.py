@@ -223,9 +223,9 @@ def test_a_model_that_is_not_packed_right_is_read_as_before(
 
     monkeypatch.setattr(kv_attention, "_attend_block", too_much)
     backend, plain = open_tiny("llama"), open_tiny("llama", sharing=False)
-    assert (backend.path, backend.traits.ahead) == ("tree", 8)
     for batch in rounds[:2]:
         assert_same(backend.answer(batch), plain.answer(batch))
+    assert (backend.path, backend.traits.ahead) == ("tree", 8)
 
 
 def test_a_model_that_lean_layers_do_not_suit_is_packed_with_its_own(
@@ -281,8 +281,8 @@ def test_a_model_whose_kept_keys_are_not_found_again_is_read_without_them(
         lambda self, found: put(self, [replace(one, new=one.new[::-1]) for one in found]),
     )
     backend, plain = open_tiny("llama"), open_tiny("llama", sharing=False)
-    assert (backend.path, backend.traits.ahead) == ("tree", 8)
     assert_same(backend.answer(rounds[0]), plain.answer(rounds[0]))
+    assert (backend.path, backend.traits.ahead) == ("tree", 8)
 
 
 @pytest.mark.parametrize(("name", "ahead"), [("sliding", 2), ("index_window", 8), ("longrope", 2)])
@@ -293,13 +293,13 @@ def test_prompts_beyond_a_window_are_read_plainly(
     open_tiny: Callable[..., TransformersBackend],
 ) -> None:
     backend, plain = open_tiny(name), open_tiny(name, sharing=False)
-    assert (backend.path, backend.traits.ahead) == ("tree", ahead)
     for first in range(3):
         stems = [sentence(i % 4, n) for i, n in enumerate((20, 150, 30, 90, 40, 140))]
         batch = [Score(f"{stem} {sentence(first, 1)}:", (" pain", " the dose")) for stem in stems]
         alone = [reply for call in batch for reply in plain.answer([call])]
         assert_same(backend.answer(batch), alone)
         assert_same(plain.answer(batch), alone)
+    assert (backend.path, backend.traits.ahead) == ("tree", ahead)
 
 
 def test_a_first_batch_of_which_nothing_is_kept_is_read_together(
