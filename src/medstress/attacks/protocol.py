@@ -184,7 +184,10 @@ def attack_class(name: str) -> type[Any]:
     if not is_dataclass(kind):
         raise UsageError(f"attack {name!r}: expected a frozen dataclass, got {kind!r}")
     if missing := sorted(getattr(kind, "__abstractmethods__", ())):
-        raise UsageError(f"attack {name!r} has no {' and no '.join(missing)}: {kind!r} lacks it")
+        raise UsageError(
+            f"attack {name!r}: {kind.__module__}.{kind.__qualname__} has no "
+            f"{' and no '.join(missing)}; every attack needs traits, spec, obstacle and run"
+        )
     return kind
 
 

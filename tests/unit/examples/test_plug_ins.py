@@ -373,7 +373,7 @@ def test_parameters_that_agree_with_the_traits_are_no_fault() -> None:
     ("code", "reason"),
     [
         (SOUND.replace("(Attack)", ""), "inherit medstress.plugin.Attack"),
-        (SOUND.replace("def run(", "def walk("), "has no run"),
+        (SOUND.replace("def run(", "def walk("), "Mine has no run; every attack needs"),
         (SOUND.replace("@dataclass(frozen=True, slots=True, kw_only=True)", ""), "dataclass"),
     ],
     ids=["no Attack", "no run", "no dataclass"],
