@@ -119,8 +119,8 @@ def by_backend(backend: TransformersBackend, items: Sequence[Sequence[Score]]) -
         some = items[start : start + 8]
         backend.answer([calls[0] for calls in some])
         candidates = [call for calls in some for call in calls[1:]]
-        for first in range(0, len(candidates), backend.batch_size):
-            backend.answer(candidates[first : first + backend.batch_size])
+        for first in range(0, len(candidates), backend.traits.batch_size):
+            backend.answer(candidates[first : first + backend.traits.batch_size])
 
 
 def by_transformers(loaded: LoadedModel, prompts: Sequence[Sequence[int]], size: int) -> None:

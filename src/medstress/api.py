@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from medstress import registry
-from medstress.attacks.protocol import Attack
+from medstress.attacks.protocol import Attack, attack_fault
 from medstress.backends.python import wrap_function
 from medstress.calls import Backend
 from medstress.datasets.draw import draw
@@ -79,6 +79,8 @@ def attack_one(
     Raises:
         UsageError, DataError, BackendError: one sentence.
     """
+    if fault := attack_fault(attack):
+        raise UsageError(f"attack {attack!r} {fault}")
     base = Path.cwd()
     loaded = Loaded(questions=(question,), skipped=(), source_hash="")
     dataset = DatasetPart(label="one", questions=(question,), loaded=loaded)
@@ -94,7 +96,7 @@ def attack_one(
         attack_label=str(attack.spec()["name"]),
         attack=attack,
         resources=group.resources,
-        seed=None if attack.deterministic else seed,
+        seed=None if attack.traits.deterministic else seed,
     )
     try:
         return _run_one(trial)
@@ -148,5 +150,5 @@ def _victim(victim: Any, base: Path) -> Victim:
         )
     backend: Backend = wrap_function(victim, version="attack_one")
     table = VictimTable(backend="python")
-    task = task_of(table, base, backend.kinds, "function")
+    task = task_of(table, base, backend.traits.calls, "function")
     return Victim(label=backend.identity.name, task=task, backend=backend)

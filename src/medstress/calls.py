@@ -6,9 +6,10 @@ back end returns for it. Everything a model is ever asked goes through these.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, TypeAlias
 
 from medstress.frozen import quickly_made
 from medstress.hashing import digest
@@ -238,48 +239,64 @@ class ModelIdentity:
     """Content hash of weights, dtype and library version, or of a function's source."""
 
 
-@runtime_checkable
-class Backend(Protocol):
-    """Anything that answers calls; blocking, called from `workers` threads.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendTraits:
+    """What a back end declares of itself; all but `calls` has a default."""
 
-    One that makes `Generate` texts follow a schema says so by a true attribute `structured`; to
-    all others calls are sent without their schema.
+    calls: frozenset[str]
+    """The calls it answers: of `generate`, `score`, `rank`, `choose`, `tag`, `compare`."""
+    batch_size: int = 1
+    """The most calls handed over at once."""
+    workers: int = 1
+    """Threads that may call `answer` at the same time."""
+    ahead: int = 0
+    """Calls worth computing early for one trial; 0 where an unused call costs the user.
+    Unless it is 0, what a trial asks whatever comes is computed early as far as a batch goes."""
+    structured: bool = False
+    """Whether texts of `Generate` follow the schema of their call; others are sent no schema."""
+    in_turns: bool = True
+    """Whether a conversation can be held in turns; else it is asked as one text."""
+    labels: tuple[str, ...] = ()
+    """The labels that a `tag` answer may hold, where they are known."""
+    parameters: int | None = None
+    """Parameters of the model, where they were counted."""
+
+
+class Backend(ABC):
+    """Anything that answers calls; blocking.
+
+    A back end sets `identity` and `traits` and writes `answer`; the rest has a default.
     """
 
-    @property
-    def identity(self) -> ModelIdentity:
-        """Part of every cache key; settled before the first call."""
+    identity: ModelIdentity
+    """Part of every cache key; settled before the first call."""
+    traits: BackendTraits
+    """What it answers, and how it wants to be asked."""
 
-    @property
-    def kinds(self) -> frozenset[str]:
-        """The call kinds this back end can answer: `generate`, `score`, `rank`, `choose`, `tag`,
-        `compare`."""
-
-    @property
-    def batch_size(self) -> int:
-        """The largest number of calls handed over at once."""
-
-    @property
-    def workers(self) -> int:
-        """Threads that may call `answer` at the same time."""
-
-    @property
-    def ahead(self) -> int:
-        """Calls worth computing early for one trial; 0 where an unused call costs the user.
-
-        Unless it is 0, what a trial asks whatever comes is computed early as far as a batch goes.
-        """
-
+    @abstractmethod
     def answer(self, calls: Sequence[Call]) -> list[Reply]:
-        """Answer every call, in order; same length.
+        """Answer every call, in order; same length. Called from `traits.workers` threads.
 
         Raises:
             UsageError: the model broke its contract and the run cannot go on.
             BackendError: the whole batch failed.
         """
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - many hold nothing
         """Release what is held; called once."""
+
+    @property
+    def counters(self) -> Mapping[str, int]:
+        """What it has counted so far, for the manifest: tokens, requests."""
+        return {}
+
+    @property
+    def endpoint(self) -> Mapping[str, Any] | None:
+        """What is asked over a network, for the manifest; None where nothing is."""
+        return None
+
+    def expect(self, endpoint: Mapping[str, Any]) -> None:  # noqa: B027
+        """Go on as the `endpoint` that the manifest of a resumed run holds."""
 
 
 @quickly_made
@@ -304,7 +321,7 @@ class Request:
         if (
             isinstance(self.call, Generate)
             and self.call.schema is not None
-            and not getattr(backend, "structured", False)
+            and not backend.traits.structured
         ):
             return replace(self, call=replace(self.call, schema=None))
         return self

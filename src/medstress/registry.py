@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from importlib import import_module
 from importlib.metadata import entry_points
+from pathlib import Path
+from traceback import walk_tb
 from typing import Any
 
-from medstress.errors import UsageError, did_you_mean
-from medstress.input_files import loading
+from medstress.calls import Backend, BackendTraits
+from medstress.errors import MedstressError, UsageError, did_you_mean
+from medstress.input_files import is_panic, reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +122,22 @@ DATASETS = {
 KINDS = {"attacks": ATTACKS, "backends": BACKENDS, "datasets": DATASETS}
 
 
+_plug_ins: dict[str, str] = {}
+"""First name of a module that was loaded as a plug-in -> what messages call the plug-in."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where in a plug-in an error was raised."""
+
+    plug_in: str
+    """What messages call it: its name and the package it comes from."""
+    file: Path
+    """The source file."""
+    line: int
+    """From 1."""
+
+
 def installed(kind: str) -> dict[str, Entry]:
     """All entries of a kind, plug-ins included, sorted by name."""
     found = dict(KINDS[kind])
@@ -143,6 +164,104 @@ def load(kind: str, name: str) -> Any:
         )
     entry = entries[name]
     module, _, attribute = entry.target.partition(":")
-    said = f"{kind[:-1]} {name!r}, the {entry.summary}: importing {entry.target} raised"
-    with loading(lambda why: f"{said} {why}; mend or remove that package"):
+    plug_in = f"{kind[:-1]} {name!r}, the {entry.summary}"
+    _plug_ins[module.partition(".")[0]] = plug_in
+    try:
         return getattr(import_module(module), attribute)
+    except MedstressError:
+        raise
+    except BaseException as error:
+        if not isinstance(error, Exception | SystemExit) and not is_panic(error):
+            raise
+        raise UsageError(
+            f"{plug_in}: importing {entry.target} raised {_told(error)}"
+            f"{_at_import(error, module)}; mend or remove that package"
+        ) from error
+
+
+def place_of(error: BaseException) -> Place | None:
+    """Find the last line of a plug-in that an error went through; None where it was in none."""
+    for frame, line in reversed(list(walk_tb(error.__traceback__))):
+        module = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if module in _plug_ins:
+            return Place(plug_in=_plug_ins[module], file=Path(frame.f_code.co_filename), line=line)
+    return None
+
+
+def complaint(error: BaseException) -> str | None:
+    """Say in one sentence which plug-in raised an error, and where; None where none did."""
+    place = place_of(error)
+    if place is None:
+        return None
+    return f"{place.plug_in}: {place.file}, line {place.line} raised {_told(error)}"
+
+
+def fault_of(made: Any, base: type, traits: type, renamed: Mapping[str, str]) -> str | None:
+    """Say what keeps an object from being a part, as far as its class tells.
+
+    Args:
+        made: an attack or a back end.
+        base: what its class has to inherit.
+        traits: the class of its `traits`.
+        renamed: attributes of earlier versions that are fields of another name now. Those of the
+            other fields had the names that the fields have.
+
+    Returns:
+        The end of a sentence whose subject is the part; None where nothing is wrong. An attribute
+        with the name of a field, such as a parameter, has to say what the traits say.
+    """
+    told = getattr(made, "traits", None)
+    names = [each.name for each in fields(traits) if each.name not in renamed.values()]
+    former = dict(zip(names, names, strict=True)) | dict(renamed)
+    moved = [
+        (name, field)
+        for name, field in former.items()
+        if hasattr(made, name)
+        and (name != field or getattr(made, name) != getattr(told, field, ...))
+    ]
+    if moved:
+        sets = ", ".join(name for name, _ in moved)
+        given = ", ".join(f"{field}={getattr(made, name)!r}" for name, field in moved)
+        return (
+            f"sets {sets}, which medstress reads from its traits alone: write "
+            f"traits = {traits.__name__}({given}{'' if told is None else ', ...'})"
+        )
+    if not isinstance(made, base):
+        return f"is no {base.__name__}: its class has to inherit medstress.plugin.{base.__name__}"
+    if not isinstance(told, traits):
+        return f"has no traits: expected {traits.__name__}, got {told!r}"
+    return None
+
+
+def open_backend(name: str, options: Any) -> Backend:
+    """Open a back end with its options (`medstress.backends.options.BackendOptions`).
+
+    Raises:
+        UsageError: there is none of that name, it refuses its options, or it is no `Backend`.
+    """
+    backend = load("backends", name)(options)
+    if fault := backend_fault(backend):
+        raise UsageError(f"backend {name!r} {fault}")
+    opened: Backend = backend
+    return opened
+
+
+def backend_fault(made: Any) -> str | None:
+    """What keeps an object from being a back end; see `fault_of`."""
+    return fault_of(made, Backend, BackendTraits, {"kinds": "calls"})
+
+
+def _told(error: BaseException) -> str:
+    said = error.msg if isinstance(error, SyntaxError) else reason(error)
+    return f"{type(error).__name__}: {said}"
+
+
+def _at_import(error: BaseException, module: str) -> str:
+    """File and line where importing a plug-in failed, as far as they are known."""
+    place = place_of(error)
+    if isinstance(error, SyntaxError) and error.filename:
+        return f" ({error.filename}, line {error.lineno})"
+    if place is not None:
+        return f" ({place.file}, line {place.line})"
+    source = getattr(sys.modules.get(module), "__file__", None)
+    return f" ({source})" if source else ""

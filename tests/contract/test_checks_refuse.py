@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from medstress.attacks.protocol import Attack, AttackTraits
 from medstress.calls import (
     Call,
     Choose,
@@ -23,7 +24,7 @@ from medstress.calls import (
 )
 from medstress.errors import BudgetExhausted
 from medstress.items import Candidate
-from medstress.outcomes import Outcome, Prediction, Untargeted
+from medstress.outcomes import Outcome, Prediction
 from medstress.queries import Ask, Consult, Predict
 from medstress.testing import (
     ScriptedBackend,
@@ -44,19 +45,19 @@ def swap(item: Any, name: str = "mirozide", field: str | None = None) -> Predict
     return Predict(Candidate(item=item, edits=(edit,)))
 
 
-class Bad:
-    """An attack with one fault: its body is given."""
+class Bad(Attack):
+    """An attack with one fault: its body is given, or a trait."""
 
-    stream = "bad"
-    budget = 2
-    deterministic = False
-    goal = Untargeted()
+    traits = AttackTraits(stream="bad", budget=2)
 
     def __init__(self, body: Callable[..., Any], **given: Any) -> None:
         self.body = body
         self.memory: list[Any] = []
         for name, value in given.items():
-            setattr(self, name, value)
+            if hasattr(self.traits, name):
+                self.traits = replace(self.traits, **{name: value})
+            else:
+                setattr(self, name, value)
 
     def spec(self) -> dict[str, Any]:
         return {"name": "bad"}
@@ -231,8 +232,8 @@ def test_fields_that_may_change_are_allowed_by_name() -> None:
     ("given", "sentence"),
     [
         ({"deterministic": True}, "says it is deterministic, but the seed changes"),
-        ({"budget": 0}, "Bad.budget must be a whole number from 1, got 0"),
-        ({"stream": ""}, "Bad.stream must be a text that is not empty"),
+        ({"budget": 0}, "Bad: the budget of its traits must be a whole number from 1, got 0"),
+        ({"stream": ""}, "Bad: the stream of its traits must be a text that is not empty"),
         ({"spec": lambda: {"x": {1}}}, "Bad.spec() must consist of JSON values"),
         ({"spec": iter([{"a": 1}, {"a": 2}]).__next__}, "Bad.spec() changes from call to call"),
         ({"obstacle": lambda item, resources: "no"}, "Bad can attack none of the items given"),
@@ -348,8 +349,8 @@ def test_a_fault_of_a_head_is_named(scored: Any, sentence: str) -> None:
 
 def test_calls_of_undeclared_kinds_and_no_calls_are_refused() -> None:
     backend = ScriptedBackend(reply)
-    backend.kinds = frozenset({"choose"})
-    assert "declares the kinds ['choose'], which lack 'score'" in backend_refusal(backend)
+    backend.traits = replace(backend.traits, calls=frozenset({"choose"}))
+    assert "declares the calls ['choose'], which lack 'score'" in backend_refusal(backend)
     assert "needs calls to ask" in backend_refusal(backend, [])
 
 

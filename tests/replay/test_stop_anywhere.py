@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -97,7 +98,8 @@ def manner(request, monkeypatch):
 
     def change(self, *args, **keys):
         original(self, *args, **keys)
-        self.ahead, self.workers = request.param
+        ahead, workers = request.param
+        self.traits = replace(self.traits, ahead=ahead, workers=workers)
 
     monkeypatch.setattr(PythonBackend, "__init__", change)
     return request.param

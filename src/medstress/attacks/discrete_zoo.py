@@ -24,7 +24,7 @@ from medstress.attacks.constraints import (
     parse_edit_limit,
     rule_validity,
 )
-from medstress.attacks.protocol import SearchOn, Validity
+from medstress.attacks.protocol import Attack, AttackTraits, SearchOn, Validity
 from medstress.attacks.spans import distractor_spans, key_kept
 from medstress.attacks.zeroth_order import (
     Indices,
@@ -55,7 +55,7 @@ _Part: TypeAlias = Generator[Step, Replies, Candidate | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DiscreteZoo:
+class DiscreteZoo(Attack):
     """Ask a few names near a distractor entity, then the one that their scores point to.
 
     At one entity e0: M names c_i, drawn from its nearest in the embedding, are asked; from the
@@ -128,24 +128,18 @@ class DiscreteZoo:
         check(self)
 
     @property
-    def stream(self) -> str:
-        """The random stream, the same for all parameters."""
-        return NAME
-
-    @property
-    def deterministic(self) -> bool:
-        """False: names are drawn."""
-        return False
-
-    @property
-    def needs_scores(self) -> str | None:
-        """The setting for which the victim must give scores, or None."""
-        return "answers = 'soft'" if self.answers == "soft" else None
-
-    @property
-    def search_on(self) -> SearchOn:
-        """After which success the search goes on."""
-        return SearchOn.INVALID if self.continue_on_invalid else SearchOn.NEVER
+    def traits(self) -> AttackTraits:
+        """What it is."""
+        return AttackTraits(
+            stream=NAME,
+            budget=self.budget,
+            goal=self.goal,
+            unreadable_is_success=self.unreadable_is_success,
+            needs_scores="answers = 'soft'" if self.answers == "soft" else None,
+            search_on=SearchOn.INVALID if self.continue_on_invalid else SearchOn.NEVER,
+            may_be_refuted=self.variants == "mark",
+            puts_one_name=True,
+        )
 
     @property
     def rule(self) -> Exclusions:
@@ -155,11 +149,6 @@ class DiscreteZoo:
     def spec(self) -> dict[str, Any]:
         """The parameters, as JSON values."""
         return {"name": NAME, **asdict(self)}
-
-    @property
-    def puts_one_name(self) -> bool:
-        """Every candidate has one name of the vocabulary in it, which bounds its length."""
-        return True
 
     def label_parameters(self) -> dict[str, Any]:
         """What may name the attack in a label: `spec` without what follows from other keys."""

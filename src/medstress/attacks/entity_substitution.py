@@ -34,7 +34,7 @@ from medstress.attacks.constraints import (
     parse_edit_limit,
     rule_validity,
 )
-from medstress.attacks.protocol import SearchOn, Validity
+from medstress.attacks.protocol import Attack, AttackTraits, SearchOn, Validity
 from medstress.attacks.spans import (
     RANKERS,
     distractor_spans,
@@ -69,7 +69,7 @@ _SAMPLERS = ("random", "pdws", "nearest", "farthest", "exhaustive")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EntitySubstitution:
+class EntitySubstitution(Attack):
     """Replace one distractor entity by other names of its type.
 
     A template with exchangeable parts: the typed mentions of the item, a ranker that picks the
@@ -169,27 +169,22 @@ class EntitySubstitution:
             )
 
     @property
-    def stream(self) -> str:
-        """The random stream; without parameters, so that arms share their draws."""
-        return NAME
-
-    @property
-    def deterministic(self) -> bool:
-        """Whether the seed changes nothing."""
+    def traits(self) -> AttackTraits:
+        """What it is."""
         drawn = self.sampler in ("random", "pdws") or self.victim_span == "random"
-        return not drawn and self.choices != "as_released"  # it draws the entity in an option
-
-    @property
-    def search_on(self) -> SearchOn:
-        """After which success the search goes on."""
-        if self.sampler == "exhaustive":
-            return SearchOn.ALWAYS
-        return SearchOn.INVALID if self.continue_on_invalid else SearchOn.NEVER
-
-    @property
-    def needs_scores(self) -> str | None:
-        """The setting for which the victim must give scores, or None."""
-        return "victim_span = 'saliency'" if self.victim_span == "saliency" else None
+        goes_on = SearchOn.INVALID if self.continue_on_invalid else SearchOn.NEVER
+        return AttackTraits(
+            stream=NAME,
+            budget=self.budget,
+            # As released, the entity in an option is drawn.
+            deterministic=not drawn and self.choices != "as_released",
+            goal=self.goal,
+            unreadable_is_success=self.unreadable_is_success,
+            needs_scores="victim_span = 'saliency'" if self.victim_span == "saliency" else None,
+            search_on=SearchOn.ALWAYS if self.sampler == "exhaustive" else goes_on,
+            may_be_refuted=self.variants == "mark",
+            puts_one_name=True,
+        )
 
     @property
     def rule(self) -> Exclusions:
@@ -200,11 +195,6 @@ class EntitySubstitution:
         """The parameters, as JSON values; the budget of `exhaustive` is null."""
         found = {"name": NAME, **asdict(self)}
         return {**found, "budget": None} if self.sampler == "exhaustive" else found
-
-    @property
-    def puts_one_name(self) -> bool:
-        """Every candidate has one name of the vocabulary in it, which bounds its length."""
-        return True
 
     def label_parameters(self) -> dict[str, Any]:
         """What may name the attack in a label: `spec` without what follows from other keys."""

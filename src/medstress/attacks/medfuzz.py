@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from medstress.attacks.attacker_edits import ask_edit
 from medstress.attacks.choices import check_flag, check_word
 from medstress.attacks.edit_gates import GATES, NAMES, Draft
 from medstress.attacks.judges import JUDGE, Panel, judges_in, picks_key
-from medstress.attacks.protocol import SearchOn
+from medstress.attacks.protocol import Attack, AttackTraits, SearchOn, Turns
 from medstress.attacks.role_session import RoleSession
 from medstress.attacks.worked_questions import draw_worked
 from medstress.errors import TrialError, UsageError, did_you_mean
@@ -41,7 +41,7 @@ MAX_SAMPLE = 2**31
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MedFuzz:
+class MedFuzz(Attack):
     """Let an attacker edit an item, again and again, until the target errs.
 
     The attacker knows the key and keeps its history over all attempts of a run. Each attempt
@@ -54,8 +54,6 @@ class MedFuzz:
     that are wrong at baseline are not attacked unless `attack_all`; gates check what the paper
     leaves to the attacker's instructions; what is inserted is kept as edits of the original.
     """
-
-    needs_entities: ClassVar[bool] = False
 
     attempts: int = 5
     """K: attempts a run."""
@@ -134,40 +132,23 @@ class MedFuzz:
 
     # -- what the experiment needs to know ---------------------------------------------------
     @property
-    def stream(self) -> str:
-        """The random stream."""
-        return NAME
-
-    @property
-    def budget(self) -> int:
-        """Most queries of one run."""
-        return self.attempts
-
-    @property
-    def deterministic(self) -> bool:
-        """False: the attacker is sampled and the exemplars are drawn."""
-        return False
-
-    @property
-    def repeats(self) -> int:
-        """Trials an item and seed."""
-        return self.runs
-
-    @property
-    def roles(self) -> Mapping[str, bool]:
-        """Roles it asks, and whether it cannot do without."""
-        judged = PANEL in self.gates_on or "categories" in self.gates_on
-        return {ATTACKER: True} | ({JUDGE: False} if judged else {})
-
-    @property
-    def needs_names(self) -> bool:
-        """Whether it asks for the names of drugs and diseases in a text."""
-        return "evidence" in self.gates_on
-
-    @property
-    def search_on(self) -> SearchOn:
-        """After which success the search goes on."""
-        return SearchOn.INVALID if self.gate_mode == "mark" else SearchOn.NEVER
+    def traits(self) -> AttackTraits:
+        """What it is: the attacker is sampled, and the exemplars are drawn."""
+        gates = self.gates_on
+        judged = PANEL in gates or "categories" in gates
+        return AttackTraits(
+            stream=NAME,
+            budget=self.attempts,
+            goal=self.goal,
+            unreadable_is_success=self.unreadable_is_success,
+            needs_entities=False,
+            needs_names="evidence" in gates,
+            roles={ATTACKER: True, **({JUDGE: False} if judged else {})},
+            repeats=self.runs,
+            search_on=SearchOn.INVALID if self.gate_mode == "mark" else SearchOn.NEVER,
+            attack_all=self.attack_all,
+            reasoning_tokens=self.reasoning_tokens,
+        )
 
     @property
     def prompts(self) -> PromptSet:
@@ -202,6 +183,10 @@ class MedFuzz:
         """This attack with its set of prompts as the first edition had it."""
         before = self.prompts.as_it_was
         return None if before is None else replace(self, template=before)
+
+    def turns(self, item: Question, rng: Generator) -> Turns:
+        """The prompts and the worked questions of one run."""
+        return Turns(prompts=self.prompts, exemplars=self.draw_exemplars(item, rng))
 
     def draw_exemplars(self, item: Question, rng: Generator) -> tuple[Exemplar, ...]:
         """Draw the worked questions of one run; see `draw_worked`."""

@@ -1,128 +1,27 @@
-"""What every attack is: frozen parameters and a generator."""
+"""What every attack is: parameters, a description of itself, and a generator."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, is_dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
+from medstress.errors import UsageError
 from medstress.items import Question
 from medstress.outcomes import Goal, parse_goal
 from medstress.prompts import PromptSet
 from medstress.prompts.exemplars import Exemplar
 from medstress.queries import Steps
+from medstress.registry import fault_of, load
 
 if TYPE_CHECKING:
     from numpy.random import Generator
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Validity:
-    """Whether the key still holds after an attack, as far as known without asking anyone."""
-
-    valid: bool | None = None
-    """False where a rule refutes it, else None: unknown. Rules vouch for nothing, so true counts
-    as unknown unless the reason names who vouches (`panel`, `checker`)."""
-    reason: str | None = None
-    """Which rule refutes it; `rule` where rules were asked and none does."""
-    variant_class: str | None = None
-    """Class of the replacement against the key, for substitutions."""
-
-
-class Attack(Protocol):
-    """An attack on one item; no I/O, no clock, no global state.
-
-    What items and resources are follows from what it attacks: `Question` and `Resources` as a
-    rule, and for attacks on sentences (`attacks_on`) those of `medstress.attacks.sentence_attack`.
-    """
-
-    @property
-    def stream(self) -> str:
-        """Name of the random stream: shared by arms that differ in sampler, n or budget."""
-
-    @property
-    def budget(self) -> int:
-        """The most perturbed queries one trial may consume."""
-
-    @property
-    def deterministic(self) -> bool:
-        """True where the seed changes nothing; such attacks run once, with seed null."""
-
-    @property
-    def goal(self) -> Goal | str:
-        """When a candidate counts as success; a text as in the experiment file: `untargeted`,
-        `replaced` or an option letter."""
-
-    def spec(self) -> dict[str, Any]:
-        """The parameters, as JSON values; part of the fingerprint."""
-
-    def obstacle(self, item: Any, resources: Any) -> str | None:
-        """Why this item cannot be attacked, or None; asked before any query."""
-
-    def run(self, item: Any, rng: Generator, resources: Any) -> Steps[Any]:
-        """Attack one item.
-
-        Yields:
-            Steps; is sent same-length, same-order tuples.
-
-        Returns:
-            The candidate the attack prefers, or None; the referee judges for itself.
-        """
-
-
-@runtime_checkable
-class RuleChecked(Protocol):
-    """An attack with rules of its own about whether the key still holds; others have none."""
-
-    def validity(self, candidate: Any, resources: Any) -> Validity:
-        """What the rules say of a success: they refute it, or leave it unknown."""
-
-
-@runtime_checkable
-class Bounded(Protocol):
-    """An attack that knows a closer bound than its budget for an item."""
-
-    def most_queries(self, item: Any, resources: Any) -> int:
-        """The most queries it can ask about an attackable item, whatever is answered."""
-
-
-@runtime_checkable
-class ReadsFiles(Protocol):
-    """An attack some of whose parameters may name files."""
-
-    def with_files(self, base: Path) -> Attack:
-        """The attack with its files read, relative to a folder."""
-
-
-@runtime_checkable
-class AsksInTurns(Protocol):
-    """An attack that asks the victim in a conversation, about the clean item too."""
-
-    @property
-    def budget(self) -> int:
-        """As every attack has it."""
-
-    @property
-    def prompts(self) -> PromptSet:
-        """What is said."""
-
-    @property
-    def reasoning_tokens(self) -> int:
-        """Most tokens of the victim's reasoning."""
-
-    def draw_exemplars(self, item: Question, rng: Generator) -> tuple[Exemplar, ...]:
-        """Draw the worked questions of one run."""
-
-
-def needs_entities(attack: Attack) -> bool:
-    """Whether an attack draws names of an entity group; those that do not say so do."""
-    return bool(getattr(attack, "needs_entities", True))
-
-
-def n_repeats(attack: Attack) -> int:
-    """How often an attack runs on each item and seed."""
-    return int(getattr(attack, "repeats", 1))
+QUESTIONS, TAGGED, PAIRS = "questions", "tagged texts", "sentence pairs"
+"""The kinds of items there are."""
 
 
 class SearchOn(StrEnum):
@@ -138,40 +37,172 @@ class SearchOn(StrEnum):
     """None ends it: every query is asked."""
 
 
-QUESTIONS, TAGGED, PAIRS = "questions", "tagged texts", "sentence pairs"
-"""The kinds of items there are."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttackTraits:
+    """What an attack declares of itself; all but `stream` and `budget` has a default."""
+
+    stream: str
+    """Name of the random stream. Leave parameters out: attacks that differ in them share draws."""
+    budget: int
+    """The most perturbed queries one trial may ask."""
+    deterministic: bool = False
+    """Whether the seed changes nothing; such attacks run once, with seed null."""
+    goal: Goal | str = "untargeted"
+    """When an answer is a success: a `Goal`, or `untargeted`, `replaced` or an option letter."""
+    unreadable_is_success: bool = False
+    """Of a goal given as a text: whether an unreadable answer is a success."""
+    kinds: frozenset[str] = frozenset({QUESTIONS})
+    """The kinds of items it attacks: of `questions`, `tagged texts`, `sentence pairs`."""
+    needs_entities: bool = True
+    """Whether it draws names of an `[[entities]]` group; else it runs without one."""
+    needs_names: bool = False
+    """Whether it asks for the drugs and diseases in a text (`resources.names_in`)."""
+    needs_scores: str | None = None
+    """The parameter, as written in TOML, for which the victim must give scores; None: no need."""
+    roles: Mapping[str, bool] = field(default_factory=dict)
+    """Models it asks beside the victim, such as `attacker`, and whether it needs them."""
+    repeats: int = 1
+    """Trials an item and seed."""
+    is_static: bool = False
+    """Whether it asks one perturbed copy of every item, those that are wrong at baseline too."""
+    search_on: SearchOn = SearchOn.NEVER
+    """After which success the search goes on."""
+    may_be_refuted: bool = True
+    """Whether its rules may refute a success: such a success is asked again, as the first is."""
+    attack_all: bool = False
+    """Whether items that are wrong at baseline are attacked too; no rate counts them."""
+    puts_one_name: bool = False
+    """Whether every candidate has one name of the vocabulary in it, which bounds its length."""
+    reasoning_tokens: int | None = None
+    """Most tokens of the victim's reasoning, for attacks that hold a conversation with it
+    (`Attack.turns`); None for those that ask single questions."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "search_on", SearchOn(self.search_on))  # a text will do
+
+    @property
+    def in_turns(self) -> bool:
+        """Whether the victim is asked in a conversation, about the clean item too."""
+        return self.reasoning_tokens is not None
 
 
-def attacks_on(attack: Attack) -> frozenset[str]:
-    """The kinds of items an attack is for; questions where it does not say."""
-    return frozenset(getattr(attack, "attacks_on", (QUESTIONS,)))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Validity:
+    """Whether the key still holds after an attack, as far as known without asking anyone."""
+
+    valid: bool | None = None
+    """False where a rule refutes it, else None: unknown. Rules vouch for nothing, so true counts
+    as unknown unless the reason names who vouches (`panel`, `checker`)."""
+    reason: str | None = None
+    """Which rule refutes it; `rule` where rules were asked and none does."""
+    variant_class: str | None = None
+    """Class of the replacement against the key, for substitutions."""
 
 
-def is_static(attack: Attack) -> bool:
-    """Whether it asks one perturbed copy of every item, right at baseline or not: what comes of
-    the whole data set needs all answers. False where it does not say."""
-    return bool(getattr(attack, "is_static", False))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turns:
+    """How a conversation with the victim begins."""
+
+    prompts: PromptSet
+    """What is said."""
+    exemplars: tuple[Exemplar, ...]
+    """Worked questions before the item."""
 
 
-def search_on(attack: Attack) -> SearchOn:
-    """After which success the attack's search goes on; `NEVER` where it does not say."""
-    return SearchOn(getattr(attack, "search_on", SearchOn.NEVER))
+class Attack(ABC):
+    """An attack on one item; no I/O, no clock, no global state.
 
-
-def goal_for(attack: Attack, item: Any) -> Goal:
-    """The goal of an attack on an item; that of the attack where it is the same for all."""
-    of_item = getattr(attack, "goal_for", None)
-    return goal_of(attack) if of_item is None else of_item(item)
-
-
-def goal_of(attack: Attack) -> Goal:
-    """The goal of an attack, from the object or the text it carries.
-
-    >>> from medstress.attacks import EntitySubstitution
-    >>> goal_of(EntitySubstitution(sampler="random", goal="C"))
-    Targeted(letter='C', unreadable=False)
+    Its class declares `traits` and writes `spec`, `obstacle` and `run`; the rest has a default.
+    Items are `Question`s and resources `Resources`; for attacks on sentences both are those of
+    `medstress.attacks.sentence_attack`.
     """
-    goal = attack.goal
-    if isinstance(goal, str):
-        return parse_goal(goal, unreadable=bool(getattr(attack, "unreadable_is_success", False)))
-    return goal
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def traits(self) -> AttackTraits:
+        """What it is: a class attribute, or a property where parameters decide."""
+
+    @abstractmethod
+    def spec(self) -> dict[str, Any]:
+        """The parameters, as JSON values, with `name` and `budget`; part of the fingerprint."""
+
+    @abstractmethod
+    def obstacle(self, item: Any, resources: Any) -> str | None:
+        """Why this item cannot be attacked, or None; asked before any query."""
+
+    @abstractmethod
+    def run(self, item: Any, rng: Generator, resources: Any) -> Steps[Any]:
+        """Attack one item.
+
+        Yields:
+            Steps; is sent same-length, same-order tuples.
+
+        Returns:
+            The candidate the attack prefers, or None; the referee judges for itself.
+        """
+
+    def goal_for(self, item: Any) -> Goal:
+        """When a candidate of this item counts as success: as the traits say."""
+        goal, unreadable = self.traits.goal, self.traits.unreadable_is_success
+        return parse_goal(goal, unreadable=unreadable) if isinstance(goal, str) else goal
+
+    def validity(self, candidate: Any, resources: Any) -> Validity | None:
+        """What rules of its own say of a success: they refute it or leave it unknown; None where
+        it has none."""
+        return None
+
+    def n_excluded(self, candidate: Any, resources: Any) -> Mapping[str, int] | None:
+        """Names that it never draws, by reason; None where it does not know."""
+        return None
+
+    def most_queries(self, item: Any, resources: Any) -> int:
+        """The most queries it can ask about an attackable item, whatever is answered."""
+        return min(self.traits.budget, int(resources.perturbations.allowed(item).size))
+
+    def label_parameters(self) -> dict[str, Any]:
+        """The parameters that tell attacks of its name apart in labels."""
+        return self.spec()
+
+    def with_files(self, base: Path) -> Attack:
+        """The attack with the files read that its parameters name, relative to a folder."""
+        return self
+
+    def turns(self, item: Question, rng: Generator) -> Turns:
+        """How the conversation of one trial begins; asked where the traits say `in_turns`."""
+        raise NotImplementedError
+
+
+def attack_class(name: str) -> type[Any]:
+    """Load the class of an attack; its fields are the keys of an `[[attack]]` table.
+
+    Raises:
+        UsageError: there is none of that name, or it is no class of an attack.
+    """
+    kind: type[Any] = load("attacks", name)
+    if not is_dataclass(kind):
+        raise UsageError(f"attack {name!r}: expected a frozen dataclass, got {kind!r}")
+    if missing := sorted(getattr(kind, "__abstractmethods__", ())):
+        raise UsageError(
+            f"attack {name!r}: {kind.__module__}.{kind.__qualname__} has no "
+            f"{' and no '.join(missing)}; every attack needs traits, spec, obstacle and run"
+        )
+    return kind
+
+
+def make_attack(name: str, parameters: Mapping[str, Any]) -> Attack:
+    """Build an attack.
+
+    Raises:
+        UsageError: there is none of that name, it refuses its parameters, or it is no `Attack`.
+    """
+    attack: Attack = attack_class(name)(**parameters)
+    if fault := attack_fault(attack):
+        raise UsageError(f"attack {name!r} {fault}")
+    return attack
+
+
+def attack_fault(made: Any) -> str | None:
+    """What keeps an object from being an attack; see `registry.fault_of`."""
+    return fault_of(made, Attack, AttackTraits, {"attacks_on": "kinds"})

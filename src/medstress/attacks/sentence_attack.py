@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from medstress.attacks.noise.protocol import NoiseResources, Perturbation
 from medstress.attacks.noise.texts import Side, perturb_pair
-from medstress.attacks.protocol import PAIRS, TAGGED, SearchOn
+from medstress.attacks.protocol import PAIRS, TAGGED, Attack, AttackTraits, SearchOn
 from medstress.attacks.set_search import greedy, random_growth
 from medstress.candidates import TOKENS, EntityUnit, candidate_of
 from medstress.errors import UsageError, did_you_mean
@@ -23,7 +23,8 @@ from medstress.text import Edit
 if TYPE_CHECKING:
     from numpy.random import Generator
 
-    _Base = Perturbation
+    class _Base(Perturbation, Attack):
+        """What it is joined with, and what that becomes."""
 else:
     _Base = object
 
@@ -60,8 +61,6 @@ class SentenceAttack(_Base):
     max_change: float | None = None
     """Pairs: a larger change of the score, up or down, is a success; unset: only measured."""
 
-    attacks_on: ClassVar[tuple[str, ...]] = (TAGGED, PAIRS)
-
     def __post_init__(self) -> None:
         prepare = getattr(super(), "__post_init__", None)
         if prepare is not None:
@@ -90,14 +89,17 @@ class SentenceAttack(_Base):
             raise UsageError(f"{name}: max_change: expected a number from 0, got {limit!r}")
 
     @property
-    def is_static(self) -> bool:
-        """Whether it asks one perturbed copy of every item."""
-        return self.search == "none"
-
-    @property
-    def search_on(self) -> SearchOn:
-        """A search goes on from a success of several edits to a smaller one."""
-        return SearchOn.NEVER if self.is_static else SearchOn.SMALLER
+    def traits(self) -> AttackTraits:
+        """What it is; a search goes on from a success of several edits to a smaller one."""
+        is_static = self.search == "none"
+        return AttackTraits(
+            stream=self.stream,
+            budget=self.budget,
+            deterministic=self.deterministic,
+            kinds=frozenset({TAGGED, PAIRS}),
+            is_static=is_static,
+            search_on=SearchOn.NEVER if is_static else SearchOn.SMALLER,
+        )
 
     @property
     def deterministic(self) -> bool:
@@ -105,13 +107,8 @@ class SentenceAttack(_Base):
         drawn = self.search == "random" or self.side == "random"
         return super().deterministic and not drawn  # type: ignore[safe-super]
 
-    @property
-    def goal(self) -> Goal:
-        """An entity no longer found; of a pair see `goal_for`."""
-        return Untargeted()
-
     def goal_for(self, item: Any) -> Goal:
-        """When a candidate of this item counts as success."""
+        """An entity that is no longer found, or a score that has changed."""
         if not isinstance(item, SentencePair):
             return Untargeted()
         return Measured() if self.max_change is None else Moved(self.max_change)
@@ -129,7 +126,7 @@ class SentenceAttack(_Base):
     def run(self, item: Any, rng: Generator, resources: NoiseResources) -> Steps[Any]:
         """Ask the perturbed copy, or search among its edits; returns what it asked last."""
         edits = self._edits(item, rng, resources)
-        if self.is_static:
+        if self.search == "none":
             copy = candidate_of(item, edits)
             yield from ask([Predict(copy)])
             return copy

@@ -1,4 +1,7 @@
-"""The attacks on sentences by name: a perturbation each, joined with `SentenceAttack`."""
+"""The attacks on sentences by name: a perturbation each, joined with `SentenceAttack`.
+
+`Attack` comes last, so that what it leaves open is looked for in the perturbation first.
+"""
 
 from __future__ import annotations
 
@@ -14,44 +17,45 @@ from medstress.attacks.noise import (
     SwapNoise,
     Synonym,
 )
+from medstress.attacks.protocol import Attack
 from medstress.attacks.sentence_attack import SentenceAttack
 
 
 @dataclass(frozen=True, kw_only=True)
-class SwapNoiseAttack(SentenceAttack, SwapNoise):
+class SwapNoiseAttack(SentenceAttack, SwapNoise, Attack):
     """Two inner letters of a word change places."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class KeyboardNoiseAttack(SentenceAttack, KeyboardNoise):
+class KeyboardNoiseAttack(SentenceAttack, KeyboardNoise, Attack):
     """A letter becomes its neighbour on a keyboard."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class SynonymAttack(SentenceAttack, Synonym):
+class SynonymAttack(SentenceAttack, Synonym, Attack):
     """Entities by another name of theirs, or a related one."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class CaseNoiseAttack(SentenceAttack, CaseNoise):
+class CaseNoiseAttack(SentenceAttack, CaseNoise, Attack):
     """Words in another case."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class HyphenNoiseAttack(SentenceAttack, HyphenNoise):
+class HyphenNoiseAttack(SentenceAttack, HyphenNoise, Attack):
     """Hyphens and spaces lost or put in."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class OcrNoiseAttack(SentenceAttack, OcrNoise):
+class OcrNoiseAttack(SentenceAttack, OcrNoise, Attack):
     """Characters that look alike in a scan."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class AbbreviationAttack(SentenceAttack, Abbreviation):
+class AbbreviationAttack(SentenceAttack, Abbreviation, Attack):
     """Entities abbreviated or spelt out."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class NonEntityNoiseAttack(SentenceAttack, NonEntityNoise):
+class NonEntityNoiseAttack(SentenceAttack, NonEntityNoise, Attack):
     """The control of a noise: as many words changed, none in an entity."""

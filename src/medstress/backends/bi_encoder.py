@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from medstress.calls import Call, Compare, Compared, Failure, ModelIdentity, Reply
+from medstress.calls import (
+    Backend,
+    BackendTraits,
+    Call,
+    Compare,
+    Compared,
+    Failure,
+    ModelIdentity,
+    Reply,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -17,7 +26,7 @@ _REMEMBERED = 20_000
 """Vectors kept: of a pair one text is changed, and the other is asked again and again."""
 
 
-class BiEncoderBackend:
+class BiEncoderBackend(Backend):
     """Answers `compare` calls with the cosine of two unit vectors, in [-1, 1].
 
     Args:
@@ -34,10 +43,11 @@ class BiEncoderBackend:
         batch_size: int | None = None,
     ) -> None:
         self.identity = identity
-        self.kinds = frozenset({"compare"})
-        self.batch_size = batch_size or _BATCH_SIZE
-        self.workers = 1
-        self.ahead = 8
+        self.traits = BackendTraits(
+            calls=frozenset({"compare"}),
+            batch_size=batch_size or _BATCH_SIZE,
+            ahead=8,
+        )
         self._encode = encode
         self._known: dict[str, NDArray[np.float64]] = {}
 

@@ -11,7 +11,7 @@ from medstress.backends.out_of_memory import in_halves, release_memory
 from medstress.backends.padded_forward import MAX_TOKENS, forward, longest_input
 from medstress.backends.score_calls import out_of_memory, too_long
 from medstress.backends.token_tree import plan_batches
-from medstress.calls import Call, Compare, Compared, Failure, Reply
+from medstress.calls import Backend, BackendTraits, Call, Compare, Compared, Failure, Reply
 from medstress.compute_thread import in_compute_thread
 from medstress.errors import UsageError
 
@@ -31,7 +31,7 @@ class _Pair:
         return len(self.rows[0])
 
 
-class CrossEncoderBackend:
+class CrossEncoderBackend(Backend):
     """Answers `compare` calls with a model of one output.
 
     Args:
@@ -57,10 +57,11 @@ class CrossEncoderBackend:
                 "(num_labels = 1): it sorts pairs into classes, so fine-tune it as a regression"
             )
         self.identity = loaded.identity
-        self.kinds = frozenset({"compare"})
-        self.batch_size = batch_size or _BATCH_SIZE
-        self.workers = 1
-        self.ahead = 8
+        self.traits = BackendTraits(
+            calls=frozenset({"compare"}),
+            batch_size=batch_size or _BATCH_SIZE,
+            ahead=8,
+        )
         self._loaded = loaded
         self._score = read
         self._longest = longest_input(loaded)

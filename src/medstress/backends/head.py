@@ -18,7 +18,7 @@ from medstress.backends.out_of_memory import in_halves, release_memory
 from medstress.backends.score_calls import out_of_memory, too_long
 from medstress.backends.score_memo import ScoreMemo, Values
 from medstress.backends.token_tree import plan_batches
-from medstress.calls import Call, Failure, Rank, Reply, Scored
+from medstress.calls import Backend, BackendTraits, Call, Failure, Rank, Reply, Scored
 from medstress.compute_thread import in_compute_thread
 
 _BATCH_SIZE = 256
@@ -50,7 +50,7 @@ class TextPair:
         return blake2b(numbers.tobytes(), digest_size=16).digest()
 
 
-class HeadBackend:
+class HeadBackend(Backend):
     """Answers `rank` calls with a model that has a multiple-choice head.
 
     The log probabilities of a call are the softmax over its options of the head's values, as the
@@ -63,13 +63,14 @@ class HeadBackend:
 
     def __init__(self, loaded: LoadedModel, *, batch_size: int | None = None) -> None:
         self.identity = loaded.identity
-        self.kinds = frozenset({"rank"})
-        self.batch_size = batch_size or _BATCH_SIZE
-        self.workers = 1
-        self.ahead = 8
+        self.traits = BackendTraits(
+            calls=frozenset({"rank"}),
+            batch_size=batch_size or _BATCH_SIZE,
+            ahead=8,
+            parameters=loaded.parameters,
+        )
         self._model = loaded.model
         self._device = loaded.device
-        self.parameters = loaded.parameters
         self._tokenizer = loaded.tokenizer
         # Some models count positions from 2 on (RoBERTa), which only the tokenizer allows for.
         limits = (loaded.max_positions, loaded.tokenizer.model_max_length)

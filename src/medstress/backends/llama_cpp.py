@@ -18,6 +18,8 @@ from medstress.backends.prompt_tokens import targets_of
 from medstress.backends.token_tree import Target
 from medstress.calls import (
     LENGTH,
+    Backend,
+    BackendTraits,
     Call,
     Failure,
     Generate,
@@ -40,7 +42,7 @@ _MOST_CONTEXT = 8192
 """Default: keys and values of a long context take memory from the start."""
 
 
-class LlamaCppBackend:
+class LlamaCppBackend(Backend):
     """Answers `generate` and `score` calls (letters only) with a GGUF model.
 
     Args:
@@ -61,11 +63,12 @@ class LlamaCppBackend:
         batch_size: int = _BATCH_SIZE,
     ) -> None:
         self.identity = identity
-        self.kinds = frozenset({"generate", "score"})
-        self.batch_size = batch_size
-        self.workers = 1
-        self.ahead = 2
-        self.parameters = facts.parameters
+        self.traits = BackendTraits(
+            calls=frozenset({"generate", "score"}),
+            batch_size=batch_size,
+            ahead=2,
+            parameters=facts.parameters,
+        )
         self._engine = engine
         self._facts = facts
         self._n_context = n_context

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 from medstress.backends.options import BackendOptions
 from medstress.calls import (
+    Backend,
+    BackendTraits,
     Call,
     Choose,
     Chosen,
@@ -25,22 +27,19 @@ from medstress.calls import (
 from medstress.hashing import content_hash, digest
 
 
-class MockBackend:
+class MockBackend(Backend):
     """Answers every kind of call at once; knows nothing, never fails."""
 
     def __init__(self, batch_size: int = 256) -> None:
         self.identity = ModelIdentity(name="mock", hash=content_hash(["mock", 1]))
-        self.kinds = frozenset({"generate", "score", "rank", "choose", "tag", "compare"})
-        self.batch_size = batch_size
-        self.workers = 1
-        self.ahead = 0
+        self.traits = BackendTraits(
+            calls=frozenset({"generate", "score", "rank", "choose", "tag", "compare"}),
+            batch_size=batch_size,
+        )
 
     def answer(self, calls: Sequence[Call]) -> list[Reply]:
         """Answer every call from a hash of what it asks."""
         return [_answer(call) for call in calls]
-
-    def close(self) -> None:
-        """Nothing is held."""
 
 
 def open_backend(options: BackendOptions) -> MockBackend:

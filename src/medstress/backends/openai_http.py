@@ -6,7 +6,7 @@ One call is one request, whatever it asks, so that what a server counts is what 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from typing import Any, TypeVar
 
@@ -30,6 +30,8 @@ from medstress.backends.server_temperature import Temperature
 from medstress.calls import (
     LENGTH,
     Answer,
+    Backend,
+    BackendTraits,
     Call,
     Failure,
     Generate,
@@ -52,7 +54,7 @@ _FEW = 5
 """The most that other servers give."""
 
 
-class OpenAiBackend:
+class OpenAiBackend(Backend):
     """Answers `generate` and `score` calls by asking a server.
 
     Args:
@@ -78,11 +80,10 @@ class OpenAiBackend:
         self.identity = ModelIdentity(
             name=model, hash=content_hash(["openai", 1, model, version or ""])
         )
-        self.kinds = frozenset({"generate", "score"})
-        self.batch_size = 1
-        self.workers = max_in_flight
-        self.ahead = 0  # an answer that is never used would still be paid for
-        self.structured = structured
+        # Nothing ahead: an answer that is never used would still be paid for.
+        self.traits = BackendTraits(
+            calls=frozenset({"generate", "score"}), workers=max_in_flight, structured=structured
+        )
         self._lock = Lock()
         self._answered_as: str | None = None
         self._n_scored = 0
@@ -114,13 +115,11 @@ class OpenAiBackend:
             **({"temperature": told} if told else {}),
         }
 
-    def expect(self, answered_as: str) -> None:
-        """Refuse answers of any other model than this: it is the one a run began with."""
-        self._answered_as = answered_as
-
-    def expect_temperature(self, told: dict[str, Any]) -> None:
-        """Ask at once at the temperature that the server took when the run began."""
-        self._temperature.told = told
+    def expect(self, endpoint: Mapping[str, Any]) -> None:
+        """Refuse answers of any other model than a run began with, and ask at once at the
+        temperature that the server took then."""
+        self._answered_as = endpoint.get("answered_as") or self._answered_as
+        self._temperature.told = endpoint.get("temperature") or self._temperature.told
 
     def answer(self, calls: Sequence[Call]) -> list[Reply]:
         """Answer every call, in order; waits for the limits and for repetitions.

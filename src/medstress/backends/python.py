@@ -12,6 +12,8 @@ from medstress.backends.awaiting import Awaiter
 from medstress.backends.options import BackendOptions
 from medstress.backends.sentence_functions import NOUNS, given, read_labels, read_score
 from medstress.calls import (
+    Backend,
+    BackendTraits,
     Call,
     Choose,
     Chosen,
@@ -49,7 +51,7 @@ KINDS = {"multiple_choice": "choose", "ner": "tag", "similarity": "compare"}
 """The kind of call that a function answers, by task."""
 
 
-class PythonBackend:
+class PythonBackend(Backend):
     """Answers with a function: `choose` calls, and `generate` calls about conversations; `tag` or
     `compare` calls where that is the task."""
 
@@ -72,11 +74,11 @@ class PythonBackend:
         self._awaiter = Awaiter()
         self.identity = identity
         kind = KINDS[task]
-        self.kinds = frozenset({kind, "generate"} if kind == "choose" else {kind})
-        self.batch_size = batch_size or DEFAULT_BATCH_SIZE
-        self.workers = 1
-        # An answer that is never used would still cost the user's model a query.
-        self.ahead = 0
+        # Nothing ahead: an answer that is never used would still cost the user's model a query.
+        self.traits = BackendTraits(
+            calls=frozenset({kind, "generate"} if kind == "choose" else {kind}),
+            batch_size=batch_size or DEFAULT_BATCH_SIZE,
+        )
 
     def answer(self, calls: Sequence[Call]) -> list[Reply]:
         """Answer every call; the function is called once for prompts and once for conversations.

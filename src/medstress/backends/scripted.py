@@ -17,6 +17,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from medstress.backends.options import BackendOptions
 from medstress.calls import (
+    Backend,
+    BackendTraits,
     Call,
     Choose,
     Chosen,
@@ -75,7 +77,7 @@ class Rule:
     """The call fails with this."""
 
 
-class RuleBackend:
+class RuleBackend(Backend):
     """Answers every kind of call from a list of rules.
 
     Args:
@@ -87,18 +89,15 @@ class RuleBackend:
     def __init__(self, name: str, rules: Sequence[Rule], batch_size: int = 256) -> None:
         content = [[r.pattern.pattern, r.reply, r.scores, r.error] for r in rules]
         self.identity = ModelIdentity(name=name, hash=content_hash(["scripted", 1, content]))
-        self.kinds = frozenset({"generate", "score", "rank", "choose"})
-        self.batch_size = batch_size
-        self.workers = 1
-        self.ahead = 0
+        self.traits = BackendTraits(
+            calls=frozenset({"generate", "score", "rank", "choose"}),
+            batch_size=batch_size,
+        )
         self._rules = tuple(rules)
 
     def answer(self, calls: Sequence[Call]) -> list[Reply]:
         """Answer every call; one that no rule matches fails."""
         return [self._answer(call) for call in calls]
-
-    def close(self) -> None:
-        """Nothing is held."""
 
     def _answer(self, call: Call) -> Reply:
         if isinstance(call, Tag | Compare):

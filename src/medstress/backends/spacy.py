@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from medstress.backends.options import BackendOptions
-from medstress.calls import Call, Failure, ModelIdentity, Reply, Tag, Tagged
+from medstress.calls import Backend, BackendTraits, Call, Failure, ModelIdentity, Reply, Tag, Tagged
 from medstress.errors import UsageError, did_you_mean, missing_extra
 from medstress.hashing import content_hash
 from medstress.input_files import loading
@@ -18,7 +18,7 @@ _BATCH_SIZE = 256
 _INNER_BATCH = 64
 
 
-class SpacyBackend:
+class SpacyBackend(Backend):
     """Answers `tag` calls with the entities of a pipeline, as IOB labels of its own types.
 
     The pipeline is given the words of the data set and never cuts them itself.
@@ -31,14 +31,15 @@ class SpacyBackend:
 
     def __init__(self, nlp: Any, identity: ModelIdentity, *, batch_size: int | None = None) -> None:
         self.identity = identity
-        self.kinds = frozenset({"tag"})
-        self.batch_size = batch_size or _BATCH_SIZE
-        self.workers = 1
-        self.ahead = 8
         self._nlp = nlp
+        self.traits = BackendTraits(
+            calls=frozenset({"tag"}),
+            batch_size=batch_size or _BATCH_SIZE,
+            ahead=8,
+            labels=self._labels(),
+        )
 
-    @property
-    def labels(self) -> tuple[str, ...]:
+    def _labels(self) -> tuple[str, ...]:
         """The labels it declares; empty where no component says."""
         types = {
             label

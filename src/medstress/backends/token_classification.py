@@ -10,7 +10,7 @@ from medstress.backends.padded_forward import MAX_TOKENS, forward, longest_input
 from medstress.backends.piece_windows import PieceTokenizer, Window
 from medstress.backends.score_calls import out_of_memory
 from medstress.backends.token_tree import plan_batches
-from medstress.calls import Call, Failure, Reply, Tag, Tagged
+from medstress.calls import Backend, BackendTraits, Call, Failure, Reply, Tag, Tagged
 from medstress.compute_thread import in_compute_thread
 from medstress.label_schemes import in_iob2, scheme_of
 
@@ -21,7 +21,7 @@ _MAX_WASTE = 0.05
 OUTSIDE = "O"
 
 
-class TokenClassificationBackend:
+class TokenClassificationBackend(Backend):
     """Answers `tag` calls in IOB2; the label of a word is that of its first piece.
 
     A word that the tokenizer drops altogether is outside any entity. The labels of a model in IOBES
@@ -34,19 +34,20 @@ class TokenClassificationBackend:
 
     def __init__(self, loaded: LoadedModel, *, batch_size: int | None = None) -> None:
         self.identity = loaded.identity
-        self.kinds = frozenset({"tag"})
-        self.batch_size = batch_size or _BATCH_SIZE
-        self.workers = 1
-        self.ahead = 8
         self._loaded = loaded
         self._names: dict[int, str] = dict(loaded.model.config.id2label)
         self._scheme = scheme_of(self._names.values()) or "iob2"
         self._pieces = PieceTokenizer(loaded.tokenizer, loaded.identity.name, longest_input(loaded))
         self._tokens_naive = 0
         self._tokens_forwarded = 0
+        self.traits = BackendTraits(
+            calls=frozenset({"tag"}),
+            batch_size=batch_size or _BATCH_SIZE,
+            ahead=8,
+            labels=self._labels(),
+        )
 
-    @property
-    def labels(self) -> tuple[str, ...]:
+    def _labels(self) -> tuple[str, ...]:
         """The labels it can give, in IOB2 where they are in a known scheme."""
         if self._scheme == "iob2":
             return tuple(self._names.values())

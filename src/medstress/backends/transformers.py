@@ -7,6 +7,7 @@ what prompts have in common is read once, whichever batch they come in.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from medstress.backends.cross_encoder import CrossEncoderBackend
 from medstress.backends.generation import Generator
@@ -24,14 +25,24 @@ from medstress.backends.score_calls import (
     too_long,
 )
 from medstress.backends.token_classification import TokenClassificationBackend
-from medstress.calls import LENGTH, Call, Failure, Generate, Generated, Reply, Score
+from medstress.calls import (
+    LENGTH,
+    Backend,
+    BackendTraits,
+    Call,
+    Failure,
+    Generate,
+    Generated,
+    Reply,
+    Score,
+)
 from medstress.compute_thread import in_compute_thread
 from medstress.errors import PermanentBackendError
 
 _BATCH_SIZE = 128
 
 
-class TransformersBackend:
+class TransformersBackend(Backend):
     """Answers `generate` and `score` calls with a model in this process.
 
     Args:
@@ -50,10 +61,6 @@ class TransformersBackend:
         kv_bytes: int | None = None,
     ) -> None:
         self.identity = loaded.identity
-        self.parameters = loaded.parameters
-        self.kinds = frozenset({"generate", "score"})
-        self.batch_size = batch_size
-        self.workers = 1
         self._loaded = loaded
         self._tokenizer = PromptTokenizer(
             loaded.tokenizer, loaded.identity.name, open_end=not loaded.encoder_decoder
@@ -69,17 +76,18 @@ class TransformersBackend:
                 kv_entries=max(MAX_ENTRIES, batch_size),
             )
         )
+        self.traits = BackendTraits(
+            calls=frozenset({"generate", "score"}),
+            batch_size=batch_size,
+            ahead=self._ahead(),
+            in_turns=self._tokenizer.has_turns,
+            parameters=loaded.parameters,
+        )
 
-    @property
-    def ahead(self) -> int:
+    def _ahead(self) -> int:
         """Calls worth computing early: few where a shared prefix is kept anyway."""
         # Without kept prefixes, candidates are worth computing while their prefix is at hand.
         return 2 if self._scores.keeps else 8
-
-    @property
-    def in_turns(self) -> bool:
-        """Whether conversations can be asked: the model has a chat template."""
-        return self._tokenizer.has_turns
 
     @property
     def path(self) -> str:
@@ -106,6 +114,7 @@ class TransformersBackend:
         texts = {index: call for index, call in enumerate(calls) if isinstance(call, Generate)}
         if scores:  # else nothing is made and checked that only scores need
             replies.update(zip(scores, self._scores.answer(list(scores.values())), strict=True))
+            self.traits = replace(self.traits, ahead=self._ahead())
         replies.update(zip(texts, self._generate(list(texts.values())), strict=True))
         return [replies[index] for index in range(len(calls))]
 

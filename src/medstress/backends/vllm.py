@@ -17,6 +17,8 @@ from medstress.backends.prompt_tokens import PromptTokenizer, targets_of
 from medstress.backends.token_tree import Target
 from medstress.calls import (
     LENGTH,
+    Backend,
+    BackendTraits,
     Call,
     Failure,
     Generate,
@@ -38,7 +40,7 @@ _TOP = 20
 Tokens: TypeAlias = tuple[int, ...]
 
 
-class VllmBackend:
+class VllmBackend(Backend):
     """Answers `generate` and `score` calls with an engine.
 
     Args:
@@ -57,15 +59,21 @@ class VllmBackend:
         batch_size: int = _BATCH_SIZE,
     ) -> None:
         self.identity = identity
-        self.kinds = frozenset({"generate", "score"})
-        self.batch_size = batch_size
-        self.workers = 1
-        self.ahead = 2
-        self.parameters = parameters
+        self.traits = BackendTraits(
+            calls=frozenset({"generate", "score"}),
+            batch_size=batch_size,
+            ahead=2,
+            parameters=parameters,
+        )
         self._llm = llm
         self._tokenizer = PromptTokenizer(llm.get_tokenizer(), identity.name, open_end=True)
         self._max_tokens = int(llm.llm_engine.model_config.max_model_len)
-        self.counters = {"tokens_forwarded": 0, "tokens_naive": 0}
+        self._counters = {"tokens_forwarded": 0, "tokens_naive": 0}
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Tokens so far: read by the model, and the lengths of all prompts."""
+        return dict(self._counters)
 
     def answer(self, calls: Sequence[Call]) -> list[Reply]:
         """Answer every call, in order; each round of requests is one batch of the engine.
@@ -89,7 +97,7 @@ class VllmBackend:
             {target for i in scored for target in scored[i] if _is_one_token(calls[i])},
         )
         for i, its in scored.items():
-            self.counters["tokens_naive"] += sum(len(target.tokens) for target in its)
+            self._counters["tokens_naive"] += sum(len(target.tokens) for target in its)
             replies[i] = Scored(
                 log_probs=tuple(min(known[target], 0.0) for target in its),
                 n_tokens=tuple(len(target.scored) for target in its),
@@ -144,7 +152,7 @@ class VllmBackend:
         )
         for prompt, output in zip(prompts, outputs, strict=True):
             kept = getattr(output, "num_cached_tokens", None) or 0
-            self.counters["tokens_forwarded"] += len(prompt) - kept
+            self._counters["tokens_forwarded"] += len(prompt) - kept
         return outputs
 
     def _generate(
@@ -168,7 +176,7 @@ class VllmBackend:
             options = calls[index].options
             decided = bool(options) and is_decided(written.text, options)
             cut = written.finish_reason == LENGTH and not decided
-            self.counters["tokens_naive"] += len(prompts[index])
+            self._counters["tokens_naive"] += len(prompts[index])
             replies[index] = Generated(
                 text=written.text,
                 finish_reason=LENGTH if cut else None,

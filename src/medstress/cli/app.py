@@ -75,6 +75,11 @@ def _guarded(arguments: Sequence[str], stop: Stopping) -> int:
         print(f"medstress: {reason(error)}", file=sys.stderr)
         return 2
     except Exception as error:  # noqa: BLE001 - the edge: anything else is a bug of ours
+        from medstress.registry import complaint
+
+        if said := complaint(error):
+            print(f"medstress: {said}; mend or remove that package", file=sys.stderr)
+            return 2
         print(f"medstress: unexpected {_log(error)}", file=sys.stderr)
         return 1
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from medstress.attacks.protocol import SearchOn, needs_entities, search_on
+from medstress.attacks.protocol import SearchOn
 from medstress.errors import UsageError
 from medstress.experiment.config import VictimTable
 from medstress.experiment.labels import victim_name
@@ -28,13 +28,13 @@ def check_budgets(attacks: Sequence[AttackPart], groups: Sequence[GroupPart]) ->
             else ""
         )
         for part in attacks:
-            if not needs_entities(part.attack):
+            traits = part.traits
+            if not traits.needs_entities:
                 continue
             # A search that nothing ends has the vocabulary as its budget.
-            is_endless = search_on(part.attack) is SearchOn.ALWAYS
-            if part.attack.budget > size and not is_endless:
+            if traits.budget > size and traits.search_on is not SearchOn.ALWAYS:
                 raise UsageError(
-                    f"attack {part.label!r}: budget {part.attack.budget} is larger than the "
+                    f"attack {part.label!r}: budget {traits.budget} is larger than the "
                     f"vocabulary of group {group.label!r} ({size} names{without}); lower the "
                     "budget or give a larger vocabulary"
                 )
@@ -50,7 +50,7 @@ def check_scores(attacks: Sequence[AttackPart], victims: Sequence[VictimTable]) 
     """
     silent = [t for t in victims if t.answer_by == "generate" and not gives_scores(t.wrap)]
     for part in attacks:
-        why = getattr(part.attack, "needs_scores", None)
+        why = part.traits.needs_scores
         if silent and why:
             raise UsageError(
                 f"attack {part.label!r} needs the victim's scores ({why}), and "

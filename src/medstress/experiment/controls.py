@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from medstress import registry
 from medstress.attacks.noise.non_entity_noise import NonEntityNoise, control_of
-from medstress.attacks.protocol import TAGGED
+from medstress.attacks.protocol import TAGGED, make_attack
 from medstress.errors import UsageError
 from medstress.experiment.parts import AttackPart
 
@@ -44,12 +43,11 @@ def with_controls(attacks: Sequence[AttackPart], kind: str) -> list[AttackPart]:
 
 
 def _missing(attacks: Sequence[AttackPart], known: list[Any]) -> Iterator[AttackPart]:
-    kind = registry.load("attacks", NonEntityNoise.name)
     for part in attacks:
         parameters = control_of(part.attack.spec())
         if parameters is None:
             continue
-        control = kind(**parameters)
+        control = make_attack(NonEntityNoise.name, parameters)
         if control.spec() not in known:
             known.append(control.spec())
             yield AttackPart(label=f"{PREFIX}{part.label}", attack=control, is_labelled=True)

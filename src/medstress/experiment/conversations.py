@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from medstress.attacks.protocol import AsksInTurns, Attack
+from medstress.attacks.protocol import Attack
 from medstress.calls import Decoding
 from medstress.errors import UsageError
 from medstress.experiment.parts import AttackPart
@@ -30,7 +30,7 @@ def check_conversations(victims: Sequence[Victim], attacks: Sequence[AttackPart]
     Raises:
         UsageError: naming both.
     """
-    part = next((part for part in attacks if isinstance(part.attack, AsksInTurns)), None)
+    part = next((part for part in attacks if part.traits.in_turns), None)
     if part is None:
         return
     for victim in victims:
@@ -39,7 +39,7 @@ def check_conversations(victims: Sequence[Victim], attacks: Sequence[AttackPart]
                 f"attack {part.label!r} asks in turns of its own, which wrap and shots cannot be "
                 f"put around: leave them out of victim {victim.label!r}"
             )
-        if "generate" not in victim.backend.kinds:
+        if "generate" not in victim.backend.traits.calls:
             raise UsageError(
                 f"attack {part.label!r} needs a victim that writes its reasoning, and the back end "
                 f"of victim {victim.label!r} generates no text"
@@ -50,24 +50,24 @@ def victim_of(
     victim: Victim, attack: Attack, dataset: str, item: Question, seed: int | None, repeat: int
 ) -> Victim:
     """The victim as an attack asks it about one item in one run; the clean item likewise."""
-    # By one name first: isinstance alone takes longer for a protocol than asking a query.
-    if not hasattr(attack, "draw_exemplars") or not isinstance(attack, AsksInTurns):
+    reasoning_tokens = attack.traits.reasoning_tokens
+    if reasoning_tokens is None:
         return victim
     task, backend = victim.task, victim.backend
     assert isinstance(task, MultipleChoice)  # checked when it was opened
-    rng = rng_for(seed or 0, STREAM, dataset, item.id, repeat)
+    turns = attack.turns(item, rng_for(seed or 0, STREAM, dataset, item.id, repeat))
     decoding = Decoding(
-        max_new_tokens=task.reasoning_tokens or attack.reasoning_tokens,
+        max_new_tokens=task.reasoning_tokens or reasoning_tokens,
         temperature=task.decoding.temperature,
     )
     short = task.decoding.max_new_tokens if task.reading is Reading.FINISHED else SHORT
     conversation = Conversation(
         own=task,
-        prompts=attack.prompts,
-        exemplars=attack.draw_exemplars(item, rng),
+        prompts=turns.prompts,
+        exemplars=turns.exemplars,
         parser=_OF_TURNS.get(task.parser, task.parser),
         by_letter=task.answer_by is AnswerBy.LETTER,
-        in_turns=getattr(backend, "in_turns", True),
+        in_turns=backend.traits.in_turns,
         decoding=decoding,
         answer_tokens=short,
         reading=task.reading,

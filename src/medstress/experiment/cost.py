@@ -10,13 +10,9 @@ from typing import cast
 
 from medstress.attacks.protocol import (
     QUESTIONS,
-    AsksInTurns,
     Attack,
-    Bounded,
+    AttackTraits,
     SearchOn,
-    n_repeats,
-    needs_entities,
-    search_on,
 )
 from medstress.experiment.conversations import victim_of
 from medstress.experiment.parts import AttackPart, GroupPart
@@ -128,11 +124,11 @@ def _count(prepared: Prepared, n_victims: int) -> tuple[_Counts, list[_Asked]]:
     for dataset in prepared.datasets:
         by_item: dict[tuple[str, str | None], _Asked] = {}
         for group, part in product(prepared.question_groups, prepared.attacks):
-            if (group.table is None) == needs_entities(part.attack):
+            traits = part.traits
+            if (group.table is None) == traits.needs_entities:
                 continue
-            seeds = 1 if part.attack.deterministic else len(settings.seeds)
-            seeds *= n_repeats(part.attack)
-            turned = part.attack if isinstance(part.attack, AsksInTurns) else None
+            seeds = traits.repeats * (1 if traits.deterministic else len(settings.seeds))
+            turned = part.attack if traits.in_turns else None
             grows = _growth(part, group)
             for item in prepared.items(dataset, group):
                 if part.attack.obstacle(item, group.resources) is not None:
@@ -142,8 +138,8 @@ def _count(prepared: Prepared, n_victims: int) -> tuple[_Counts, list[_Asked]]:
                     (item.id, part.label if turned else None),
                     _Asked(item, dataset.label, turned, clean=seeds if turned else 1),
                 )
-                n = _most_queries(part.attack, item, group)
-                checks = seeds * _most_checks(part.attack, n) if settings.flip_check else 0
+                n = part.attack.most_queries(item, group.resources)
+                checks = seeds * _most_checks(traits, n) if settings.flip_check else 0
                 carried = seeds * (n_victims - 1) if analysis.transfer else 0
                 universal = max(analysis.universality, default=0)
                 counts.perturbed += seeds * n
@@ -162,7 +158,7 @@ def _count(prepared: Prepared, n_victims: int) -> tuple[_Counts, list[_Asked]]:
 
 def _growth(part: AttackPart, group: GroupPart) -> int | None:
     """By how many bytes the attack makes an option longer at most; None: nobody knows."""
-    if not getattr(part.attack, "puts_one_name", False):
+    if not part.traits.puts_one_name:
         return None
     # A name takes the case of what it replaces, and capitals may be longer.
     names = group.perturbations.names
@@ -201,7 +197,7 @@ def _calls(prepared: Prepared, tokens: Mapping[str, _Tokens], queries: int) -> I
         questions = (item for part in prepared.datasets for item in part.questions)
         most = max((len(item.options) for item in questions), default=2)
         told = ", ".join(f"{v.label} {_task(v).n_calls(most)} a query" for v in prepared.victims)
-        turned = [part.label for part in prepared.attacks if isinstance(part.attack, AsksInTurns)]
+        turned = [part.label for part in prepared.attacks if part.traits.in_turns]
         told += f"; {IN_TURNS} of a conversation of {turned[0]!r}" if turned else ""
         yield f"calls: at most {total:,} ({told})"
 
@@ -215,7 +211,7 @@ def _tokens_line(tokens: list[_Tokens], prepared: Prepared) -> str:
     bounds = [each.most_in + each.most_out for each in tokens if each.most_in is not None]
     if len(bounds) == len(tokens):
         return f"{line}at most {sum(bounds):,} (bound: a token has a byte or more)"
-    parts = (p for p in prepared.attacks if not getattr(p.attack, "puts_one_name", False))
+    parts = (p for p in prepared.attacks if not p.traits.puts_one_name)
     return f"{line}no bound: {next(parts).label!r} writes texts of its own"
 
 
@@ -254,15 +250,8 @@ def _counts(head: str, n_victims: int, counts: Mapping[str, int]) -> str:
     return f"  {head}{told}"
 
 
-def _most_queries(attack: Attack, item: Question, group: GroupPart) -> int:
-    if isinstance(attack, Bounded):
-        return attack.most_queries(item, group.resources)
-    return min(attack.budget, group.perturbations.allowed(item).size)
-
-
-def _most_checks(attack: Attack, n_queries: int) -> int:
+def _most_checks(traits: AttackTraits, n_queries: int) -> int:
     """Flip checks of one trial: the first success and, where it may be refuted and the search goes
     on, the first that no rule refutes."""
-    goes_on = search_on(attack) is not SearchOn.NEVER
-    may_be_invalid = getattr(attack, "variants", "mark") == "mark"
-    return min(2 if goes_on and may_be_invalid else 1, n_queries)
+    goes_on = traits.search_on is not SearchOn.NEVER
+    return min(2 if goes_on and traits.may_be_refuted else 1, n_queries)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from medstress.attacks.protocol import needs_entities
 from medstress.entities.no_names import LABEL, NoNames
 from medstress.experiment.parts import AttackPart, GroupPart
 from medstress.resources import Resources
@@ -12,7 +11,7 @@ from medstress.resources import Resources
 
 def free_group(attacks: Sequence[AttackPart]) -> list[GroupPart]:
     """The group of the attacks that draw no names, where there are any."""
-    free = [part.attack for part in attacks if not needs_entities(part.attack)]
+    free = [traits for part in attacks if not (traits := part.traits).needs_entities]
     if not free:
         return []
     from medstress.entities.recognisers.gazetteer import shipped_gazetteer
@@ -21,7 +20,7 @@ def free_group(attacks: Sequence[AttackPart]) -> list[GroupPart]:
         (found,) = shipped_gazetteer().find([text])
         return [text[one.start : one.end] for one in found]
 
-    wanted = any(getattr(attack, "needs_names", False) for attack in free)
+    wanted = any(traits.needs_names for traits in free)
     names = NoNames()
     resources = Resources(
         group=LABEL,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from medstress.attacks.constraints import parse_edit_limit
-from medstress.attacks.protocol import Attack, goal_for, needs_entities
+from medstress.attacks.protocol import Attack
 from medstress.experiment.arm_rules import goal_told, names_allowed, names_told
 from medstress.experiment.asked import AskedTrial
 from medstress.experiment.conversations import victim_of
@@ -42,7 +42,7 @@ def plan(
         found += _transfers(prepared, rows, attacks)
     if settings.universality:
         # Edits that are no names cannot be put into another item.
-        named = [row for row in rows if needs_entities(attacks[row.attack])]
+        named = [row for row in rows if attacks[row.attack].traits.needs_entities]
         found += _universals(prepared, named, asked, attacks, max(settings.universality))
     return found
 
@@ -78,7 +78,7 @@ def _transfers(
                 attack_label=row.attack,
                 attack_spec=spec,
                 seed=row.seed,
-                goal=goal_for(attack, item),
+                goal=attack.goal_for(item),
                 item=item,
                 candidates=(Candidate(item=item, edits=decode_edits(edits)),),
                 told={
@@ -130,7 +130,7 @@ def _universals(
                     attack_label=attack,
                     attack_spec=spec,
                     seed=span.row.seed,
-                    goal=goal_for(attacks[attack], item),
+                    goal=attacks[attack].goal_for(item),
                     item=item,
                     candidates=tuple(candidate for _, candidate in names),
                     told={

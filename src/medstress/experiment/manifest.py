@@ -187,7 +187,7 @@ def describe(prepared: Prepared, parts: Mapping[str, Any]) -> dict[str, Any]:
 
 def endpoints(victims: Sequence[Victim | RolePart]) -> list[dict[str, Any]]:
     """What is asked over a network, and as which model it has answered so far."""
-    found = [(victim.label, getattr(victim.backend, "endpoint", None)) for victim in victims]
+    found = [(victim.label, victim.backend.endpoint) for victim in victims]
     return [{"victim": label, **endpoint} for label, endpoint in found if endpoint]
 
 
@@ -196,11 +196,7 @@ def expect_same_models(victims: Sequence[Victim | RolePart], known: Mapping[str,
     temperature it took."""
     endpoints_known = {each["victim"]: each for each in known.get("endpoints") or ()}
     for victim in victims:
-        before = endpoints_known.get(victim.label, {})
-        if before.get("answered_as") and hasattr(victim.backend, "expect"):
-            victim.backend.expect(before["answered_as"])
-        if before.get("temperature") and hasattr(victim.backend, "expect_temperature"):
-            victim.backend.expect_temperature(before["temperature"])
+        victim.backend.expect(endpoints_known.get(victim.label, {}))
 
 
 def _role(part: RolePart) -> dict[str, Any]:
@@ -260,7 +256,7 @@ def _size(table: VictimTable, victim: Victim) -> dict[str, Any]:
 
     Parameters that the user did not give are those a local model's back end counted.
     """
-    counted = getattr(victim.backend, "parameters", None)
+    counted = victim.backend.traits.parameters
     parameters = table.parameters if table.parameters is not None else counted
     names = ("family", "group", "price_in", "price_out")
     return {"parameters": parameters, **{name: getattr(table, name) for name in names}}

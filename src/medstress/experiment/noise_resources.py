@@ -8,11 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
-from medstress.attacks.noise import Abbreviation, NoiseResources, Perturbation, Synonym
+from medstress.attacks.noise import (
+    Abbreviation,
+    NoiseResources,
+    NonEntityNoise,
+    Perturbation,
+    Synonym,
+)
 from medstress.attacks.noise.mention_table import mention_key
 from medstress.attacks.noise.protocol import Tokens
 from medstress.attacks.noise.scopes import Scoped, listed_places
 from medstress.attacks.noise.texts import Marked, Side, labels_of
+from medstress.attacks.sentence_attack import SentenceAttack
 from medstress.experiment.noise_names import Tagged, listed_words, surrogates
 from medstress.items import Question
 from medstress.sentences import SentencePair, TaggedText, entities_of
@@ -41,11 +48,11 @@ def noise_resources(
         UsageError: a table of names is missing or malformed.
     """
     # A control reads what the perturbation that it counts reads.
-    kinds = [getattr(kind, "counted", kind) for kind in perturbations]
+    kinds = [kind.counted if isinstance(kind, NonEntityNoise) else kind for kind in perturbations]
     mentions = _found_mentions(items)
     tagged = [text for item in items for text in _tagged(item, mentions)]
     lexicon: frozenset[str] = frozenset()
-    if any(getattr(kind, "scope", None) == "lexicon" for kind in kinds):
+    if any(isinstance(kind, Scoped) and kind.scope == "lexicon" for kind in kinds):
         from medstress.entities.lexicon import noise_lexicon
 
         lexicon = noise_lexicon(tagged, n_sentences)
@@ -129,8 +136,7 @@ def names_put_in(names: Sequence[Tokens], choice: str) -> frozenset[str]:
 
 def side_of(perturbation: Perturbation) -> Side:
     """Which text of a pair a perturbation changes; `BOTH` where it is no attack on pairs."""
-    side: Side = getattr(perturbation, "side", BOTH)
-    return side
+    return perturbation.side if isinstance(perturbation, SentenceAttack) else BOTH
 
 
 def mentions_in(items: Sequence[AnyItem], noise: NoiseResources, side: Side = BOTH) -> Counter[str]:

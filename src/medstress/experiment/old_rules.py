@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
 
+from medstress.attacks.medfuzz import MedFuzz
 from medstress.entities.lexicon import FIXED
 from medstress.experiment.prepared import Prepared
 from medstress.experiment.sentence_groups import SentenceGroupPart, sentence_resources
@@ -76,7 +77,7 @@ def keep_prompts(prepared: Prepared, known: Mapping[str, str]) -> None:
     """
     held = set(known.values())
     for i, part in enumerate(prepared.attacks):
-        before = getattr(part.attack, "as_it_was", None)
+        before = part.attack.as_it_was if isinstance(part.attack, MedFuzz) else None
         if before is None or content_hash(part.attack.spec()) in held:
             continue
         if content_hash(before.spec()) in held:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medstress import registry
-from medstress.attacks.protocol import Attack, ReadsFiles
+from medstress.attacks.protocol import Attack, AttackTraits, make_attack
 from medstress.backends.llama_cpp import NO_TEXT
 from medstress.backends.options import ANSWER_SECONDS, BackendOptions
 from medstress.calls import Backend, Decoding
@@ -128,6 +128,11 @@ class AttackPart:
     """The attack."""
     is_labelled: bool = False
     """Whether the user named it."""
+    traits: AttackTraits = field(init=False, repr=False, compare=False)
+    """What the attack declares; asked once, as every trial needs it."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "traits", self.attack.traits)
 
 
 def load_datasets(
@@ -245,7 +250,7 @@ def open_victims(
             task = asked.task if asked is not None else "multiple_choice"
             given = table.model_dump(include=names)
             options = BackendOptions(base=base, task=task, timeout_seconds=timeout_seconds, **given)
-            backend: Backend = registry.load("backends", table.backend)(options)
+            backend = registry.open_backend(table.backend, options)
             opened.callback(backend.close)
             if asked is not None and asked.task != "multiple_choice":
                 tagging = asked.task_of(table, backend, label)
@@ -267,7 +272,7 @@ def _prompted(
     examples = draw_examples(table, base, label)
 
     def task(prompt: str) -> Task:
-        own = task_of(table, base, backend.kinds, label, prompt)
+        own = task_of(table, base, backend.traits.calls, label, prompt)
         return wrapped(own, table.wrap, base, label, examples)
 
     default = prompt_for(table.prompt)
@@ -344,18 +349,13 @@ def make_attacks(tables: Sequence[AttackTable], base: Path | None = None) -> lis
     entries: list[tuple[str | None, str, dict[str, Any]]] = []
     attacks: list[Attack] = []
     for table in tables:
-        kind = registry.load("attacks", table.name)
         exponents = table.parameters.get("n")
         for n in exponents if isinstance(exponents, list) else [exponents]:
             given = table.parameters if n is None else {**table.parameters, "n": n}
-            attack: Attack = kind(**given)
-            if isinstance(attack, ReadsFiles):
-                attack = attack.with_files(base or Path())
+            attack = make_attack(table.name, given).with_files(base or Path())
             attacks.append(attack)
             label = f"{table.label} n={n:g}" if table.label and n != exponents else table.label
-            # What only follows from other keys names nothing.
-            shown = getattr(attack, "label_parameters", attack.spec)()
-            entries.append((label, table.name, shown))
+            entries.append((label, table.name, attack.label_parameters()))
     labels = unique_labels("attack", entries)
     return [
         AttackPart(label=label, attack=attack, is_labelled=given is not None)

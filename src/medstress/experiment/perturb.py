@@ -128,7 +128,7 @@ def check_perturbed_alone(attacks: Sequence[AttackPart], kind: str) -> None:
                 )
         elif kind != QUESTIONS:
             raise UsageError(f"attack {part.label!r} is for questions, and the data are {kind}")
-        elif why := getattr(attack, "needs_scores", None):
+        elif why := attack.traits.needs_scores:
             raise UsageError(
                 f"attack {part.label!r} needs a victim's scores ({why}), and perturb asks none"
             )
@@ -214,7 +214,7 @@ def drawn_candidates(
     attack = part.attack
     if attack.obstacle(item, resources):
         return
-    rng = rng_for(seed or 0, f"{attack.stream}/{resources.group}", dataset, item.id)
+    rng = rng_for(seed or 0, f"{attack.traits.stream}/{resources.group}", dataset, item.id)
     steps = attack.run(item, rng, resources)
     held = Prediction(outcome=Outcome.RIGHT, answer=item.key)
     try:
@@ -233,4 +233,4 @@ def drawn_candidates(
 
 
 def _seeds(checked: Experiment, part: AttackPart) -> Sequence[int | None]:
-    return (None,) if part.attack.deterministic else checked.experiment.seeds
+    return (None,) if part.traits.deterministic else checked.experiment.seeds

@@ -8,7 +8,7 @@ from typing import TypeGuard
 
 from medstress.attacks.judges import JUDGE, N_VOTES, is_judge, votes_each
 from medstress.attacks.medfuzz import MedFuzz
-from medstress.attacks.protocol import AsksInTurns, Attack, n_repeats
+from medstress.attacks.protocol import Attack
 from medstress.experiment.config import SignificanceTable
 from medstress.experiment.prepared import Prepared
 from medstress.experiment.roles import RolePart
@@ -67,17 +67,17 @@ def role_lines(prepared: Prepared, n_victims: int) -> Iterator[str]:
     n_trials = {
         part.label: n_victims * _n_items(prepared) * _n_runs(prepared, part.attack)
         for part in prepared.attacks
-        if isinstance(part.attack, AsksInTurns)
+        if part.traits.in_turns
     }
     for part in prepared.attacks:
-        if isinstance(part.attack, AsksInTurns):
-            n = n_trials[part.label] * part.attack.budget
+        if part.traits.in_turns:
+            n = n_trials[part.label] * part.traits.budget
             yield (
                 f"{part.label}: at most {n:,} attempts, each with 2 calls to the attacker (5 where "
                 "replies have to be repaired) and, where there are judges, at most 3 to each (5)"
             )
     n_attempts = sum(
-        n_trials[part.label] * part.attack.budget
+        n_trials[part.label] * part.traits.budget
         for part in prepared.attacks
         if part.label in n_trials
     )
@@ -101,7 +101,7 @@ def _n_items(prepared: Prepared) -> int:
 
 
 def _n_runs(prepared: Prepared, attack: Attack) -> int:
-    return len(prepared.experiment.experiment.seeds) * n_repeats(attack)
+    return len(prepared.experiment.experiment.seeds) * attack.traits.repeats
 
 
 def _n_written(prepared: Prepared, role: str, n_trials: Mapping[str, int]) -> int:

@@ -9,7 +9,6 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from medstress.attacks.protocol import n_repeats, needs_entities
 from medstress.candidates import units_of
 from medstress.experiment.config import Experiment
 from medstress.experiment.conversations import victim_of
@@ -113,10 +112,12 @@ class Prepared:
                 for (group, ids), part in product(chosen, self.attacks):
                     if item.id not in ids or not self.holds(dataset, group, victim.label, part):
                         continue
-                    repeats = range(n_repeats(part.attack))
+                    repeats = range(part.traits.repeats)
                     arms = product(self._seeds(part), repeats, units_of(item))
                     for seed, repeat, unit in arms:
-                        asked = victim_of(known, part.attack, dataset.label, item, seed, repeat)
+                        asked = known
+                        if part.traits.in_turns:
+                            asked = victim_of(known, part.attack, dataset.label, item, seed, repeat)
                         yield Trial(
                             dataset=dataset.label,
                             group=group.label,
@@ -138,7 +139,8 @@ class Prepared:
         part: AttackPart,
     ) -> bool:
         """Whether an attack runs on a group: one that draws no names has a group of its own."""
-        if isinstance(group, GroupPart) and (group.table is None) == needs_entities(part.attack):
+        needs = part.traits.needs_entities
+        if isinstance(group, GroupPart) and needs == (group.table is None):
             return False
         return self.portion.holds(dataset.label, group.label, victim, part)
 
@@ -157,7 +159,7 @@ class Prepared:
         n = 0
         for dataset, group, victim in product(self.datasets, self.groups, victims):
             arms = sum(
-                len(self._seeds(part)) * n_repeats(part.attack)
+                len(self._seeds(part)) * part.traits.repeats
                 for part in self.attacks
                 if self.holds(dataset, group, victim, part)
             )
@@ -166,4 +168,4 @@ class Prepared:
         return n
 
     def _seeds(self, part: AttackPart) -> Sequence[int | None]:
-        return (None,) if part.attack.deterministic else self.experiment.experiment.seeds
+        return (None,) if part.traits.deterministic else self.experiment.experiment.seeds

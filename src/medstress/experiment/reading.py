@@ -9,7 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, NoReturn
 
-from medstress import registry
+from medstress.attacks.protocol import attack_class, make_attack
 from medstress.errors import UsageError, did_you_mean
 from medstress.experiment.config import (
     AnalysisTable,
@@ -209,7 +209,7 @@ def _check_attack(row: Mapping[str, Any], where: _Where, index: int) -> None:
     index = where.place_of("attack", index)
     place = where.key("attack", "name", index)
     try:
-        kind = registry.load("attacks", name)
+        kind = attack_class(name)
     except UsageError as error:
         raise UsageError(f"{place}: {error}") from None
     known = {field.name for field in fields(kind) if field.init}
@@ -225,7 +225,7 @@ def _check_attack(row: Mapping[str, Any], where: _Where, index: int) -> None:
         raise UsageError(f"{where.key('attack', 'n', index)}: n = []: expected at least one value")
     for n in exponents if isinstance(exponents, list) else [exponents]:
         try:
-            kind(**(given if n is None else {**given, "n": n}))
+            make_attack(name, given if n is None else {**given, "n": n})
         except UsageError as error:
             said = re.findall(r"[a-z_]+", str(error))
             key = next((word for word in said if word in known), "")

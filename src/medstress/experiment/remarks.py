@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from medstress.attacks.protocol import AsksInTurns
 from medstress.experiment.prepared import Prepared
 from medstress.experiment.surrogate_coverage import surrogates_of
 from medstress.experiment.targets import named_backends, watched_lines
@@ -22,7 +21,7 @@ def dry_run_remarks(prepared: Prepared) -> Iterator[str]:
 
 def length_lines(prepared: Prepared) -> Iterator[str]:
     """A line for each victim that writes its answers: how long they may be, and what follows."""
-    turned = [p.attack for p in prepared.attacks if isinstance(p.attack, AsksInTurns)]
+    turned = {n for p in prepared.attacks if (n := p.traits.reasoning_tokens) is not None}
     for victim in prepared.victims:
         spec = victim.task.spec()
         while "task" in spec:
@@ -30,7 +29,7 @@ def length_lines(prepared: Prepared) -> Iterator[str]:
         keys = [f"max_new_tokens = {spec['decoding'][0]:,}"] if "decoding" in spec else []
         if turned and keys:
             own = spec.get("reasoning_tokens")
-            most = sorted({own or attack.reasoning_tokens for attack in turned})
+            most = sorted({own} if own else turned)
             keys.insert(0, f"reasoning_tokens = {' or '.join(f'{n:,}' for n in most)}")
         elif spec.get("answer_by") != AnswerBy.GENERATE:
             continue

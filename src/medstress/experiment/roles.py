@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -77,7 +77,7 @@ def check_roles(
     if test is not None and (test.faithfulness or test.faithfulness_slope):
         used.add(JUDGE)
     for part in attacks:
-        wanted: Mapping[str, bool] = getattr(part.attack, "roles", {})
+        wanted = part.traits.roles
         used |= set(wanted)
         for name, is_needed in wanted.items():
             if is_needed and name not in known:
@@ -122,10 +122,10 @@ def open_roles(
             else:
                 given = table.model_dump(include=_OPTIONS)
                 options = BackendOptions(base=base, timeout_seconds=timeout_seconds, **given)
-                backend = registry.load("backends", table.backend)(options)
+                backend = registry.open_backend(table.backend, options)
                 opened.callback(backend.close)
                 known.append((table, backend))
-            if "generate" not in backend.kinds:
+            if "generate" not in backend.traits.calls:
                 raise UsageError(
                     f"[role.{name}]: backend {table.backend!r} generates no text, and a role has "
                     "to write its replies"

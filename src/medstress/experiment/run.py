@@ -358,7 +358,7 @@ def _drive(store: RunStore, prepared: Prepared, watcher: Watcher) -> None:
         on_progress=watcher.progress,
     )
     n_planned = prepared.n_trials(len(prepared.victims))
-    before = [dict(getattr(victim.backend, "counters", {})) for victim in prepared.victims]
+    before = [dict(victim.backend.counters) for victim in prepared.victims]
     try:
         progress = scheduler.run(prepared.trials(), n_planned)
         done = progress.n_done + progress.n_skipped == n_planned and finish(
@@ -377,7 +377,7 @@ def _account(
     performance = store.manifest()["performance"]
     performance["wall_seconds"] += seconds
     for victim, known in zip(prepared.victims, before, strict=True):
-        for name, count in getattr(victim.backend, "counters", {}).items():
+        for name, count in victim.backend.counters.items():
             performance[name] = performance.get(name, 0) + count - known.get(name, 0)
     endpoints = manifests.endpoints([*prepared.victims, *prepared.roles])
     store.write_manifest({"performance": performance, "endpoints": endpoints})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from medstress.attacks.protocol import Attack, SearchOn, is_static, search_on
+from medstress.attacks.protocol import Attack, SearchOn
 from medstress.candidates import candidate_of, units_of
 from medstress.experiment.prepared import Prepared
 from medstress.experiment.query_sizes import CHARACTERS_PER_TOKEN
@@ -28,13 +28,13 @@ def sentence_cost(prepared: Prepared) -> Iterator[str]:
         sizes = {item.id: _characters(item) for item in items}
         characters += sum(sizes.values())
         for part in prepared.attacks:
-            seeds = 1 if part.attack.deterministic else len(settings.seeds)
+            seeds = 1 if part.traits.deterministic else len(settings.seeds)
             for item in items:
                 units = units_of(item)
                 asked = [u for u in units if _is_asked(part.attack, u, group.resources)]
                 flippable = [u for u in asked if _may_flip(part.attack, u, group.resources)]
-                n = seeds * part.attack.budget * len(asked)
-                n_calls = seeds if is_static(part.attack) else n
+                n = seeds * part.traits.budget * len(asked)
+                n_calls = seeds if part.traits.is_static else n
                 again = seeds * _most_checks(part.attack) * len(flippable) * settings.flip_check
                 perturbed += n
                 checks += again
@@ -55,18 +55,20 @@ def sentence_cost(prepared: Prepared) -> Iterator[str]:
 
 
 def _is_asked(attack: Attack, unit: Item, resources: object) -> bool:
-    return is_static(attack) or attack.obstacle(unit, resources) is None
+    return attack.traits.is_static or attack.obstacle(unit, resources) is None
 
 
 def _may_flip(attack: Attack, unit: Item, resources: object) -> bool:
-    of_item = getattr(attack, "goal_for", lambda _: attack.goal)
-    return attack.obstacle(unit, resources) is None and not isinstance(of_item(unit), Measured)
+    if attack.obstacle(unit, resources) is not None:
+        return False
+    return not isinstance(attack.goal_for(unit), Measured)
 
 
 def _most_checks(attack: Attack) -> int:
     """Flip checks of one trial: the first success and, where the search goes on to a smaller one,
     that; it takes two queries to succeed with two edits and a third to leave one out."""
-    return 2 if search_on(attack) is SearchOn.SMALLER and attack.budget > 1 else 1
+    traits = attack.traits
+    return 2 if traits.search_on is SearchOn.SMALLER and traits.budget > 1 else 1
 
 
 def _characters(item: Item) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from medstress.attacks.noise import NoiseResources
-from medstress.attacks.protocol import PAIRS, QUESTIONS, TAGGED, attacks_on, needs_entities
+from medstress.attacks.protocol import PAIRS, QUESTIONS, TAGGED
 from medstress.attacks.sentence_attack import SentenceAttack
 from medstress.errors import UsageError
 from medstress.experiment.config import Experiment, VictimTable
@@ -93,7 +93,7 @@ class Asked:
                 raise UsageError(f"victim {label!r}: {key} is for questions, not for {self.kind}")
         if table.wrap:
             raise UsageError(f"victim {label!r}: wrap is for questions, not for {self.kind}")
-        if CALLS[self.task] not in backend.kinds:
+        if CALLS[self.task] not in backend.traits.calls:
             raise UsageError(
                 f"victim {label!r}: backend {table.backend!r} cannot answer {self.kind}; use "
                 "transformers, python"
@@ -102,7 +102,7 @@ class Asked:
         if self.kind == PAIRS:
             return Similarity()
         task = EntityTagging(types=self.types, names=table.labels or {})
-        task.check(label, getattr(backend, "labels", ()))
+        task.check(label, backend.traits.labels)
         return task
 
 
@@ -147,14 +147,14 @@ def check_kind(experiment: Experiment, attacks: Sequence[AttackPart], asked: Ask
         UsageError: naming them.
     """
     for part in attacks:
-        known = attacks_on(part.attack)
+        known = part.traits.kinds
         if asked.kind not in known:
             raise UsageError(
                 f"attack {part.label!r} is for {' and '.join(sorted(known))}, and the data are "
                 f"{asked.kind}"
             )
     if asked.kind == QUESTIONS:
-        if not experiment.entities and any(needs_entities(p.attack) for p in attacks):
+        if not experiment.entities and any(p.traits.needs_entities for p in attacks):
             raise UsageError("experiment: the table [[entities]] is missing")
         return
     for table in _TABLES:

@@ -38,7 +38,7 @@ def measured_speed(victim: Victim, prepared: Prepared, folder: Path | None) -> S
     for each in _folders(folder):
         n, seconds = seconds_of_calls(each, model)
         if n and seconds:
-            rate = n / seconds * victim.backend.workers
+            rate = n / seconds * victim.backend.traits.workers
             return Speed(calls_per_second=rate, n_calls=n, source=str(each))
     given = prepared.experiment.experiment.cache
     place = None if given is None else cache_folder(given, prepared.base)
@@ -47,7 +47,7 @@ def measured_speed(victim: Victim, prepared: Prepared, folder: Path | None) -> S
     with closing(SharedCache(place, create=False)) as cache:
         for entries in cache.models():
             if entries.model_hash == model and entries.seconds_per_call > 0:
-                rate = victim.backend.workers / entries.seconds_per_call
+                rate = victim.backend.traits.workers / entries.seconds_per_call
                 return Speed(calls_per_second=rate, n_calls=entries.n, source=str(place))
     return None
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass, fields, replace
 from itertools import product
 from typing import Any
 
-from medstress import registry
-from medstress.attacks.protocol import Attack
+from medstress.attacks.protocol import Attack, attack_class, make_attack
 from medstress.errors import UsageError
 from medstress.experiment.config import AnalysisTable, TuneTable
 from medstress.experiment.parts import AttackPart
@@ -48,7 +47,7 @@ class TuningPlan:
 
     def template(self, attack: Attack) -> str:
         """What the values of n of an attack share, at the budget of tuning."""
-        return template_of({**attack.spec(), "budget": attack.budget}, self.table.budget)
+        return template_of({**attack.spec(), "budget": attack.traits.budget}, self.table.budget)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -137,10 +136,10 @@ def _at_random(row: Mapping[str, Any]) -> dict[str, Any]:
 def _template(row: Mapping[str, Any]) -> str | None:
     """What identifies the attack without its n; None where it has none."""
     try:
-        kind = registry.load("attacks", str(row.get("name")))
-        known = {field.name for field in fields(kind)}
+        name = str(row.get("name"))
+        known = {field.name for field in fields(attack_class(name))}
         given = {key: value for key, value in row.items() if key in known}
-        attack: Attack = kind(**{**given, "n": 1.0})
+        attack = make_attack(name, {**given, "n": 1.0})
     except (UsageError, TypeError):
         return None
     return template_of(attack.spec()) if is_pdws(attack.spec()) else None
@@ -165,10 +164,10 @@ def check_plan(plan: TuningPlan) -> None:
             "budget is the attack's; leave it out, or give a share below 1"
         )
     for part in tuned:
-        if budget is not None and budget > part.attack.budget:
+        if budget is not None and budget > part.traits.budget:
             raise UsageError(
                 f"[tune] budget = {budget} is larger than that of attack {part.label!r} "
-                f"({part.attack.budget})"
+                f"({part.traits.budget})"
             )
     for dataset, group in product(plan.prepared.datasets, plan.prepared.question_groups):
         attackable = [

@@ -43,7 +43,7 @@ def next_batch(
                 n = size - len(batch)
                 if not _takes_all(group, lane):
                     # Room is kept for what the other groups need now.
-                    n = min(lane.backend.ahead, max(n - needed, 0))
+                    n = min(lane.backend.traits.ahead, max(n - needed, 0))
                 if n > 0:
                     batch += _missing(list(islice(group.ahead, n)), known, deliver)
         if batch and batch[0].alone:
@@ -65,7 +65,7 @@ def _groups(lane: Lane, room: int, *, starts: bool) -> list[Group]:
 
 def _takes_all(group: Group, lane: Lane) -> bool:
     """Whether what a trial asks next goes before other trials: prompts of an item share most."""
-    return group.is_certain and lane.backend.ahead > 0
+    return group.is_certain and lane.backend.traits.ahead > 0
 
 
 def _missing(

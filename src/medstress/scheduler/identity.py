@@ -15,7 +15,7 @@ def arm_spec(trial: Trial | Inquiry | Study) -> dict[str, Any]:
     """The parameters of a trial's attack, as stored with its arm."""
     if isinstance(trial, Inquiry | Study):
         return trial.attack_spec
-    return {"budget": trial.attack.budget, **trial.attack.spec()}
+    return {"budget": trial.attack.traits.budget, **trial.attack.spec()}
 
 
 def trial_id(trial: Trial | Inquiry | Study) -> str:

@@ -70,7 +70,7 @@ class Lane:
         self._waiting: list[tuple[int, int, Group]] = []
         self._alone: list[tuple[int, int, Group]] = []
         self._arrivals = count()
-        self._threads = DaemonThreads(backend.workers, "medstress-backend")
+        self._threads = DaemonThreads(backend.traits.workers, "medstress-backend")
 
     def add(self, group: Group) -> None:
         """Queue a group; its entries are pending from now on.
@@ -79,7 +79,7 @@ class Lane:
         turn together, and one role would wait for the other; and servers keep the beginnings of
         recent prompts, so the prompts of an item belong together.
         """
-        alone = group.entries[0].alone and self.backend.batch_size > 1
+        alone = group.entries[0].alone and self.backend.traits.batch_size > 1
         heappush(
             self._alone if alone else self._waiting, (group.trial, next(self._arrivals), group)
         )
@@ -87,7 +87,8 @@ class Lane:
     @property
     def idle(self) -> bool:
         """Whether a worker is free and something waits."""
-        return bool(self._waiting or self._alone) and len(self.in_flight) < self.backend.workers
+        is_free = len(self.in_flight) < self.backend.traits.workers
+        return is_free and bool(self._waiting or self._alone)
 
     @property
     def next_is_alone(self) -> bool:
@@ -98,7 +99,7 @@ class Lane:
         n_waiting = 0
         for _, _, group in self._waiting if self._alone else ():
             n_waiting += len(group.entries)
-            if n_waiting >= self.backend.batch_size:
+            if n_waiting >= self.backend.traits.batch_size:
                 return False
         return bool(self._alone)
 
@@ -113,7 +114,7 @@ class Lane:
         if not queue:
             return None
         _, _, group = queue[0]
-        if len(group.entries) > most and len(group.entries) <= self.backend.batch_size:
+        if len(group.entries) > most and len(group.entries) <= self.backend.traits.batch_size:
             return None
         if len(group.entries) <= most:
             heappop(queue)

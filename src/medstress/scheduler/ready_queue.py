@@ -134,11 +134,9 @@ class Scheduler:
 
         A trial waits for one role at a time, so that fewer would leave the others without work.
         """
-        roles = {id(one): one.batch_size * one.workers for one in self._roles.values()}
+        roles = {id(one): _most_held(one) for one in self._roles.values()}
         victims = (
-            lane.backend.batch_size * lane.backend.workers
-            for key, lane in self._lanes.items()
-            if key not in roles
+            _most_held(lane.backend) for key, lane in self._lanes.items() if key not in roles
         )
         return max(WINDOW, 2 * (sum(roles.values()) + max(victims, default=0)))
 
@@ -288,7 +286,7 @@ class Scheduler:
                     # A batch in flight may yet fail and leave room.
                     self.progress.stopped = not self._n_in_flight()
                     break
-                size = min(most, lane.backend.batch_size)
+                size = min(most, lane.backend.traits.batch_size)
                 entries = next_batch(lane, size, self._known, partial(self._deliver, lane))
                 if not entries and lane.idle:
                     # What is left of the limit does not hold the calls of one query.
@@ -381,3 +379,8 @@ class Scheduler:
         return sum(
             len(batch.entries) for lane in self._lanes.values() for batch in lane.in_flight.values()
         )
+
+
+def _most_held(backend: Backend) -> int:
+    """The most calls that a back end works on at once."""
+    return backend.traits.batch_size * backend.traits.workers

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Protocol
 
-from medstress.attacks.protocol import (
-    Attack,
-    RuleChecked,
-    SearchOn,
-    Validity,
-    goal_for,
-    is_static,
-    search_on,
-)
+from medstress.attacks.protocol import Attack, AttackTraits, SearchOn, Validity
 from medstress.items import Edited
 from medstress.outcomes import Goal, Measured, Prediction, Verdict
 from medstress.queries import Predict
@@ -55,22 +47,22 @@ class Referee:
     def __init__(
         self,
         attack: Attack,
+        traits: AttackTraits,
         resources: Any,
         result: TrialResult,
         describe: Callable[[Exception], str],
         item: Any = None,
     ) -> None:
-        self.goal = goal_for(attack, item)
+        self.goal = attack.goal_for(item)
         # Not by isinstance, which for a protocol takes longer than asking a query.
         relative_to: Callable[[Prediction], Goal] | None = getattr(self.goal, "relative_to", None)
         if relative_to is not None and result.before is not None:
             self.goal = relative_to(result.before)
-        self._is_static = is_static(attack)
-        self._attack = attack
+        self._attack, self._traits = attack, traits
         self._resources = resources
         self._result = result
         self._describe = describe
-        self._search_on = search_on(attack)
+        self._search_on = traits.search_on
         self.asks_all = self._search_on is SearchOn.ALWAYS
 
     def judge(self, query: Predict, prediction: Prediction) -> Prediction:
@@ -87,7 +79,7 @@ class Referee:
         if result.n_excluded is None:
             self.count_exclusions(query.candidate)
         if not self.goal.reached(prediction, query.candidate.edits):
-            if self._is_static or self._has_moved_most(prediction):
+            if self._traits.is_static or self._has_moved_most(prediction):
                 result.pick, result.after = query.candidate, prediction
             return prediction
         found = self._record(query, prediction)
@@ -141,26 +133,23 @@ class Referee:
         return found
 
     def _validity(self, query: Predict) -> Validity:
-        found = Validity(valid=query.valid, reason=query.reason)
-        if isinstance(self._attack, RuleChecked):
-            try:
-                found = self._attack.validity(query.candidate, self._resources)
-            except Exception as error:  # noqa: BLE001 - the per-trial guard
-                self._result.note = self._describe(error)  # unknown; the verdict stands
-                return Validity()
+        try:
+            found = self._attack.validity(query.candidate, self._resources)
+        except Exception as error:  # noqa: BLE001 - the per-trial guard
+            self._result.note = self._describe(error)  # unknown; the verdict stands
+            return Validity()
+        if found is None:
+            found = Validity(valid=query.valid, reason=query.reason)
         return replace(found, valid=known_validity(found.valid, found.reason))
 
     def count_exclusions(self, candidate: Edited) -> None:
         """Note which names the attack never draws, where it knows."""
-        count: Callable[..., Mapping[str, int]] | None = getattr(self._attack, "n_excluded", None)
-        if count is None:
-            return
         try:
-            counts = count(candidate, self._resources)
+            counts = self._attack.n_excluded(candidate, self._resources)
         except Exception as error:  # noqa: BLE001 - the per-trial guard
             self._result.note = self._describe(error)
         else:
-            self._result.n_excluded = dict(sorted(counts.items()))
+            self._result.n_excluded = counts if counts is None else dict(sorted(counts.items()))
 
     def close(self, clean: Edited, *, failed: bool = False) -> None:
         """Note what is known once the search has ended."""
@@ -170,7 +159,7 @@ class Referee:
         if result.n_excluded is None:
             self.count_exclusions(clean)
         stopped = failed or (
-            self._search_on is SearchOn.NEVER and result.n_asked < self._attack.budget
+            self._search_on is SearchOn.NEVER and result.n_asked < self._traits.budget
         )
         # With more queries it might have been flipped validly; nobody looked.
         result.censored = stopped and result.valid is False

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, TypeAlias
 
-from medstress.attacks.protocol import Attack, is_static
+from medstress.attacks.protocol import Attack
 from medstress.calls import Reply
 from medstress.candidates import candidate_of, unit_of
 from medstress.errors import MedstressError, TrialError
 from medstress.items import Edited, Item
 from medstress.outcomes import Outcome, Prediction, Verdict
 from medstress.queries import Ask, CleanAnswer, Consult, Note, Predict
+from medstress.registry import place_of
 from medstress.scheduler.asking import Flows, OutOfTimeError, UnansweredError, consult, predict
 from medstress.scheduler.need import Need, Purpose
 from medstress.scheduler.referee import Bystander, Judge, Referee
@@ -69,12 +70,12 @@ def conduct(trial: Trial) -> Conduct:
     Returns:
         The result, judged from the answers alone.
     """
-    result = TrialResult(unit=unit_of(trial.item))
+    result, traits = TrialResult(unit=unit_of(trial.item)), trial.attack.traits
     try:
         reason = trial.attack.obstacle(trial.item, trial.resources)
         if reason is not None:
             result.verdict, result.note = Verdict.NOT_ATTACKABLE, reason
-            if not is_static(trial.attack):
+            if not traits.is_static:
                 return result
         clean = candidate_of(trial.item)
         result.before = yield from predict(
@@ -91,13 +92,13 @@ def conduct(trial: Trial) -> Conduct:
     if result.verdict is not Verdict.NOT_ATTACKABLE and result.before.outcome is not Outcome.RIGHT:
         wrong = result.before.outcome is Outcome.WRONG
         result.verdict = Verdict.ALREADY_WRONG if wrong else Verdict.UNREADABLE
-        if getattr(trial.attack, "attack_all", False):
+        if traits.attack_all:
             return (yield from _attack_lost(trial, result, result.verdict))
     if result.verdict is not Verdict.HELD:
-        if is_static(trial.attack):
+        if traits.is_static:
             yield from _copy(trial, result)
         return result
-    referee = Referee(trial.attack, trial.resources, result, _note, trial.item)
+    referee = Referee(trial.attack, traits, trial.resources, result, _note, trial.item)
     try:
         yield from _attack(trial, result, referee)
     except MedstressError:
@@ -125,7 +126,8 @@ def conduct(trial: Trial) -> Conduct:
 
 def _attack_lost(trial: Trial, result: TrialResult, lost: Verdict) -> Conduct:
     """Attack an item that was not answered rightly to begin with; its verdict stays."""
-    referee = Referee(trial.attack, trial.resources, result, _note, trial.item)
+    attack = trial.attack
+    referee = Referee(attack, attack.traits, trial.resources, result, _note, trial.item)
     try:
         yield from _attack(trial, result, referee)
     except MedstressError:
@@ -165,7 +167,9 @@ def _note(error: Exception) -> str:
     """A failed call tells its own story; anything else is a defect of an attack or a task."""
     if isinstance(error, UnansweredError | TrialError):
         return str(error)
-    return f"a defect of attack or task: {type(error).__name__}: {error}"
+    place = place_of(error)
+    where = "" if place is None else f" ({place.plug_in}: {place.file.name}, line {place.line})"
+    return f"a defect of attack or task: {type(error).__name__}: {error}{where}"
 
 
 def _lost(error: Exception) -> Verdict:
@@ -187,20 +191,22 @@ def _copy(trial: Trial, result: TrialResult) -> Generator[Need, tuple[Reply, ...
 def _attack(
     trial: Trial, result: TrialResult, referee: Judge
 ) -> Generator[Need, tuple[Reply, ...], None]:
-    stream = f"{trial.attack.stream}/{trial.group}"
+    traits = trial.attack.traits
+    stream = f"{traits.stream}/{trial.group}"
     rng = rng_for(trial.seed or 0, stream, trial.dataset, trial.item.id, trial.repeat)
     session = Session(trial.attack, trial.item, rng, trial.resources)
     flows, n_refused = Flows(trial.victim), 0
     try:
         while (step := session.step) is not None:
             if isinstance(step, Ask):
-                if result.n_asked + len(step.queries) > trial.attack.budget:
+                left = traits.budget - result.n_asked
+                if len(step.queries) > left:
                     n_refused += 1
                     if n_refused > MAX_REFUSALS:
                         raise RuntimeError("it goes on asking for more than its budget")
-                    session.refuse(trial.attack.budget - result.n_asked)
+                    session.refuse(left)
                     continue
-                predictions = yield from _ask(step, trial, result, flows, referee)
+                predictions = yield from _ask(step, left, result, flows, referee)
                 # A success that reaches the goal ends the search: what the list asks after it is
                 # not asked, and what the attack would do next changes nothing.
                 if predictions and predictions[-1].reached_goal:
@@ -221,14 +227,14 @@ def _attack(
 
 
 def _ask(
-    step: Ask, trial: Trial, result: TrialResult, flows: Flows, referee: Judge
+    step: Ask, left: int, result: TrialResult, flows: Flows, referee: Judge
 ) -> Generator[Need, tuple[Reply, ...], tuple[Prediction, ...]]:
     predictions: list[Prediction] = []
     for i, query in enumerate(step.queries):
-        left = trial.attack.budget - result.n_asked - 1
         upcoming = chain(step.queries[i + 1 :], step.then)
         flow = flows.take(query)  # may raise: a query that never becomes a call is not asked
         result.n_asked += 1
+        left -= 1
         try:
             prediction = yield from predict(
                 flow,

@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
 
-from medstress.attacks.protocol import Attack
+from medstress.attacks.protocol import Attack, attack_fault
 from medstress.calls import Answer, Call
 from medstress.candidates import EntityUnit, PairCandidate, TaggedCandidate
 from medstress.errors import BudgetExhausted
@@ -76,10 +76,15 @@ def check_attack(
 
 def _check_declared(attack: Attack) -> None:
     name = _name(attack)
-    if not isinstance(attack.stream, str) or not attack.stream:
-        raise AssertionError(f"{name}.stream must be a text that is not empty")
-    if type(attack.budget) is not int or attack.budget < 1:
-        raise AssertionError(f"{name}.budget must be a whole number from 1, got {attack.budget!r}")
+    if fault := attack_fault(attack):
+        raise AssertionError(f"{name} {fault}")
+    traits = attack.traits
+    if not isinstance(traits.stream, str) or not traits.stream:
+        raise AssertionError(f"{name}: the stream of its traits must be a text that is not empty")
+    if type(traits.budget) is not int or traits.budget < 1:
+        raise AssertionError(
+            f"{name}: the budget of its traits must be a whole number from 1, got {traits.budget!r}"
+        )
     try:
         same = canonical_json(attack.spec()) == canonical_json(attack.spec())
     except (TypeError, ValueError) as error:
@@ -111,7 +116,8 @@ class _Driver:
 
     def start(self, item: Question, seed: int = 0) -> Any:
         """A fresh generator, with the random stream the scheduler would give it."""
-        stream = f"{self.attack.stream}/{getattr(self._resources, 'group', 'all')}"
+        group = self._resources.group if isinstance(self._resources, Resources) else "all"
+        stream = f"{self.attack.traits.stream}/{group}"
         rng = rng_for(seed, stream, "check_attack", item.id)
         return self.attack.run(item, rng, self._resources)
 
@@ -202,10 +208,10 @@ def _check_steps(
         for query in (*step.queries, *step.then):
             where = f"{_name(attack)}, item {item.id!r}, step {number}"
             _check_candidate(where, item, query.candidate, may_edit)
-    if n_asked > attack.budget:
+    if n_asked > attack.traits.budget:
         raise AssertionError(
             f"{_name(attack)} asks {n_asked} queries about item {item.id!r} with a budget of "
-            f"{attack.budget}"
+            f"{attack.traits.budget}"
         )
 
 
@@ -261,7 +267,7 @@ def _check_repeatable(
                 f"{name} asks something else about item {item.id!r} when items are attacked in "
                 "turns: keep all state inside the generator"
             )
-        if driver.attack.deterministic and steps != other:
+        if driver.attack.traits.deterministic and steps != other:
             raise AssertionError(
                 f"{name} says it is deterministic, but the seed changes what it asks about item "
                 f"{item.id!r}"

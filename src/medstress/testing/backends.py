@@ -23,6 +23,7 @@ from medstress.calls import (
     Tag,
     Tagged,
 )
+from medstress.registry import backend_fault
 
 
 def check_backend(backend: Backend, calls: Sequence[Call], *, tolerance: float = 1e-3) -> None:
@@ -72,19 +73,25 @@ def check_backend(backend: Backend, calls: Sequence[Call], *, tolerance: float =
 
 
 def _check_declared(backend: Backend, calls: Sequence[Call]) -> ModelIdentity:
+    if fault := backend_fault(backend):
+        raise AssertionError(f"the back end {fault}")
     identity = backend.identity
     if not isinstance(identity, ModelIdentity) or not identity.name or not identity.hash:
         raise AssertionError(f"the identity needs a name and a hash, got {identity!r}")
     if backend.identity != identity:
         raise AssertionError("the identity changes from one look to the next")
-    for name, least in (("batch_size", 1), ("workers", 1), ("ahead", 0)):
-        value = getattr(backend, name)
+    traits = backend.traits
+    for name, value, least in (
+        ("batch_size", traits.batch_size, 1),
+        ("workers", traits.workers, 1),
+        ("ahead", traits.ahead, 0),
+    ):
         if type(value) is not int or value < least:
             raise AssertionError(f"{name} must be a whole number from {least}, got {value!r}")
     for call in calls:
-        if call.kind not in backend.kinds:
+        if call.kind not in traits.calls:
             raise AssertionError(
-                f"the back end declares the kinds {sorted(backend.kinds)}, which lack "
+                f"the back end declares the calls {sorted(traits.calls)}, which lack "
                 f"{call.kind!r}: give calls it can answer"
             )
     return identity
@@ -92,8 +99,8 @@ def _check_declared(backend: Backend, calls: Sequence[Call]) -> ModelIdentity:
 
 def _ask(backend: Backend, calls: Sequence[Call]) -> list[Any]:
     replies: list[Any] = []
-    for start in range(0, len(calls), backend.batch_size):
-        batch = list(calls[start : start + backend.batch_size])
+    for start in range(0, len(calls), backend.traits.batch_size):
+        batch = list(calls[start : start + backend.traits.batch_size])
         answered = backend.answer(batch)
         if len(answered) != len(batch):
             raise AssertionError(

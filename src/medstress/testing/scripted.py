@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 
 from medstress.calls import (
     Answer,
+    Backend,
+    BackendTraits,
     Call,
     Choose,
     Chosen,
@@ -25,7 +27,7 @@ from medstress.calls import (
 from medstress.hashing import content_hash
 from medstress.items import LETTERS
 
-KINDS = frozenset({"generate", "score", "rank", "choose", "tag", "compare"})
+CALLS = frozenset({"generate", "score", "rank", "choose", "tag", "compare"})
 
 
 def scripted_reply(call: Call, preferred: int = 0, share: float = 0.6) -> Answer:
@@ -55,7 +57,7 @@ def scripted_reply(call: Call, preferred: int = 0, share: float = 0.6) -> Answer
             return Compared(score=share)
 
 
-class ScriptedBackend:
+class ScriptedBackend(Backend):
     """A back end whose replies come from a function of the call.
 
     Attributes:
@@ -73,12 +75,14 @@ class ScriptedBackend:
         ahead: int = 0,
         structured: bool = False,
     ) -> None:
-        self.structured = structured
         self.identity = ModelIdentity(name=name, hash=content_hash(["scripted", name]))
-        self.kinds = KINDS
-        self.batch_size = batch_size
-        self.workers = workers
-        self.ahead = ahead
+        self.traits = BackendTraits(
+            calls=CALLS,
+            batch_size=batch_size,
+            workers=workers,
+            ahead=ahead,
+            structured=structured,
+        )
         self.batches: list[tuple[Call, ...]] = []
         self.n_closed = 0
         self._reply = reply

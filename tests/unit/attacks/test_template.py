@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from medstress.attacks import EntitySubstitution
 from medstress.attacks.constraints import EditLimit, parse_edit_limit
-from medstress.attacks.protocol import SearchOn, goal_of
+from medstress.attacks.protocol import SearchOn
 from medstress.attacks.spans import distractor_spans, random_span, side_stream
 from medstress.entities.names import normalise
 from medstress.errors import TrialError, UsageError
@@ -67,7 +67,7 @@ def walk(
     attack: EntitySubstitution, item: Question = ITEM, seed: int = 0, resources: Any = RESOURCES
 ) -> list[Any]:
     """All queries of a search that never succeeds and is never refused."""
-    flow, found = attack.run(item, rng_for(seed, attack.stream, "d", item.id), resources), []
+    flow, found = attack.run(item, rng_for(seed, attack.traits.stream, "d", item.id), resources), []
     try:
         step = next(flow)
         while True:
@@ -193,10 +193,10 @@ def test_a_key_out_of_range_is_refused_in_one_sentence(
 # Goals.
 def test_a_goal_is_the_text_of_the_file_or_the_object() -> None:
     random = {"sampler": "random"}
-    assert goal_of(EntitySubstitution(**random)) == Untargeted()
-    assert goal_of(EntitySubstitution(**random, goal="J")) == Targeted("J")
+    assert EntitySubstitution(**random).goal_for(None) == Untargeted()
+    assert EntitySubstitution(**random, goal="J").goal_for(None) == Targeted("J")
     released = EntitySubstitution(**random, goal="B", choices="as_released")
-    assert goal_of(released) == Targeted("B", unreadable=True)
+    assert released.goal_for(None) == Targeted("B", unreadable=True)
 
 
 @pytest.mark.parametrize(
@@ -310,7 +310,7 @@ def test_another_victim_span_does_not_shift_the_draws_of_the_sampler() -> None:
 
 def test_a_random_victim_span_is_a_random_distractor_then_a_random_entity_in_it() -> None:
     attack = EntitySubstitution(sampler="nearest", budget=1, victim_span="random")
-    assert not attack.deterministic
+    assert not attack.traits.deterministic
     found: dict[tuple[str, int], int] = {}
     for seed in range(600):
         (edit,) = walk(attack, seed=seed)[0].candidate.edits
@@ -329,7 +329,7 @@ def test_the_released_script_replaces_a_random_entity_of_the_nearest_option() ->
         for seed in range(40)
     }
     assert starts == {5, 16}
-    assert not attack.deterministic
+    assert not attack.traits.deterministic
 
 
 def test_the_released_script_rewrites_the_case_of_the_whole_name() -> None:
@@ -469,8 +469,8 @@ def test_a_marked_variant_is_asked_and_a_name_of_another_option_never() -> None:
 # Exhaustive.
 def test_exhaustive_asks_every_name_once_in_ascending_distance() -> None:
     attack = EntitySubstitution(sampler="exhaustive")
-    assert attack.deterministic
-    assert attack.search_on is SearchOn.ALWAYS
+    assert attack.traits.deterministic
+    assert attack.traits.search_on is SearchOn.ALWAYS
     assert attack.spec()["budget"] is None
     assert [name for _, name in asked(walk(attack))] == ["Near", "Middle", "Far", "DNA x"]
     assert attack.most_queries(ITEM, RESOURCES) == 4

@@ -89,7 +89,7 @@ def test_answers_are_those_of_the_merged_model_and_not_of_the_base(
     assert np.abs(np.subtract(scores(changed), scores(base))).max() > 0.1
     text = [Generate("the patient", Decoding(max_new_tokens=6))]
     assert changed.answer(text) == expected.answer(text)
-    assert changed.parameters == base.parameters
+    assert changed.traits.parameters == base.traits.parameters
     assert changed.identity.name == f"{folder_of(name)} + {adapter}"
 
 

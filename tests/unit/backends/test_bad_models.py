@@ -72,7 +72,7 @@ def test_a_padding_token_beyond_the_embedding_is_no_matter(copied: Callable[...,
     config.vocab_size = len(tokenizer) - 1
     torch.manual_seed(0)
     transformers.LlamaForCausalLM(config).save_pretrained(folder)
-    assert open_backend(BackendOptions(model=str(folder), device="cpu")).parameters > 0
+    assert open_backend(BackendOptions(model=str(folder), device="cpu")).traits.parameters > 0
 
 
 @pytest.mark.parametrize(

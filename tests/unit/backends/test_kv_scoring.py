@@ -69,7 +69,7 @@ def test_answers_equal_the_plain_path_whatever_is_forgotten(
     backend, plain = open_tiny(name, kv_bytes=kv_bytes), open_tiny(name, sharing=False)
     for batch in rounds:
         assert_same(backend.answer(batch), plain.answer(batch))
-    assert (backend.ahead, plain.ahead) == (2, 8)
+    assert (backend.traits.ahead, plain.traits.ahead) == (2, 8)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_every_family_answers_as_on_the_plain_path(
         backend, plain = open_tiny(name, kv_bytes=20_000), open_tiny(name, sharing=False)
         for batch in rounds:
             assert_same(backend.answer(batch), plain.answer(batch))
-        assert (name, backend.path, backend.ahead) == (name, path, 2 if keeps else 8)
+        assert (name, backend.path, backend.traits.ahead) == (name, path, 2 if keeps else 8)
         spent, plainly = (one.counters["tokens_forwarded"] for one in (backend, plain))
         assert spent < plainly, name
 
@@ -223,9 +223,9 @@ def test_a_model_that_is_not_packed_right_is_read_as_before(
 
     monkeypatch.setattr(kv_attention, "_attend_block", too_much)
     backend, plain = open_tiny("llama"), open_tiny("llama", sharing=False)
-    assert (backend.path, backend.ahead) == ("tree", 8)
     for batch in rounds[:2]:
         assert_same(backend.answer(batch), plain.answer(batch))
+    assert (backend.path, backend.traits.ahead) == ("tree", 8)
 
 
 def test_a_model_that_lean_layers_do_not_suit_is_packed_with_its_own(
@@ -243,7 +243,7 @@ def test_a_model_that_lean_layers_do_not_suit_is_packed_with_its_own(
         lambda one: (lambda states: states) if type(one).__name__ == "LlamaRMSNorm" else None,
     )
     backend, plain = open_tiny("llama"), open_tiny("llama", sharing=False)
-    assert (backend.path, backend.ahead) == ("tree", 2)
+    assert (backend.path, backend.traits.ahead) == ("tree", 2)
     for batch in rounds[:2]:
         assert_same(backend.answer(batch), plain.answer(batch))
 
@@ -262,7 +262,7 @@ def test_packed_weights_that_give_other_numbers_are_not_used(
 
     monkeypatch.setattr(lean_layers, "packed_forwards", wrong)
     backend, plain = open_tiny("llama"), open_tiny("llama", sharing=False)
-    assert (backend.path, backend.ahead) == ("tree", 2)
+    assert (backend.path, backend.traits.ahead) == ("tree", 2)
     for batch in rounds[:2]:
         assert_same(backend.answer(batch), plain.answer(batch))
 
@@ -281,8 +281,8 @@ def test_a_model_whose_kept_keys_are_not_found_again_is_read_without_them(
         lambda self, found: put(self, [replace(one, new=one.new[::-1]) for one in found]),
     )
     backend, plain = open_tiny("llama"), open_tiny("llama", sharing=False)
-    assert (backend.path, backend.ahead) == ("tree", 8)
     assert_same(backend.answer(rounds[0]), plain.answer(rounds[0]))
+    assert (backend.path, backend.traits.ahead) == ("tree", 8)
 
 
 @pytest.mark.parametrize(("name", "ahead"), [("sliding", 2), ("index_window", 8), ("longrope", 2)])
@@ -293,13 +293,13 @@ def test_prompts_beyond_a_window_are_read_plainly(
     open_tiny: Callable[..., TransformersBackend],
 ) -> None:
     backend, plain = open_tiny(name), open_tiny(name, sharing=False)
-    assert (backend.path, backend.ahead) == ("tree", ahead)
     for first in range(3):
         stems = [sentence(i % 4, n) for i, n in enumerate((20, 150, 30, 90, 40, 140))]
         batch = [Score(f"{stem} {sentence(first, 1)}:", (" pain", " the dose")) for stem in stems]
         alone = [reply for call in batch for reply in plain.answer([call])]
         assert_same(backend.answer(batch), alone)
         assert_same(plain.answer(batch), alone)
+    assert (backend.path, backend.traits.ahead) == ("tree", ahead)
 
 
 def test_a_first_batch_of_which_nothing_is_kept_is_read_together(
@@ -404,7 +404,7 @@ def test_the_self_check_computes_in_the_compute_thread(
 
     monkeypatch.setattr(score_calls, "CausalScorer", scorer)
     backend = open_tiny("llama")
-    assert (backend.ahead, threads) == (2, [])  # not made for a victim that only generates
+    assert (backend.traits.ahead, threads) == (2, [])  # not made for a victim that only generates
     assert backend.path == "tree"
     assert threads == ["medstress-compute_0"]
 

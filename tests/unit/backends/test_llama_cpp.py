@@ -72,7 +72,7 @@ def test_answers_are_those_of_the_transformers_back_end(
             assert (mine.n_tokens, mine.tokens_in) == (theirs.n_tokens, theirs.tokens_in)
         else:
             assert mine == theirs
-    assert backend.parameters == 15
+    assert backend.traits.parameters == 15
 
 
 def test_prompts_that_begin_alike_are_read_one_after_the_other_and_only_once(

@@ -37,5 +37,5 @@ def test_all_letters_come_up() -> None:
 
 
 def test_the_batch_size_can_be_set() -> None:
-    assert open_backend(BackendOptions()).batch_size == 256
-    assert open_backend(BackendOptions(batch_size=5)).batch_size == 5
+    assert open_backend(BackendOptions()).traits.batch_size == 256
+    assert open_backend(BackendOptions(batch_size=5)).traits.batch_size == 5

@@ -60,7 +60,7 @@ def test_a_model_that_is_spread_answers_as_in_one_piece_and_is_the_same_model(
     text = [Generate(sentence(3, 6), Decoding(max_new_tokens=5))]
     assert spread.answer(text) == whole.answer(text)
     assert spread.identity == whole.identity
-    assert spread.parameters == whole.parameters
+    assert spread.traits.parameters == whole.traits.parameters
     model = spread._loaded.model
     assert is_sharded(model) is (device_map == SPLIT)
     if device_map == SPLIT:
@@ -148,7 +148,7 @@ def test_four_bits_are_another_model_of_as_many_parameters(
     kinds = {type(module).__name__ for module in packed._loaded.model.modules()}
     assert "Linear4bit" in kinds
     assert packed.identity.hash != whole.identity.hash
-    assert packed.parameters == whole.parameters
+    assert packed.traits.parameters == whole.traits.parameters
     difference = np.abs(np.subtract(scores(packed), scores(whole)))
     assert 0 < difference.max() < 20
 

@@ -27,7 +27,7 @@ def overlap(pairs: list[tuple[str, str]]) -> list[float]:
 
 def test_a_tagger_is_given_words_and_returns_one_label_a_word() -> None:
     backend = wrap_function(chemicals, task="ner")
-    assert backend.kinds == {"tag"}
+    assert backend.traits.calls == {"tag"}
     assert backend.answer([Tag(("no", "aspirin"))]) == [Tagged(labels=("O", "B-Chemical"))]
     check_backend(backend, [Tag(("aspirin",) * n) for n in range(1, 6)])
 

@@ -116,9 +116,9 @@ def test_a_function_in_a_file_is_found(tmp_path: Path) -> None:
     write(tmp_path, "def answer(prompts):\n    return ['B' for _ in prompts]\n")
     backend = open_backend(BackendOptions(target="mine.py:answer", base=tmp_path, batch_size=7))
     assert backend.answer(CALLS) == [Chosen(text="B")] * 2
-    assert (backend.batch_size, backend.workers, backend.ahead) == (7, 1, 0)
+    assert (backend.traits.batch_size, backend.traits.workers, backend.traits.ahead) == (7, 1, 0)
     assert backend.identity.name == "mine.py:answer"
-    assert backend.kinds == {"choose", "generate"}
+    assert backend.traits.calls == {"choose", "generate"}
 
 
 def test_a_function_in_a_module_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -151,7 +151,7 @@ def test_a_token_classifier_keeps_the_contract_of_back_ends(kind: str, tmp_path:
     tokenizer = make()
     folder = saved(tmp_path, tokenizer, architecture(tokenizer, "TokenClassification", LABELS))
     backend = opened(folder, "ner")
-    assert backend.labels == tuple(LABELS)
+    assert backend.traits.labels == tuple(LABELS)
     check_backend(backend, [Tag(words) for words in SENTENCES])
     backend.close()
 
@@ -208,7 +208,7 @@ def test_labels_of_other_schemes_are_given_in_iob2(
     config = json.loads((folder / "config.json").read_text("utf-8"))
     (folder / "config.json").write_text(json.dumps({**config, **numbered(labels)}), "utf-8")
     backend = opened(folder, "ner")
-    assert backend.labels == declared
+    assert backend.traits.labels == declared
     renamed = dict(zip(LABELS, labels, strict=True))
     for before, after in zip(plain, backend.answer([Tag(w) for w in SENTENCES]), strict=True):
         own = [renamed[label] for label in before.labels]

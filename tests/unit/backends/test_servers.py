@@ -171,7 +171,7 @@ def test_the_name_that_answered_is_known_and_kept() -> None:
             "model": "fault-model",
             "answered_as": "fault-model",
         }
-        backend.expect("fault-model-2024-08-06")
+        backend.expect({"answered_as": "fault-model-2024-08-06"})
         with pytest.raises(UsageError, match="answers of two models must not be mixed"):
             backend.answer([LETTER])
 

@@ -30,7 +30,7 @@ def pipeline(folder: Path) -> BackendOptions:
 
 def test_entities_come_back_as_labels_of_the_words_that_were_given(tmp_path: Path) -> None:
     backend = open_backend(pipeline(tmp_path))
-    assert backend.labels == ("B-CHEMICAL", "I-CHEMICAL")
+    assert backend.traits.labels == ("B-CHEMICAL", "I-CHEMICAL")
     # "can't" would be two tokens if the pipeline cut the text itself.
     (reply,) = backend.answer([Tag(("I", "can't", "take", "salicylic", "acid", "aspirin"))])
     assert reply == Tagged(

@@ -144,7 +144,7 @@ def test_the_identity_ignores_place_and_batch_size_and_knows_dtype_and_weights(
     same = open_backend(BackendOptions(model="copy", base=tmp_path, batch_size=3, device="cpu"))
     half = open_backend(BackendOptions(model=str(folder), dtype="bfloat16"))
     assert isinstance(first, Backend)
-    assert (first.batch_size, same.batch_size) == (128, 3)
+    assert (first.traits.batch_size, same.traits.batch_size) == (128, 3)
     assert (first.identity.name, same.identity.name) == (str(folder), "copy")
     assert first.identity.hash == same.identity.hash != half.identity.hash
     assert open_backend(BackendOptions(model=str(folder_of("gpt2")))).identity != first.identity

@@ -59,7 +59,7 @@ def test_answers_are_those_of_the_transformers_back_end(
         else:
             assert mine == theirs
     assert stand_in.opened == {"enable_prefix_caching": True, "dtype": "float32"}
-    assert backend.parameters == expected.parameters
+    assert backend.traits.parameters == expected.traits.parameters
     assert backend.identity.hash != expected.identity.hash
     assert backend.counters["tokens_forwarded"] > 0
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from medstress.calls import BackendTraits
 from medstress.errors import UsageError
 from medstress.experiment.config import AttackTable, VictimTable
 from medstress.experiment.cost import estimate
@@ -304,8 +305,11 @@ def test_parameters_that_are_not_given_are_those_the_back_end_counted() -> None:
 
     from medstress.experiment.manifest import _size
 
-    local: Any = SimpleNamespace(backend=SimpleNamespace(parameters=1234))
-    served: Any = SimpleNamespace(backend=SimpleNamespace())
+    def counting(parameters: int | None) -> Any:
+        traits = BackendTraits(calls=frozenset({"score"}), parameters=parameters)
+        return SimpleNamespace(backend=SimpleNamespace(traits=traits))
+
+    local, served = counting(1234), counting(None)
     told = VictimTable(
         backend="mock", parameters=5e6, family="F", group="specialist", price_in=1.0, price_out=2.0
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 
 import polars
 import pytest
@@ -175,7 +176,7 @@ def batches(monkeypatch):
 
     def eager(self, *args, **keys):
         init(self, *args, **keys)
-        self.ahead = 3
+        self.traits = replace(self.traits, ahead=3)
 
     monkeypatch.setattr(MockBackend, "answer", looking)
     monkeypatch.setattr(MockBackend, "__init__", eager)

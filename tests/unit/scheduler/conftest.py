@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
+from medstress.attacks.protocol import Attack, AttackTraits
 from medstress.calls import Backend
 from medstress.items import Candidate, Question
-from medstress.outcomes import Goal, Untargeted
 from medstress.queries import Ask, Predict
 from medstress.scheduler.trial import Trial
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
@@ -29,7 +29,7 @@ def swap(name: str, item: Question = ITEM) -> Predict:
 
 
 @dataclass(frozen=True)
-class ByHand:
+class ByHand(Attack):
     """An attack whose `run` is given: by default it asks one list of names after the other."""
 
     lists: tuple[tuple[str, ...], ...] = ()
@@ -37,12 +37,13 @@ class ByHand:
     body: Callable[[Question, Any], Any] | None = None
     reason: str | None = None
     told: list[Any] = field(default_factory=list, compare=False)
-    stream = "by_hand"
-    deterministic = True
+    told_of: Mapping[str, Any] = field(default_factory=dict)
+    """Traits that are not the default."""
 
     @property
-    def goal(self) -> Goal:
-        return Untargeted()
+    def traits(self) -> AttackTraits:
+        given = {"stream": "by_hand", "budget": self.budget, "deterministic": True}
+        return AttackTraits(**{**given, **self.told_of})
 
     def spec(self) -> dict[str, Any]:
         return {"name": "by_hand", "lists": self.lists, "budget": self.budget}

@@ -19,8 +19,7 @@ class Nothing:
 
 def lane_with(batch_size, waiting, alone=(), upcoming=0, is_certain=False, most_ahead=0):
     """A queue in which these trials wait, in this order of arrival, and announce calls."""
-    backend = ScriptedBackend(batch_size=batch_size)
-    backend.ahead = most_ahead
+    backend = ScriptedBackend(batch_size=batch_size, ahead=most_ahead)
     lane = Lane(backend)
     for trial in (*alone, *waiting):
         entry = Entry(
@@ -38,7 +37,7 @@ def batches_of(lane):
     """The trials of every batch until nothing waits."""
     found = []
     while lane.idle:
-        batch = next_batch(lane, lane.backend.batch_size, Nothing(), lambda *_: None)
+        batch = next_batch(lane, lane.backend.traits.batch_size, Nothing(), lambda *_: None)
         found.append([entry.trial for entry in batch])
     lane.close()
     return found

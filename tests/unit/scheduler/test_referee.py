@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from medstress.attacks import EntitySubstitution
-from medstress.attacks.protocol import Validity
+from medstress.attacks.protocol import SearchOn, Validity
 from medstress.calls import Chosen, Failure, Reply
 from medstress.errors import TrialError
 from medstress.outcomes import Outcome, Verdict
@@ -166,10 +166,9 @@ def test_a_probe_counts_and_is_never_a_success(
 
 
 def test_an_attack_learns_of_a_success_after_which_the_search_goes_on(
-    by_hand: Make, trial_of: Make, query_of: Make, monkeypatch: pytest.MonkeyPatch
+    by_hand: Make, trial_of: Make
 ) -> None:
-    attack = by_hand(("bad",), ("bad",))
-    monkeypatch.setattr(type(attack), "search_on", "always", raising=False)
+    attack = by_hand(("bad",), ("bad",), told_of={"search_on": SearchOn.ALWAYS})
     _, result = play(trial_of(attack), {"bad": WRONG})
     assert [(p.is_success, p.reached_goal) for (p,) in attack.told] == [(True, False)] * 2
     assert (result.first_success, result.n_asked) == (1, 2)
@@ -178,9 +177,8 @@ def test_an_attack_learns_of_a_success_after_which_the_search_goes_on(
 def test_of_unknown_validity_the_search_does_not_go_on(
     by_hand: Make, trial_of: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    attack = by_hand(("bad",), ("bad",))
-    monkeypatch.setattr(type(attack), "search_on", "invalid", raising=False)
-    monkeypatch.setattr(type(attack), "validity", lambda *_: Validity(), raising=False)
+    attack = by_hand(("bad",), ("bad",), told_of={"search_on": SearchOn.INVALID})
+    monkeypatch.setattr(type(attack), "validity", lambda *_: Validity())
     _, result = play(trial_of(attack), {"bad": WRONG})
     assert (result.n_asked, result.valid, result.first_valid_success) == (1, None, None)
     assert result.first_unrefuted_success == 1
@@ -203,7 +201,7 @@ def test_only_those_who_can_vouch_make_a_success_valid(
     expected: tuple[bool | None, int | None],
 ) -> None:
     attack = by_hand(("bad",))
-    monkeypatch.setattr(type(attack), "validity", lambda *_: said, raising=False)
+    monkeypatch.setattr(type(attack), "validity", lambda *_: said)
     _, result = play(trial_of(attack), {"bad": WRONG})
     assert (result.valid, result.first_valid_success) == expected
     assert result.validity_reason == said.reason

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from medstress.attacks import EntitySubstitution
+from medstress.attacks.protocol import Attack, AttackTraits
 from medstress.backends.mock import MockBackend
 from medstress.calls import Choose, Chosen, Failure, Generate, Generated, Reply, Request
 from medstress.errors import BudgetExhausted
 from medstress.items import Candidate, Question
-from medstress.outcomes import Outcome, Prediction, Untargeted, Verdict
+from medstress.outcomes import Outcome, Prediction, Verdict
 from medstress.queries import Ask, Consult, Predict, ask, clean_answer
 from medstress.scheduler.need import Need, Purpose
 from medstress.scheduler.result import TrialResult
@@ -435,10 +436,10 @@ def test_a_list_of_work_ahead_that_breaks_off_ends_where_it_broke(
     assert [len(list(need.ahead)) for need in needs[1:]] == [1, 0]
 
 
-class Probing:
+class Probing(Attack):
     """Reads the clean answer, probes with `bad`, then asks `y`."""
 
-    stream, budget, deterministic, goal = "probing", 2, True, Untargeted()
+    traits = AttackTraits(stream="probing", budget=2, deterministic=True)
 
     def __init__(self) -> None:
         self.told: list[Prediction] = []
@@ -478,4 +479,4 @@ def test_the_clean_answer_is_the_baseline_and_costs_nothing(trial_of: Make) -> N
     attack = Probing()
     needs, result = play(trial_of(attack), by_option())
     assert attack.told[0] == result.before
-    assert len(needs) == 1 + attack.budget
+    assert len(needs) == 1 + attack.traits.budget

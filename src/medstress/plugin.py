@@ -1,0 +1,148 @@
+"""All that a plug-in imports: attacks, back ends and data sets of your own.
+
+A plug-in is an installed package with an entry point. Its group says what it adds:
+
+* `medstress.attacks`: a frozen dataclass that inherits `Attack`. Its fields are the keys of an
+  `[[attack]]` table. `traits` declares what it is (`AttackTraits`), `spec` gives its parameters,
+  `obstacle` says which items it leaves alone, and `run` is a generator that asks the victim:
+  `(answer,) = yield from ask([Predict(candidate)])`. `check_attack` tests it without a model.
+* `medstress.backends`: a function from `BackendOptions`, the keys of a `[[victim]]` table, to a
+  `Backend`: an object with `identity`, `traits` (`BackendTraits`) and `answer`, which turns calls
+  (`Score`, `Generate`, ...) into replies (`Scored`, `Generated`, ..., or a `Failure`).
+  `check_backend` tests it.
+* `medstress.datasets`: a function from `DatasetOptions`, the keys of a `[[dataset]]` table, to
+  `Loaded` questions, or to `LoadedTexts`: `TaggedText`s or `SentencePair`s.
+
+Everywhere a `UsageError` is a sentence for the user, who can mend what it says. The pages "Writing
+an attack", "Writing a back end" and "Your own data" have complete examples.
+"""
+
+from __future__ import annotations
+
+from medstress.attacks.noise import NoiseResources, SwapNoise
+from medstress.attacks.protocol import (
+    PAIRS,
+    QUESTIONS,
+    TAGGED,
+    Attack,
+    AttackTraits,
+    SearchOn,
+    Turns,
+    Validity,
+)
+from medstress.attacks.spans import distractor_spans, nearest_span
+from medstress.backends.options import BackendOptions
+from medstress.calls import (
+    Backend,
+    BackendTraits,
+    Choose,
+    Chosen,
+    Compare,
+    Compared,
+    Decoding,
+    Failure,
+    Generate,
+    Generated,
+    Message,
+    ModelIdentity,
+    Rank,
+    Score,
+    Scored,
+    Tag,
+    Tagged,
+)
+from medstress.datasets.source import DatasetOptions, Loaded, LoadedTexts
+from medstress.errors import BackendError, BudgetExhausted, DataError, TrialError, UsageError
+from medstress.hashing import content_hash, file_hash
+from medstress.items import Candidate, Mention, Question
+from medstress.option_letters import is_decided
+from medstress.outcomes import Goal, Outcome, Prediction, Replaced, Targeted, Untargeted
+from medstress.queries import Predict, Steps, ask, clean_answer, consult, note
+from medstress.resources import PerturbationSet, Resources
+from medstress.seeding import rng_for
+from medstress.sentences import SentencePair, TaggedText
+from medstress.testing import (
+    FaultServer,
+    ScriptedBackend,
+    check_attack,
+    check_backend,
+    rule_target,
+    scripted_attacker,
+    tiny_questions,
+    tiny_resources,
+)
+from medstress.text import Edit, copy_case
+
+__all__ = [
+    "PAIRS",
+    "QUESTIONS",
+    "TAGGED",
+    "Attack",
+    "AttackTraits",
+    "Backend",
+    "BackendError",
+    "BackendOptions",
+    "BackendTraits",
+    "BudgetExhausted",
+    "Candidate",
+    "Choose",
+    "Chosen",
+    "Compare",
+    "Compared",
+    "DataError",
+    "DatasetOptions",
+    "Decoding",
+    "Edit",
+    "Failure",
+    "FaultServer",
+    "Generate",
+    "Generated",
+    "Goal",
+    "Loaded",
+    "LoadedTexts",
+    "Mention",
+    "Message",
+    "ModelIdentity",
+    "NoiseResources",
+    "Outcome",
+    "PerturbationSet",
+    "Predict",
+    "Prediction",
+    "Question",
+    "Rank",
+    "Replaced",
+    "Resources",
+    "Score",
+    "Scored",
+    "ScriptedBackend",
+    "SearchOn",
+    "SentencePair",
+    "Steps",
+    "SwapNoise",
+    "Tag",
+    "Tagged",
+    "TaggedText",
+    "Targeted",
+    "TrialError",
+    "Turns",
+    "Untargeted",
+    "UsageError",
+    "Validity",
+    "ask",
+    "check_attack",
+    "check_backend",
+    "clean_answer",
+    "consult",
+    "content_hash",
+    "copy_case",
+    "distractor_spans",
+    "file_hash",
+    "is_decided",
+    "nearest_span",
+    "note",
+    "rng_for",
+    "rule_target",
+    "scripted_attacker",
+    "tiny_questions",
+    "tiny_resources",
+]

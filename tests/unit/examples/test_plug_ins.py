@@ -1,0 +1,414 @@
+"""The plug-ins of the pages, installed as printed; and what is said of plug-ins that fail."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import medstress as ms
+from medstress import plugin, registry
+from medstress.attacks.protocol import attack_fault, make_attack
+from medstress.cli.app import medstress_cli
+from medstress.errors import UsageError
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+Blocks = Callable[[str, str], list[str]]
+
+EXPERIMENT = """
+[experiment]
+name = "x"
+[dataset]
+name = "sample"
+limit = 4
+[entities]
+type = "drugs"
+vocabulary = "drugs"
+embedding = "ngram"
+[victim]
+backend = "mock"
+[attack]
+name = "look_alike"
+"""
+
+
+# -- one module to import from --------------------------------------------------------------------
+
+
+def imports_of(code: str) -> Iterator[tuple[str, str]]:
+    """(module, name) of everything a text imports from medstress."""
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Import):
+            yield from ((each.name, "") for each in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((str(node.module), each.name) for each in node.names)
+
+
+def test_pages_and_examples_import_medstress_and_its_plugin_module_alone(blocks: Blocks) -> None:
+    pages = [code for page in PAGES for code in blocks(str(page.relative_to(ROOT)), "python")]
+    examples = [path.read_text("utf-8") for path in (ROOT / "examples").rglob("*.py")]
+    found = {
+        (module, name)
+        for code in pages + examples
+        for module, name in imports_of(code)
+        if module.partition(".")[0] == "medstress"
+    }
+    assert {module for module, _ in found} == {"medstress", "medstress.plugin"}
+    of_plug_ins = {name for module, name in found if module == "medstress.plugin"}
+    assert len(of_plug_ins) > 15
+    assert of_plug_ins <= set(plugin.__all__)
+
+
+def test_every_name_of_the_plugin_module_is_there_once_and_loads_no_torch() -> None:
+    assert len(set(plugin.__all__)) == len(plugin.__all__)
+    assert all(hasattr(plugin, name) for name in plugin.__all__)
+    code = "import sys, medstress.plugin; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+# -- the example as printed -----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory, blocks: Blocks) -> tuple[Path, Path]:
+    """The folder that the attack's page describes, and where pip has installed it."""
+    page = "docs/writing-an-attack.md"
+    folder, target = tmp_path_factory.mktemp("look-alike"), tmp_path_factory.mktemp("installed")
+    for code in blocks(page, "python"):
+        (folder / code.partition("\n")[0].removeprefix("# ")).write_text(code, encoding="utf-8")
+    (folder / "pyproject.toml").write_text(blocks(page, "toml")[0], encoding="utf-8")
+    (folder / "mine.toml").write_text(EXPERIMENT, encoding="utf-8")
+    without_network = ["--no-index", "--no-deps", "--no-build-isolation"]
+    quiet = ["--quiet", "--disable-pip-version-check"]
+    pip = [sys.executable, "-m", "pip", "install", *quiet, *without_network]
+    told = subprocess.run(
+        [*pip, "--target", str(target), "."],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert told.returncode == 0, told.stderr
+    return folder, target
+
+
+def medstress(folder: Path, target: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The command line in a process of its own that finds what is installed in a folder."""
+    path = os.pathsep.join([str(target), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "PYTHONPATH": path, "MEDSTRESS_CACHE": str(folder / "cache")}
+    return subprocess.run(
+        [sys.executable, "-m", "medstress", *arguments],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_plug_in_of_the_page_installs_and_runs_as_printed(installed: Any) -> None:
+    folder, target = installed
+    assert (target / "look_alike.py").is_file()
+    assert not (target / "test_look_alike.py").exists()
+    listed = medstress(folder, target, "list", "attacks")
+    assert "look_alike           plug-in from medstress-look-alike" in listed.stdout
+    told = medstress(folder, target, "run", "mine.toml", "--out", "run", "--quiet")
+    assert told.returncode == 0, told.stderr
+    (row,) = json.loads(medstress(folder, target, "summary", "run", "--json").stdout)["results"]
+    assert (row["attack"], row["seed"]) == ("look_alike", None)
+    assert row["n_eligible"] > 0
+
+
+def test_the_data_set_of_the_page_reads_its_table(workplace: Path, blocks: Blocks) -> None:
+    (code,) = blocks("docs/data.md", "python")
+    (workplace / "exam_table.py").write_text(code, encoding="utf-8")
+    toml = next(one for one in blocks("docs/data.md", "toml") if "medstress.datasets" in one)
+    (group,) = tomllib.loads(toml)["project"]["entry-points"].items()
+    info = workplace / "exam_table-0.1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: exam-table\nVersion: 0.1")
+    lines = [f"[{group[0]}]", *(f"{name} = {target}" for name, target in group[1].items())]
+    (info / "entry_points.txt").write_text("\n".join(lines))
+    (workplace / "exam.csv").write_text("id,stem,key,A,B,C,D\n1,Which?,B,one,two,three,four\n")
+    (question,) = ms.load_dataset("exam_table", "exam.csv")
+    assert (question.key_text, question.options) == ("two", ("one", "two", "three", "four"))
+    with pytest.raises(UsageError, match="needs path = a CSV file, got None"):
+        ms.load_dataset("exam_table")
+
+
+# -- plug-ins that fail ---------------------------------------------------------------------------
+
+SOUND = '''
+from dataclasses import dataclass
+
+from medstress.plugin import Attack, AttackTraits, UsageError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mine(Attack):
+    depth: int = 0
+
+    def __post_init__(self):
+        """here: init"""
+
+    @property
+    def traits(self):
+        return AttackTraits(stream="mine", budget=2)  # here: traits
+
+    def spec(self):
+        return {"name": "mine", "budget": 2}  # here: spec
+
+    def obstacle(self, item, resources):
+        return None  # here: obstacle
+
+    def run(self, item, rng, resources):
+        yield from ()  # here: run
+'''
+
+
+@pytest.fixture
+def plug_in(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Path, Path]]:
+    """Writes a module with the attack `mine`, as if its package `medstress-mine` were installed;
+    gives the module and an experiment with it."""
+
+    def write(code: str, value: str = "my_plug_in:Mine") -> tuple[Path, Path]:
+        path, experiment = workplace / "my_plug_in.py", workplace / "mine.toml"
+        path.write_text(code, encoding="utf-8")
+        info = workplace / "medstress_mine-0.1.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: medstress-mine\nVersion: 0.1")
+        (info / "entry_points.txt").write_text(f"[medstress.attacks]\nmine = {value}\n")
+        experiment.write_text(EXPERIMENT.replace("look_alike", "mine"), encoding="utf-8")
+        return path, experiment
+
+    return write
+
+
+@dataclass(frozen=True)
+class Told:
+    code: int
+    said: str
+
+
+@pytest.fixture
+def told(capsys: pytest.CaptureFixture[str]) -> Callable[..., Told]:
+    def call(*arguments: object) -> Told:
+        capsys.readouterr()
+        code = medstress_cli([str(one) for one in arguments])
+        return Told(code, capsys.readouterr().err)
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("code", "value", "line"),
+    [
+        ("import math\n\nimport nowhere_to_be_found\n", "my_plug_in:Mine", 3),
+        ("x = 1\nif True:\n    x = (\n", "my_plug_in:Mine", 3),
+        ("\n\n\nraise SystemExit(1)\n", "my_plug_in:Mine", 4),
+        ("from medstress.plugin import Atack\n", "my_plug_in:Mine", 1),
+        ("x = 1\n", "my_plug_in:Mine", None),
+        ("x = 1\n", "no_such_plug_in:Mine", None),
+    ],
+    ids=["import", "syntax", "exit", "our name", "no such class", "no such module"],
+)
+def test_a_plug_in_that_cannot_be_imported_is_told_by_package_entry_point_file_and_line(
+    plug_in: Any, told: Any, code: str, value: str, line: int | None
+) -> None:
+    path, experiment = plug_in(code, value)
+    answer = told("run", experiment, "--out", "run", "--quiet")
+    assert answer.code == 2
+    assert answer.said.count("\n") == 1
+    assert "bug" not in answer.said
+    for part in ("'mine'", "medstress-mine", value):
+        assert part in answer.said
+    if line is not None:
+        assert f"{path}, line {line}" in answer.said
+
+
+def broken(place: str) -> tuple[str, int]:
+    """The sound plug-in with one line that divides by zero, and its number."""
+    lines = SOUND.splitlines()
+    at = next(i for i, line in enumerate(lines) if f"here: {place}" in line)
+    indent = " " * (len(lines[at]) - len(lines[at].lstrip()))
+    lines.insert(at, f"{indent}1 / 0")
+    return "\n".join(lines), at + 1
+
+
+@pytest.mark.parametrize("place", ["init", "traits", "spec"])
+def test_an_error_in_a_plug_in_before_the_run_is_no_bug_of_medstress(
+    plug_in: Any, told: Any, place: str
+) -> None:
+    code, line = broken(place)
+    path, experiment = plug_in(code)
+    answer = told("run", experiment, "--out", "run", "--quiet")
+    assert answer.code == 2
+    assert answer.said.count("\n") == 1
+    assert f"{path}, line {line}" in answer.said
+    assert "ZeroDivisionError" in answer.said
+    assert "medstress-mine" in answer.said
+    assert "bug" not in answer.said
+
+
+@pytest.mark.parametrize("place", ["obstacle", "run"])
+def test_an_error_in_a_plug_in_while_it_runs_ends_the_trial_with_file_and_line(
+    plug_in: Any, place: str
+) -> None:
+    code, line = broken(place)
+    _, experiment = plug_in(code)
+    run = ms.run(experiment, out="run")
+    notes = set(run.trials()["error"].drop_nulls())
+    (note,) = notes
+    assert "ZeroDivisionError" in note
+    assert f"my_plug_in.py, line {line}" in note
+    assert "medstress-mine" in note
+
+
+@pytest.mark.parametrize("place", ["open", "answer"])
+def test_an_error_in_a_back_end_is_told_by_package_file_and_line(
+    workplace: Path, told: Any, place: str
+) -> None:
+    lines = [
+        "from medstress.plugin import Backend, BackendTraits, ModelIdentity",
+        "class Mine(Backend):",
+        "    identity = ModelIdentity(name='mine', hash='m')",
+        "    traits = BackendTraits(calls=frozenset({'choose'}))",
+        "    def answer(self, calls):",
+        f"        return {{}}[{place == 'answer'}]",
+        "def open_backend(options):",
+        f"    return {{False: Mine()}}[{place == 'open'}]",
+    ]
+    (workplace / "my_back_end.py").write_text("\n".join(lines))
+    info = workplace / "medstress_ends-0.1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: medstress-ends\nVersion: 0.1")
+    (info / "entry_points.txt").write_text(
+        "[medstress.backends]\nmine = my_back_end:open_backend\n"
+    )
+    experiment = EXPERIMENT.replace('"mock"', '"mine"').replace(
+        '"look_alike"', '"entity_substitution"\nsampler = "nearest"'
+    )
+    (workplace / "mine.toml").write_text(experiment, encoding="utf-8")
+    answer = told("run", "mine.toml", "--out", "run", "--quiet")
+    assert answer.code == 2
+    assert answer.said.count("\n") == 1
+    line = 6 if place == "answer" else 8
+    assert f"{workplace / 'my_back_end.py'}, line {line}" in answer.said
+    assert "backend 'mine', the plug-in from medstress-ends" in answer.said
+
+
+def test_an_error_of_medstress_is_still_called_a_bug(
+    plug_in: Any, told: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plug_in(SOUND)
+
+    def fail(_: str) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(registry, "installed", fail)
+    answer = told("list", "attacks")
+    assert answer.code == 1
+    assert "bug of medstress" in answer.said
+
+
+# -- what was declared elsewhere before -----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("former", "field"),
+    [
+        ("needs_entities = False", "AttackTraits(needs_entities=False, ...)"),
+        ("needs_names = True", "AttackTraits(needs_names=True, ...)"),
+        ("needs_scores = 'depth = 1'", "AttackTraits(needs_scores='depth = 1', ...)"),
+        ("roles = {'attacker': True}", "AttackTraits(roles={'attacker': True}, ...)"),
+        ("repeats = 3", "AttackTraits(repeats=3, ...)"),
+        ("is_static = True", "AttackTraits(is_static=True, ...)"),
+        ("search_on = 'invalid'", "AttackTraits(search_on='invalid', ...)"),
+        ("attacks_on = ('questions',)", "AttackTraits(kinds=('questions',), ...)"),
+        ("deterministic = True", "AttackTraits(deterministic=True, ...)"),
+        ("attack_all: bool = True", "AttackTraits(attack_all=True, ...)"),
+        ("goal: str = 'B'", "AttackTraits(goal='B', ...)"),
+    ],
+)
+def test_an_attack_that_says_by_a_former_attribute_what_its_traits_do_not_is_refused(
+    plug_in: Any, told: Any, former: str, field: str
+) -> None:
+    _, experiment = plug_in(SOUND.replace("    depth: int = 0\n", f"    {former}\n"))
+    answer = told("run", experiment, "--out", "run", "--quiet")
+    assert answer.code == 2
+    assert answer.said.count("\n") == 1
+    assert f"sets {former.split()[0].rstrip(':')}, " in answer.said
+    assert field in answer.said
+
+
+def test_an_attack_of_an_earlier_version_is_told_all_that_its_traits_have_to_say() -> None:
+    class Old:
+        stream, budget, deterministic, goal = "old", 4, True, "C"
+        needs_entities = False
+
+    assert attack_fault(Old()) == (
+        "sets stream, budget, deterministic, goal, needs_entities, which medstress reads from its "
+        "traits alone: write traits = AttackTraits(stream='old', budget=4, deterministic=True, "
+        "goal='C', needs_entities=False)"
+    )
+
+
+def test_parameters_that_agree_with_the_traits_are_no_fault() -> None:
+    assert attack_fault(make_attack("medfuzz", {"attack_all": True, "runs": 2})) is None
+    assert attack_fault(make_attack("synonym", {"side": "random"})) is None
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        (SOUND.replace("(Attack)", ""), "inherit medstress.plugin.Attack"),
+        (SOUND.replace("def run(", "def walk("), "Mine has no run; every attack needs"),
+        (SOUND.replace("@dataclass(frozen=True, slots=True, kw_only=True)", ""), "dataclass"),
+    ],
+    ids=["no Attack", "no run", "no dataclass"],
+)
+def test_a_class_that_is_no_attack_is_refused(
+    plug_in: Any, told: Any, code: str, reason: str
+) -> None:
+    _, experiment = plug_in(code)
+    answer = told("run", experiment, "--out", "run", "--quiet")
+    assert answer.code == 2
+    assert reason in answer.said
+
+
+def test_a_back_end_that_says_by_a_former_attribute_what_its_traits_do_not_is_refused(
+    monkeypatch: pytest.MonkeyPatch, workplace: Path
+) -> None:
+    (workplace / "old_back_end.py").write_text(
+        "from medstress.plugin import Backend, BackendTraits, ModelIdentity\n"
+        "class Old:\n"
+        "    kinds, workers = frozenset({'score'}), 4\n"
+        "class Half(Backend):\n"
+        "    identity = ModelIdentity(name='half', hash='h')\n"
+        "    traits, workers = BackendTraits(calls=frozenset({'score'})), 4\n"
+        "    def answer(self, calls): return []\n"
+        "def old(options): return Old()\n"
+        "def half(options): return Half()\n"
+    )
+    points = [
+        EntryPoint(name=name, value=f"old_back_end:{name}", group="medstress.backends")
+        for name in ("old", "half")
+    ]
+    monkeypatch.setattr(registry, "entry_points", lambda group: points)
+    options = plugin.BackendOptions(base=workplace)
+    with pytest.raises(UsageError, match=r"BackendTraits\(workers=4, calls=frozenset") as caught:
+        registry.open_backend("old", options)
+    assert "backend 'old' sets workers, kinds, " in str(caught.value)
+    with pytest.raises(UsageError, match=r"BackendTraits\(workers=4, \.\.\.\)"):
+        registry.open_backend("half", options)
