@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
-from medstress.report.formats import undirected
-from medstress.report.paper.layout import Cell, Line, PaperTable
+from medstress.results.formats import undirected
+from medstress.results.table import Cell, Column, Format, Row, Table
 
 PACKAGES = "% needs \\usepackage[utf8]{inputenc} (older LaTeX) and \\usepackage"
 
@@ -53,9 +54,10 @@ def escape(text: str) -> str:
     return _ANY.sub(lambda found: _SPECIAL[found[0]], _BREAK.sub(" ", undirected(text)))
 
 
-def latex_table(table: PaperTable) -> str:
-    """Write a table as a LaTeX `table` environment."""
-    columns = "l" * table.n_labels + "r" * (table.n_columns - table.n_labels)
+def latex_table(table: Table) -> str:
+    """Write a table as a LaTeX `table` environment; estimates with their intervals, small."""
+    n_columns = len(table.columns)
+    columns = "l" * table.n_labels + "r" * (n_columns - table.n_labels)
     lines = [
         f"% medstress figures: {table.name}",
         PACKAGES + "{adjustbox,booktabs}",
@@ -71,7 +73,7 @@ def latex_table(table: PaperTable) -> str:
         r"\toprule",
         *_heads(table),
         r"\midrule",
-        *(text for line in table.lines for text in _line(line, table.n_columns)),
+        *(text for row in table.rows for text in _row(table.columns, row)),
         r"\bottomrule",
         r"\end{tabular}",
         r"\end{adjustbox}",
@@ -85,26 +87,27 @@ def latex_table(table: PaperTable) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _heads(table: PaperTable) -> list[str]:
+def _heads(table: Table) -> list[str]:
     lines = []
-    for i, head in enumerate(table.heads):
+    for head in table.heads:
         cells, rules, column = [], [], 1
         for text, span in head:
             cells.append(
                 escape(text) if span == 1 else rf"\multicolumn{{{span}}}{{c}}{{{escape(text)}}}"
             )
-            if span > 1 and text and i < len(table.heads) - 1:
+            if span > 1 and text:
                 rules.append(rf"\cmidrule(lr){{{column}-{column + span - 1}}}")
             column += span
         lines.append(_guarded(" & ".join(cells)) + r" \\")
-        if rules:
-            lines.append(" ".join(rules))
-    return lines
+        lines += [" ".join(rules)] * bool(rules)
+    headings = " & ".join(escape(column.heading) for column in table.columns)
+    return [*lines, _guarded(headings) + r" \\"]
 
 
-def _line(line: Line, n_columns: int) -> list[str]:
-    above = [rf"\cmidrule{{1-{n_columns}}}"] if line.rule_above else []
-    text = " & ".join(_cell(cell, italic=line.published) for cell in line.cells)
+def _row(columns: Sequence[Column], row: Row) -> list[str]:
+    above = [rf"\cmidrule{{1-{len(columns)}}}"] if row.rule_above else []
+    cells = zip(columns, row.cells, strict=True)
+    text = " & ".join(_cell(cell, column.format, row.published) for column, cell in cells)
     return [*above, _guarded(text) + r" \\"]
 
 
@@ -113,7 +116,8 @@ def _guarded(line: str) -> str:
     return "{}" + line if line.startswith("[") else line
 
 
-def _cell(cell: Cell, *, italic: bool) -> str:
-    text = escape(cell.text)
-    text = rf"\textit{{{text}}}" if italic and text else text
-    return rf"{text} {{\tiny {escape(cell.small)}}}" if cell.small else text
+def _cell(cell: Cell, form: Format, published: bool) -> str:
+    text = escape(cell.text(form))
+    text = rf"\textit{{{text}}}" if published and text else text
+    small = " ".join(filter(None, (cell.interval(form), *cell.lines)))
+    return rf"{text} {{\tiny {escape(small)}}}" if small else text
