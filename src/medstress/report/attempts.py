@@ -14,11 +14,11 @@ from medstress.metrics.estimates import Estimate, read_share
 from medstress.metrics.tries import tries
 from medstress.report import figures
 from medstress.report.figures import Plot
-from medstress.report.labels import LABELS, Row, label_text, labels, short_labels
+from medstress.report.labels import Row, label_text, measured, short_labels
 from medstress.results import measures
 from medstress.results.formats import as_text, decimal
 from medstress.results.measures import measure
-from medstress.results.table import Cell, Column, Format, Table, Value, as_row
+from medstress.results.table import Cell, Format, Table, Value, as_row, columns
 from medstress.rows import TrialRow
 
 SOURCE = "digitised from the chart of GPT-3.5 and GPT-4 on MedQA by Ness et al., error about .003"
@@ -110,8 +110,8 @@ def _numbers(name: str, title: str, rows: Sequence[Row], named: Sequence[str]) -
         name=f"{name}-data",
         caption=f"Accuracy after so many attempts: {title}",
         columns=(
-            Column(heading="Victim"),
-            *(Column(heading=str(k), format=Format.SHARE) for k in range(most)),
+            *columns(Format.TEXT, "Victim"),
+            *columns(Format.SHARE, *map(str, range(most))),
         ),
         rows=(*ours, *valid, *theirs),
         notes=(
@@ -137,18 +137,13 @@ def _padded(values: Sequence[Value], n: int) -> list[Value]:
 
 
 def _outcomes(rows: Sequence[Row]) -> Table:
-    shown = (*measures.ATTEMPTS, *measures.TO_ATTEMPT)
-    return Table(
-        name="attempt-outcomes",
-        caption="What became of every attempt",
-        columns=(*LABELS, *(one.column for one in shown)),
-        rows=tuple(as_row(*labels(row), *(one.read(row) for one in shown)) for row in rows),
-        notes=(
-            "Made = unreadable + rejected + asked + unanswered. Judged: attempts on which "
-            "votes of judges count; where that is 0, nobody but the rules checked that the key "
-            "holds.",
-        ),
-        n_labels=len(LABELS),
+    return measured(
+        "attempt-outcomes",
+        "What became of every attempt",
+        rows,
+        (*measures.ATTEMPTS, *measures.TO_ATTEMPT),
+        "Made = unreadable + rejected + asked + unanswered. Judged: attempts on which votes of "
+        "judges count; where that is 0, nobody but the rules checked that the key holds.",
     )
 
 
@@ -157,11 +152,9 @@ def _gates(rows: Sequence[Row]) -> Table:
         name="gates",
         caption="What each gate did, and the success rate with and without it",
         columns=(
-            Column(heading="Gate"),
-            Column(heading="Attack"),
-            Column(heading="Objected to", format=Format.COUNT),
-            Column(heading="Alone", format=Format.COUNT),
-            Column(heading="ASR", format=Format.SHARE),
+            *columns(Format.TEXT, "Gate", "Attack"),
+            *columns(Format.COUNT, "Objected to", "Alone"),
+            *columns(Format.SHARE, "ASR"),
             measure("asr_without").column,
             measure("asr_alone").column,
         ),
@@ -197,12 +190,10 @@ def _judges(rows: Sequence[Row]) -> Table:
         name="judges",
         caption="What judges answer before any edit",
         columns=(
-            Column(heading="Judge"),
-            Column(heading="Attack"),
-            Column(heading="Items asked", format=Format.COUNT),
-            Column(heading="Key missed", format=Format.COUNT),
-            Column(heading="On items"),
-            Column(heading="Unreadable", format=Format.COUNT),
+            *columns(Format.TEXT, "Judge", "Attack"),
+            *columns(Format.COUNT, "Items asked", "Key missed"),
+            *columns(Format.TEXT, "On items"),
+            *columns(Format.COUNT, "Unreadable"),
             measure("asr_judged").column,
         ),
         rows=tuple(
@@ -258,8 +249,8 @@ def _objections(reasons: Counter[tuple[str, str, str]]) -> Table:
         name="objections",
         caption="Why attempts were objected to, or lost",
         columns=(
-            *(Column(heading=text) for text in ("By", "Why", "Attack")),
-            Column(heading="Attempts", format=Format.COUNT),
+            *columns(Format.TEXT, "By", "Why", "Attack"),
+            *columns(Format.COUNT, "Attempts"),
         ),
         rows=tuple(as_row(by, why, who, n) for (who, by, why), n in shown),
         notes=(f"Several gates may object to one attempt.{more}",),
@@ -267,14 +258,12 @@ def _objections(reasons: Counter[tuple[str, str, str]]) -> Table:
 
 
 def _roles(rows: Sequence[Row]) -> Table:
-    counted = ("Calls", "Tokens in", "Tokens out")
     return Table(
         name="roles",
         caption="Calls and tokens by role",
         columns=(
-            Column(heading="Role"),
-            Column(heading="Attack"),
-            *(Column(heading=text, format=Format.COUNT) for text in counted),
+            *columns(Format.TEXT, "Role", "Attack"),
+            *columns(Format.COUNT, "Calls", "Tokens in", "Tokens out"),
         ),
         rows=tuple(
             as_row(

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from medstress.results.formats import as_text
-from medstress.results.table import Column, Format, Value
+from medstress.results.measures import Measure
+from medstress.results.table import Format, Table, Value, as_row, columns
 
 Row = Mapping[str, Any]
 """A row of the summary's `results` or `pooled`."""
@@ -14,10 +15,10 @@ Row = Mapping[str, Any]
 FACTORS = ("attack", "dataset", "group", "victim")
 """What tells the rows of a summary apart, besides the seed."""
 
-PLACE = tuple(Column(heading=each) for each in ("Attack", "Data set", "Group", "Victim"))
+PLACE = columns(Format.TEXT, "Attack", "Data set", "Group", "Victim")
 """Columns that name a row, without its seeds."""
 
-LABELS = (*PLACE, Column(heading="Seed", format=Format.NUMBER))
+LABELS = (*PLACE, *columns(Format.NUMBER, "Seed"))
 """The columns of `labels`."""
 
 
@@ -35,6 +36,20 @@ def labels(row: Row) -> tuple[Value, ...]:
     seeds: Sequence[Any] = row["seeds"] if row.get("seeds") else [row.get("seed")]
     known = ", ".join(as_text(seed) for seed in seeds if seed is not None)
     return (*place(row), known or None)
+
+
+def measured(
+    name: str, caption: str, rows: Sequence[Row], shown: Sequence[Measure], *notes: str
+) -> Table:
+    """A table of measures, one line a row."""
+    return Table(
+        name=name,
+        caption=caption,
+        columns=(*LABELS, *(each.column for each in shown)),
+        rows=tuple(as_row(*labels(row), *(each.read(row) for each in shown)) for row in rows),
+        notes=notes,
+        n_labels=len(LABELS),
+    )
 
 
 def label_text(place: Iterable[Any]) -> str:

@@ -28,7 +28,7 @@ from medstress.report.tuning import tuning_tables
 from medstress.results import formats
 from medstress.results.formats import as_text
 from medstress.results.html import html_table
-from medstress.results.table import Column, Table, as_row
+from medstress.results.table import Format, Table, as_row, columns
 from medstress.rows import TrialRow
 
 
@@ -145,7 +145,7 @@ def _failures(trials: Sequence[TrialRow]) -> Table:
     return Table(
         name="failures",
         caption="Trials that failed",
-        columns=(*PLACE, *(Column(heading=text) for text in ("Item", "Seed", "At", "Error"))),
+        columns=(*PLACE, *columns(Format.TEXT, "Item", "Seed", "At", "Error")),
         rows=tuple(
             as_row(
                 *(trial.attack, trial.dataset, trial.group, trial.victim, trial.item_id),

@@ -15,7 +15,7 @@ from medstress.report.figures import Plot
 from medstress.report.labels import Row, short_labels
 from medstress.results.formats import as_text
 from medstress.results.measures import measure
-from medstress.results.table import Column, Format, Table, as_row
+from medstress.results.table import Format, Table, as_row, columns
 
 
 def forest(rows: Sequence[Row]) -> Plot | None:
@@ -65,7 +65,7 @@ def _forest_data(rows: Sequence[Row]) -> Table:
     return Table(
         name="forest-data",
         caption="Attack success rate with 95 % interval, as plotted",
-        columns=(Column(heading="Row"), measure("asr").column),
+        columns=(*columns(Format.TEXT, "Row"), measure("asr").column),
         rows=tuple(
             as_row(label, measure("asr").read(each))
             for label, each in zip(short_labels(rows), rows, strict=True)
@@ -81,8 +81,8 @@ def _curves_data(name: str, title: str, rows: Sequence[Row]) -> Table:
         name=name,
         caption=f"ASR within a budget of queries, as plotted: {title}",
         columns=(
-            Column(heading="Budget", format=Format.COUNT),
-            *(Column(heading=label, format=Format.SHARE) for label in short_labels(rows)),
+            *columns(Format.COUNT, "Budget"),
+            *columns(Format.SHARE, *short_labels(rows)),
         ),
         rows=tuple(
             as_row(budget, *(_share(at_budget(points, budget)) for points in curves))

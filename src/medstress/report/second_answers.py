@@ -10,7 +10,7 @@ from medstress.metrics.second_answers import Arm, Place, second_answers
 from medstress.report import figures
 from medstress.report.figures import Plot
 from medstress.report.labels import label_text
-from medstress.results.table import Column, Format, Table, as_row
+from medstress.results.table import Format, Table, as_row, columns
 from medstress.rows import TrialRow
 
 
@@ -36,11 +36,9 @@ def _numbers(name: str, place: Place, arms: Sequence[Arm]) -> Table:
         name=f"{name}-data",
         caption=f"ASR with and without variants of the key, as plotted: {label_text(place)}",
         columns=(
-            Column(heading="Attack"),
-            Column(heading="ASR", format=Format.SHARE),
-            Column(heading="ASR, not refuted", format=Format.SHARE),
-            Column(heading="Advantage over random", format=Format.SCORE),
-            Column(heading="Advantage, not refuted", format=Format.SCORE),
+            *columns(Format.TEXT, "Attack"),
+            *columns(Format.SHARE, "ASR", "ASR, not refuted"),
+            *columns(Format.SCORE, "Advantage over random", "Advantage, not refuted"),
         ),
         rows=tuple(
             as_row(

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from medstress.metrics.estimates import Estimate, is_estimate, read_share
-from medstress.report.labels import LABELS, Row, labels, number
+from medstress.report.labels import LABELS, Row, labels, measured, number
 from medstress.report.validity import valid_cell
 from medstress.results import measures
 from medstress.results.formats import NONE, as_text, count, interval, probability
 from medstress.results.measures import measure
-from medstress.results.table import Cell, Column, Format, Table, Value, as_row
+from medstress.results.table import Cell, Column, Format, Table, Value, as_row, columns
 
 RATES = ("accuracy", "accuracy_after", "asr", "asr_decided", "asr_valid")
 ELSEWHERE = {*RATES, "asr_asked", "asr_gated", "asr_judged", "asr_unjudged"}
@@ -58,11 +58,10 @@ def summary_table(rows: Sequence[Row]) -> Table:
         columns=(
             *LABELS,
             *_columns("accuracy", "chance", "accuracy_after", "asr"),
-            Column(heading="Queries asked/paid/cached/failed"),
+            *columns(Format.TEXT, "Queries asked/paid/cached/failed"),
             *_columns("queries_to_success.median", "diversity", "n_not_attackable"),
             *_columns("n_already_wrong"),
-            Column(heading="Unreadable", format=Format.COUNT),
-            Column(heading="Failed", format=Format.COUNT),
+            *columns(Format.COUNT, "Unreadable", "Failed"),
         ),
         rows=tuple(
             as_row(
@@ -110,8 +109,7 @@ def rates_table(rows: Sequence[Row]) -> Table:
             *LABELS,
             *_columns("asr", "asr_decided", "asr_valid", "accuracy", "chance", "accuracy_after"),
             *_columns("n_not_attackable", "n_already_wrong"),
-            Column(heading="Unreadable", format=Format.COUNT),
-            Column(heading="Failed", format=Format.COUNT),
+            *columns(Format.COUNT, "Unreadable", "Failed"),
         ),
         rows=tuple(as_row(*labels(each), *_rates(each)) for each in rows),
         notes=(
@@ -243,18 +241,14 @@ def queries_table(rows: Sequence[Row]) -> Table:
     """The query ledger of every row."""
     odd = [name for name in ODD_QUERIES if any(number(each, name) for each in rows)]
     shown = [*measures.QUERIES, *measures.TO_SUCCESS, *map(measure, odd)]
-    said = [f"{measure(name).label}: {measure(name).meaning}." for name in odd]
-    return Table(
-        name="queries",
-        caption="Queries, and how many a success took",
-        columns=(*LABELS, *(each.column for each in shown)),
-        rows=tuple(as_row(*labels(each), *(one.read(each) for one in shown)) for each in rows),
-        notes=(
-            "Asked = paid + cached + failed. Ahead, baseline, other and interrupted stand "
-            "beside them and are not part of asked.",
-            *said,
-        ),
-        n_labels=len(LABELS),
+    return measured(
+        "queries",
+        "Queries, and how many a success took",
+        rows,
+        shown,
+        "Asked = paid + cached + failed. Ahead, baseline, other and interrupted stand beside them "
+        "and are not part of asked.",
+        *(f"{measure(name).label}: {measure(name).meaning}." for name in odd),
     )
 
 
@@ -276,17 +270,13 @@ def diversity_table(rows: Sequence[Row]) -> Table:
         for name, value in each.items()
         if is_estimate(value) and name not in hidden
     }
-    shown = [measure(name) for name in (*names, *others)]
-    return Table(
-        name="diversity",
-        caption="Diversity of the successful replacements, and other measures",
-        columns=(*LABELS, *(each.column for each in shown)),
-        rows=tuple(as_row(*labels(each), *(one.read(each) for one in shown)) for each in rows),
-        notes=(
-            "Diversity is the Gini-Simpson index over the names that succeeded, within each seed "
-            "and then averaged; the plain form is too low where successes are few.",
-        ),
-        n_labels=len(LABELS),
+    return measured(
+        "diversity",
+        "Diversity of the successful replacements, and other measures",
+        rows,
+        [measure(name) for name in (*names, *others)],
+        "Diversity is the Gini-Simpson index over the names that succeeded, within each seed and "
+        "then averaged; the plain form is too low where successes are few.",
     )
 
 
@@ -313,7 +303,7 @@ def slices_table(rows: Sequence[Row]) -> Table:
     return Table(
         name="slices",
         caption="Slices of the data (simultaneous intervals)",
-        columns=(*LABELS, Column(heading="Slice"), *_columns("n_items", "accuracy", "asr")),
+        columns=(*LABELS, *columns(Format.TEXT, "Slice"), *_columns("n_items", "accuracy", "asr")),
         rows=tuple(
             as_row(
                 *labels(each),
@@ -333,12 +323,10 @@ def tests_table(tests: Sequence[Mapping[str, Any]]) -> Table:
         name="tests",
         caption="Paired comparisons",
         columns=(
-            *(Column(heading=text) for text in ("Comparison", "Against", "Data set", "Group")),
-            Column(heading="Victim"),
-            Column(heading="Only first, only second flipped", format=Format.SCORE),
-            Column(heading="p", format=Format.PROBABILITY),
-            Column(heading="p, adjusted", format=Format.PROBABILITY),
-            Column(heading="Method"),
+            *columns(Format.TEXT, "Comparison", "Against", "Data set", "Group", "Victim"),
+            *columns(Format.SCORE, "Only first, only second flipped"),
+            *columns(Format.PROBABILITY, "p", "p, adjusted"),
+            *columns(Format.TEXT, "Method"),
         ),
         rows=tuple(
             as_row(
@@ -364,12 +352,11 @@ def requirements_table(requirements: Sequence[Mapping[str, Any]]) -> Table:
         name="requirements",
         caption="Acceptance criteria, fixed before the first query",
         columns=(
-            Column(heading="Metric"),
-            Column(heading="At budget", format=Format.COUNT),
-            Column(heading="Where"),
-            Column(heading="Bound"),
-            Column(heading="Estimate", format=Format.SHARE),
-            Column(heading="Met"),
+            *columns(Format.TEXT, "Metric"),
+            *columns(Format.COUNT, "At budget"),
+            *columns(Format.TEXT, "Where", "Bound"),
+            *columns(Format.SHARE, "Estimate"),
+            *columns(Format.TEXT, "Met"),
         ),
         rows=tuple(
             as_row(
@@ -398,6 +385,6 @@ def specs_table(rows: Sequence[Row]) -> Table:
     return Table(
         name="specs",
         caption="Attacks and their parameters",
-        columns=(Column(heading="Attack"), Column(heading="Parameters")),
+        columns=columns(Format.TEXT, "Attack", "Parameters"),
         rows=tuple(as_row(name, as_text(spec or NONE)) for name, spec in specs.items()),
     )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from medstress.report.labels import LABELS, Row, labels
+from medstress.report.labels import LABELS, Row, labels, measured
 from medstress.results.measures import PAIRS, Measure, measure
-from medstress.results.table import Column, Format, Table, as_row
+from medstress.results.table import Format, Table, as_row, columns
 
 _BOTH = ("precision", "recall", "f1")
 _STRICT = ("f1_seqeval_strict", "f1_seqeval_strict_after")
@@ -33,16 +33,8 @@ def shown_scores(rows: Sequence[Row]) -> tuple[Measure, ...]:
 def score_table(rows: Sequence[Row]) -> Table | None:
     """Scores of the whole data set, before and after, with their intervals; None for questions."""
     shown = shown_scores(rows)
-    if not shown:
-        return None
-    return Table(
-        name="scores",
-        caption="Scores of the whole data set, clean and perturbed",
-        columns=(*LABELS, *(one.column for one in shown)),
-        rows=tuple(as_row(*labels(row), *(one.read(row) for one in shown)) for row in rows),
-        notes=(_note(rows),),
-        n_labels=len(LABELS),
-    )
+    caption = "Scores of the whole data set, clean and perturbed"
+    return measured("scores", caption, rows, shown, _note(rows)) if shown else None
 
 
 def score_tables(rows: Sequence[Row]) -> list[Table]:
@@ -54,7 +46,7 @@ def score_tables(rows: Sequence[Row]) -> list[Table]:
             Table(
                 name="scores-by-type",
                 caption="The same by type of entity",
-                columns=(*LABELS, Column(heading="Type"), *(one.column for one in BY_TYPE)),
+                columns=(*LABELS, *columns(Format.TEXT, "Type"), *(one.column for one in BY_TYPE)),
                 rows=tuple(
                     as_row(
                         *labels(row),
@@ -88,11 +80,8 @@ def surrogate_tables(summary: Mapping[str, Any]) -> list[Table]:
             name="surrogates",
             caption="What stands for synonyms: mentions by the source of their new name",
             columns=(
-                *(Column(heading=text) for text in ("Attack", "Data set", "Names")),
-                *(
-                    Column(heading=text, format=Format.COUNT)
-                    for text in ("Mentions", "Listed", "Nearest", "Unchanged")
-                ),
+                *columns(Format.TEXT, "Attack", "Data set", "Names"),
+                *columns(Format.COUNT, "Mentions", "Listed", "Nearest", "Unchanged"),
             ),
             rows=tuple(
                 as_row(

@@ -14,7 +14,7 @@ from medstress.report.figures import Plot
 from medstress.report.labels import LABELS, Row, labels
 from medstress.results.formats import NONE, clean, decimal, interval
 from medstress.results.measures import FAITHFULNESS, measure
-from medstress.results.table import Cell, Column, Format, Table, Value, as_row
+from medstress.results.table import Cell, Format, Table, Value, as_row, columns
 
 METHODS = {"bh": "Benjamini-Hochberg", "holm": "Holm", "none": "nothing"}
 WIDTH, HEIGHT, BASE = 360, 170, 132
@@ -30,28 +30,12 @@ def significance_plots(summary: Mapping[str, Any]) -> Iterator[Plot]:
         table = Table(
             name=f"p-values-{i}",
             caption=f"p-values, null {one['null']}",
-            columns=(_number("p up to"), _count("Tests")),
+            columns=(*columns(Format.NUMBER, "p up to"), *columns(Format.COUNT, "Tests")),
             rows=tuple(as_row((j + 1) / len(counts), n) for j, n in enumerate(counts)),
             notes=("Where nothing but chance is at work the bars are about level.",),
         )
         label = f"p-values of {one['n_tested']} tests, null {one['null']}"
         yield Plot(svg=_bars(counts, label), data=table)
-
-
-def _count(heading: str) -> Column:
-    return Column(heading=heading, format=Format.COUNT)
-
-
-def _number(heading: str) -> Column:
-    return Column(heading=heading, format=Format.NUMBER)
-
-
-def _score(heading: str) -> Column:
-    return Column(heading=heading, format=Format.SCORE)
-
-
-def _p(heading: str) -> Column:
-    return Column(heading=heading, format=Format.PROBABILITY)
 
 
 def significance_tables(summary: Mapping[str, Any]) -> list[Table]:
@@ -101,14 +85,14 @@ def _families(families: Sequence[Mapping[str, Any]]) -> Table:
         name="test-families",
         caption="Significance of successes",
         columns=(
-            Column(heading="Null"),
-            *map(_count, ("Tested", "Successes", "Tests adjusted over")),
-            Column(heading="Adjusted by"),
-            _count("p up to .05"),
-            Column(heading="Of no effect, among successes"),
-            *map(_count, ("Discoveries", "Guesses")),
-            *map(_p, ("Smallest attainable p", "Adjusted")),
-            _count("Needed there"),
+            *columns(Format.TEXT, "Null"),
+            *columns(Format.COUNT, "Tested", "Successes", "Tests adjusted over"),
+            *columns(Format.TEXT, "Adjusted by"),
+            *columns(Format.COUNT, "p up to .05"),
+            *columns(Format.TEXT, "Of no effect, among successes"),
+            *columns(Format.COUNT, "Discoveries", "Guesses"),
+            *columns(Format.PROBABILITY, "Smallest attainable p", "Adjusted"),
+            *columns(Format.COUNT, "Needed there"),
         ),
         rows=tuple(
             as_row(
@@ -155,16 +139,16 @@ def success_table(summary: Mapping[str, Any]) -> Table:
         name="tests-of-successes",
         caption="Every tested success",
         columns=(
-            *(Column(heading=text) for text in ("Item", "Victim", "Null")),
-            *map(_score, ("Clean P(key)", "Clean confidence")),
-            Column(heading="Statistic T"),
-            *map(_score, ("T clean", "T fuzz", "Effect")),
-            *map(_count, ("Controls", "As hard")),
-            Column(heading="p (paper)"),
-            *map(_p, ("p +1", "p")),
-            Column(heading="Of no effect, p up to .05"),
-            *map(_p, ("p among loops that erred", "p adjusted")),
-            Column(heading="Remark"),
+            *columns(Format.TEXT, "Item", "Victim", "Null"),
+            *columns(Format.SCORE, "Clean P(key)", "Clean confidence"),
+            *columns(Format.TEXT, "Statistic T"),
+            *columns(Format.SCORE, "T clean", "T fuzz", "Effect"),
+            *columns(Format.COUNT, "Controls", "As hard"),
+            *columns(Format.TEXT, "p (paper)"),
+            *columns(Format.PROBABILITY, "p +1", "p"),
+            *columns(Format.TEXT, "Of no effect, p up to .05"),
+            *columns(Format.PROBABILITY, "p among loops that erred", "p adjusted"),
+            *columns(Format.TEXT, "Remark"),
         ),
         rows=tuple(as_row(*_test(row)) for row in summary["tests"] if row["family"] == FAMILY),
         notes=(
@@ -220,7 +204,7 @@ def _faithfulness(rates: Sequence[Row]) -> Table:
     return Table(
         name="faithfulness",
         caption="Do reasonings say that an insertion mattered?",
-        columns=(*LABELS, *(one.column for one in shown), Column(heading="Told by")),
+        columns=(*LABELS, *(one.column for one in shown), *columns(Format.TEXT, "Told by")),
         rows=tuple(
             as_row(*labels(row), *(one.read(row) for one in shown), row["method"]) for row in rates
         ),
@@ -240,8 +224,8 @@ def _slopes(rows: Sequence[Row]) -> Table:
             *LABELS,
             measure("slope").column,
             measure("pearson_r").column,
-            *map(_count, ("Insertions", "Left out", "Samples of each")),
-            Column(heading="Told by"),
+            *columns(Format.COUNT, "Insertions", "Left out", "Samples of each"),
+            *columns(Format.TEXT, "Told by"),
         ),
         rows=tuple(
             as_row(

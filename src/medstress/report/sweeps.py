@@ -14,7 +14,7 @@ from medstress.report.coverage import coverage_sentence
 from medstress.report.figures import Plot
 from medstress.report.labels import label_text
 from medstress.results.formats import plural
-from medstress.results.table import Column, Format, Table, as_row
+from medstress.results.table import Format, Table, as_row, columns
 
 _FACTORS = ("dataset", "group", "victim", "attack")
 
@@ -64,10 +64,9 @@ def _numbers(name: str, title: str, row: Mapping[str, Any]) -> Table:
         name=f"{name}-data",
         caption=f"Names on which the victim errs, by distance to the key: {title}",
         columns=(
-            Column(heading="Class, nearest first", format=Format.COUNT),
-            Column(heading="Distance from", format=Format.SCORE),
-            Column(heading="Distance to", format=Format.SCORE),
-            Column(heading="Share", format=Format.SHARE),
+            *columns(Format.COUNT, "Class, nearest first"),
+            *columns(Format.SCORE, "Distance from", "Distance to"),
+            *columns(Format.SHARE, "Share"),
         ),
         rows=tuple(
             as_row(i, *(each["distance"] or (None, None)), read_share(each["success"]))

@@ -14,11 +14,11 @@ from medstress.metrics.surrogate_lines import met_lines
 from medstress.report.figures import Plot
 from medstress.report.learning_curves import learning_curves
 from medstress.results.measures import TRAINING, measure
-from medstress.results.table import Column, Format, Row, Table, as_row
+from medstress.results.table import Format, Row, Table, as_row, columns
 
-_PLACE = tuple(Column(heading=each) for each in ("Attack", "Data set", "Group", "Model"))
-_SEEDS = Column(heading="Seeds", format=Format.COUNT)
-_MEASURE = Column(heading="Measure")
+_PLACE = columns(Format.TEXT, "Attack", "Data set", "Group", "Model")
+_SEEDS = columns(Format.COUNT, "Seeds")
+_MEASURE = columns(Format.TEXT, "Measure")
 _DRAWN = (
     "Intervals draw documents, pairs or questions, the same for all scores, and from three "
     "training seeds on these as well; with fewer they say nothing of other seeds."
@@ -44,7 +44,7 @@ def _scores(training: Mapping[str, Any]) -> Table | None:
     return Table(
         name="training-scores",
         caption="Kinds of models, over all their training seeds",
-        columns=(*_PLACE, _SEEDS, _MEASURE, *_named(("clean", "Clean"), ("attacked", "Attacked"))),
+        columns=(*_PLACE, *_SEEDS, *_MEASURE, *columns(Format.SCORE, "Clean", "Attacked")),
         rows=tuple(
             as_row(
                 *_place(each),
@@ -60,10 +60,6 @@ def _scores(training: Mapping[str, Any]) -> Table | None:
     )
 
 
-def _named(*columns: tuple[str, str]) -> list[Column]:
-    return [Column(heading=heading, format=measure(name).format) for name, heading in columns]
-
-
 def _place(each: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(str(each[name]) for name in ("attack", "dataset", "group", "model"))
 
@@ -77,10 +73,10 @@ def comparison(training: Mapping[str, Any]) -> Table | None:
         caption="Models trained on perturbed copies against the original models",
         columns=(
             *_PLACE,
-            Column(heading="Other model"),
-            _SEEDS,
-            Column(heading="Trained on it"),
-            _MEASURE,
+            *columns(Format.TEXT, "Other model"),
+            *_SEEDS,
+            *columns(Format.TEXT, "Trained on it"),
+            *_MEASURE,
             *(one.column for one in TRAINING),
         ),
         rows=tuple(
@@ -118,8 +114,6 @@ def learning_plots(summary: Mapping[str, Any]) -> Iterator[Plot]:
 
 
 def _learning_data(models: Sequence[Mapping[str, Any]], named: str) -> Table:
-    counted = [Column(heading=text, format=Format.COUNT) for text in ("Epoch", "Steps")]
-    measured = ("Training loss", f"{named} on dev data", "Seconds")
     points = ("epoch", "steps", "loss", "score", "seconds")
     rows: list[Row] = [
         as_row(
@@ -132,9 +126,9 @@ def _learning_data(models: Sequence[Mapping[str, Any]], named: str) -> Table:
         name="learning-data",
         caption="Learning curves",
         columns=(
-            Column(heading="Model"),
-            *counted,
-            *(Column(heading=text, format=Format.SCORE) for text in measured),
+            *columns(Format.TEXT, "Model"),
+            *columns(Format.COUNT, "Epoch", "Steps"),
+            *columns(Format.SCORE, "Training loss", f"{named} on dev data", "Seconds"),
         ),
         rows=tuple(rows),
     )

@@ -8,11 +8,11 @@ from typing import Any
 from medstress.metrics.estimates import read_share
 from medstress.report.labels import PLACE, place
 from medstress.results.formats import count
-from medstress.results.table import Cell, Column, Format, Row, Table, as_row
+from medstress.results.table import Cell, Format, Row, Table, as_row, columns
 
 _METRICS = {"asr": "ASR", "asr_unrefuted": "ASR, not refuted"}
 _SAID = {"asr": "ASR", "asr_unrefuted": "ASR of unrefuted successes"}
-_N = Column(heading="n", format=Format.NUMBER)
+_N = columns(Format.NUMBER, "n")
 
 
 def tuning_tables(tuning: Mapping[str, Any] | None) -> list[Table]:
@@ -23,20 +23,17 @@ def tuning_tables(tuning: Mapping[str, Any] | None) -> list[Table]:
 def _choices(tuning: Mapping[str, Any]) -> Table:
     metric, share = _METRICS[tuning["settings"]["metric"]], tuning["settings"]["share"]
     queries = tuning["queries"]
-    counted = {"format": Format.COUNT}
     return Table(
         name="tuning",
         caption="The n that was chosen, where it was tuned and where it is reported",
         columns=(
             *PLACE,
-            Column(heading="Regime"),
-            _N,
-            Column(heading="Items tuned on", **counted),
-            Column(heading="Eligible", **counted),
-            Column(heading=f"{metric} there (optimistic)", format=Format.SHARE),
-            Column(heading="Other items", **counted),
-            Column(heading="Eligible", **counted),
-            Column(heading=f"{metric} on the other items", format=Format.SHARE),
+            *columns(Format.TEXT, "Regime"),
+            *_N,
+            *columns(Format.COUNT, "Items tuned on", "Eligible"),
+            *columns(Format.SHARE, f"{metric} there (optimistic)"),
+            *columns(Format.COUNT, "Other items", "Eligible"),
+            *columns(Format.SHARE, f"{metric} on the other items"),
         ),
         rows=tuple(_choice(each) for each in tuning["choices"]),
         notes=(
@@ -76,9 +73,9 @@ def grid_table(tuning: Mapping[str, Any]) -> Table:
         caption="Every n that was tried, on the items that n was chosen on",
         columns=(
             *PLACE,
-            _N,
-            Column(heading=_METRICS[tuning["settings"]["metric"]], format=Format.SHARE),
-            Column(heading="Chosen"),
+            *_N,
+            *columns(Format.SHARE, _METRICS[tuning["settings"]["metric"]]),
+            *columns(Format.TEXT, "Chosen"),
         ),
         rows=tuple(
             as_row(

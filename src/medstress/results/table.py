@@ -50,6 +50,11 @@ class Column:
         return self.format is not Format.TEXT
 
 
+def columns(form: Format, *headings: str) -> tuple[Column, ...]:
+    """Columns of one format."""
+    return tuple(Column(heading=heading, format=form) for heading in headings)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
     """One cell: a value, and what is said beside it."""

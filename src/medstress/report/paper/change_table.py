@@ -9,7 +9,7 @@ from medstress.metrics.estimates import Estimate
 from medstress.report.paper.changes import Advantage, Change, rise_budget
 from medstress.report.paper.made import Printed, csv_row
 from medstress.report.paper.plot_advantages import label_of
-from medstress.results.table import Column, Format, Table, as_row
+from medstress.results.table import Format, Table, as_row, columns
 
 
 def change_table(found: Sequence[Change], notes: Sequence[str], name: str) -> Printed:
@@ -28,11 +28,8 @@ def change_table(found: Sequence[Change], notes: Sequence[str], name: str) -> Pr
         f"the mean ASR over budgets 1 to {rise_budget(largest)}, the plateau the ASR at "
         f"{largest} queries.",
         columns=(
-            *(Column(heading=text) for text in names),
-            *(
-                Column(heading=text, format=Format.PERCENT)
-                for text in ("first", "other", "change") * 2
-            ),
+            *columns(Format.TEXT, *names),
+            *columns(Format.PERCENT, *("first", "other", "change") * 2),
         ),
         rows=tuple(as_row(*_names(change), *change.rise, *change.plateau) for change in found),
         notes=(*notes, "Changes are paired: the same items under both embeddings."),

@@ -14,7 +14,7 @@ from medstress.report.paper.exponents import SHARE
 from medstress.results.formats import decimal, plural
 from medstress.results.latex import latex_table
 from medstress.results.markdown import escape, markdown_table
-from medstress.results.table import Cell, Column, Format, Table, as_row
+from medstress.results.table import Cell, Format, Table, as_row, columns
 
 CLAIM_FIELDS = (
     "dataset",
@@ -39,13 +39,12 @@ CLAIM_FIELDS = (
 """Columns of `claims.csv`: a line a claim, unrounded."""
 
 _COLUMNS = (
-    Column(heading="No."),
-    Column(heading="Claim"),
-    Column(heading="Budget", format=Format.COUNT),
-    Column(heading="Effect", format=Format.SCORE),
-    Column(heading="n", format=Format.COUNT),
-    Column(heading="p (adjusted)", format=Format.PROBABILITY),
-    Column(heading="Verdict"),
+    *columns(Format.TEXT, "No.", "Claim"),
+    *columns(Format.COUNT, "Budget"),
+    *columns(Format.SCORE, "Effect"),
+    *columns(Format.COUNT, "n"),
+    *columns(Format.PROBABILITY, "p (adjusted)"),
+    *columns(Format.TEXT, "Verdict"),
 )
 _Place = tuple[str, str, str, str]
 

@@ -12,7 +12,7 @@ from medstress.report.paper.arms import Arm
 from medstress.report.paper.made import Printed, csv_row
 from medstress.report.sentence_scores import BY_TYPE, shown_scores
 from medstress.results.measures import measure
-from medstress.results.table import Column, Format, Table, as_row
+from medstress.results.table import Format, Table, as_row, columns
 
 CSV_FIELDS = (
     "victim", "dataset", "attack", "type", "quantity", "budget", "value", "low", "high", "n",
@@ -37,7 +37,7 @@ ENTITIES_LOST = (
 )
 PAIRS_MOVED = "Success: share of the pairs whose score moved by more than max_change, in per cent."
 
-_LABELS = tuple(Column(heading=each) for each in ("Victim", "Data", "Attack"))
+_LABELS = columns(Format.TEXT, "Victim", "Data", "Attack")
 
 
 def scores(arms: Sequence[Arm], summary: Mapping[str, Any], name: str) -> Printed:
@@ -62,7 +62,7 @@ def by_type(arms: Sequence[Arm], summary: Mapping[str, Any], name: str) -> Print
     table = Table(
         name=name,
         caption="Scores by type of entity.",
-        columns=(*_LABELS, Column(heading="Type"), *(one.column for one in BY_TYPE)),
+        columns=(*_LABELS, *columns(Format.TEXT, "Type"), *(one.column for one in BY_TYPE)),
         rows=tuple(
             as_row(*_labels(arm), type_, *(one.read(arm.row["by_type"][type_]) for one in BY_TYPE))
             for arm, type_ in typed
@@ -85,16 +85,15 @@ def success(arms: Sequence[Arm], summary: Mapping[str, Any], name: str) -> Print
     shown = [arm for arm in shown if arm.row["asr"]["value"] is not None]
     if not shown:
         return None
-    found = [Column(heading="found clean", format=Format.SHARE)] if tagged else []
+    found = columns(Format.SHARE, "found clean") if tagged else ()
     table = Table(
         name=name,
         caption="Success within the budget.",
         columns=(
             *_LABELS,
-            Column(heading="budget"),
+            *columns(Format.TEXT, "budget"),
             *found,
-            Column(heading="of 1 query (%)", format=Format.PERCENT),
-            Column(heading="of all", format=Format.PERCENT),
+            *columns(Format.PERCENT, "of 1 query (%)", "of all"),
         ),
         rows=tuple(
             as_row(

@@ -15,7 +15,7 @@ from medstress.report.paper.notes import of_rates, other_prompt, published_promp
 from medstress.report.paper.published import Published
 from medstress.report.paper.rates import Rates
 from medstress.results.formats import decimal, percent
-from medstress.results.table import Cell, Column, Format, Row, Table, Value, as_row
+from medstress.results.table import Cell, Column, Format, Row, Table, Value, as_row, columns
 
 MAIN = ("random", "near", "far")
 EMPTY = ""
@@ -59,7 +59,7 @@ def table_1(rates: Sequence[Rates], summary: Mapping[str, Any], name: str = "tab
             labelled = _published_labels(heads, members, printed)
             lines.append(as_row(*labelled, *cells, published=True))
     names = labels.columns
-    columns = _measured("Acc", "RandS@1 (%)", "PDWS@1 n < 0 (%)", "PDWS@1 n > 0 (%)")
+    shown = _measured("Acc", "RandS@1 (%)", "PDWS@1 n < 0 (%)", "PDWS@1 n > 0 (%)")
     table = Table(
         name=name,
         caption="Single-query attack success rates (ASR@1) by victim, in per cent, with the "
@@ -68,8 +68,8 @@ def table_1(rates: Sequence[Rates], summary: Mapping[str, Any], name: str = "tab
             *of_rates(rates, summary, _source("xian2025", found)),
             *published_prompts(rates, "xian2025"),
         ),
-        columns=(*names, *columns * len(datasets)),
-        heads=((("", len(names)), *((dataset, len(columns)) for dataset in datasets)),),
+        columns=(*names, *shown * len(datasets)),
+        heads=((("", len(names)), *((dataset, len(shown)) for dataset in datasets)),),
         n_labels=len(names),
         rows=tuple(lines),
     )
@@ -86,7 +86,7 @@ def table_2(rates: Sequence[Rates], summary: Mapping[str, Any], name: str = "tab
         summary: of the run.
         name: of the files.
     """
-    columns = [
+    crossed = [
         (embedding, method)
         for embedding in dict.fromkeys(r.place.embedding for r in rates)
         for method in _in_order(m for r in rates if r.place.embedding == embedding for m in r.asr)
@@ -99,11 +99,11 @@ def table_2(rates: Sequence[Rates], summary: Mapping[str, Any], name: str = "tab
     lines = []
     for i, members in enumerate(grouped.values()):
         heads = labels(next(iter(members.values())).place)
-        cells = [_success(members.get(embedding), method) for embedding, method in columns]
+        cells = [_success(members.get(embedding), method) for embedding, method in crossed]
         lines.append(as_row(*heads, *cells, rule_above=_new_victim(i, grouped)))
     names = labels.columns
     spans: dict[str, int] = defaultdict(int)
-    for embedding, _ in columns:
+    for embedding, _ in crossed:
         spans[embedding] += 1
     budget = rates[0].budget
     table = Table(
@@ -117,7 +117,7 @@ def table_2(rates: Sequence[Rates], summary: Mapping[str, Any], name: str = "tab
         ),
         columns=(
             *names,
-            *(Column(heading=METHODS.get(m, m), format=Format.PERCENT) for _, m in columns),
+            *columns(Format.PERCENT, *(METHODS.get(m, m) for _, m in crossed)),
         ),
         heads=((("", len(names)), *spans.items()),),
         n_labels=len(names),
@@ -158,7 +158,7 @@ def table_rcap(
             labelled = _published_labels(heads, members, printed)
             lines.append(as_row(*labelled, *cells, published=True))
     names = labels.columns
-    columns = _measured("NoPtb", "RdPtb (R-CAP %)", "DistPtb − (R-CAP %)", "DistPtb + (R-CAP %)")
+    shown = _measured("NoPtb", "RdPtb (R-CAP %)", "DistPtb − (R-CAP %)", "DistPtb + (R-CAP %)")
     table = Table(
         name=name,
         caption=f"Accuracy on {dataset} before and after one substitution, and its relative "
@@ -167,10 +167,8 @@ def table_rcap(
             *of_rates(chosen, summary, _source("xian2024", found)),
             *published_prompts(chosen, "xian2024"),
         ),
-        columns=(*names, *columns * len(entities)),
-        heads=(
-            (("", len(names)), *((f"{entity} questions", len(columns)) for entity in entities)),
-        ),
+        columns=(*names, *shown * len(entities)),
+        heads=((("", len(names)), *((f"{entity} questions", len(shown)) for entity in entities)),),
         n_labels=len(names),
         rows=tuple(lines),
     )
@@ -180,8 +178,8 @@ def table_rcap(
 def _measured(accuracy: str, *rates: str) -> tuple[Column, ...]:
     """An accuracy, and rates in per cent."""
     return (
-        Column(heading=accuracy, format=Format.SHARE),
-        *(Column(heading=text, format=Format.PERCENT) for text in rates),
+        *columns(Format.SHARE, accuracy),
+        *columns(Format.PERCENT, *rates),
     )
 
 
@@ -194,7 +192,7 @@ class _Labels:
             for name in fields
             if name in LABELLED_ALWAYS or len({self._value(r.place, name) for r in rates}) > 1
         ]
-        self.columns = tuple(Column(heading=LABEL_NAMES[name]) for name in self.fields)
+        self.columns = columns(Format.TEXT, *(LABEL_NAMES[name] for name in self.fields))
 
     def __call__(self, place: Place) -> list[str]:
         return [self._value(place, name) for name in self.fields]
