@@ -5,41 +5,30 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from pylatexenc.latexencode import (
+    RULE_DICT,
+    UnicodeToLatexConversionRule,
+    UnicodeToLatexEncoder,
+)
+
 from medstress.results.formats import undirected
 from medstress.results.table import Cell, Column, Format, Row, Table
 
 PACKAGES = "% needs \\usepackage[utf8]{inputenc} (older LaTeX) and \\usepackage"
 
-_SPECIAL = {
-    "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "$": r"\$",
-    "&": r"\&",
-    "#": r"\#",
-    "%": r"\%",
-    "_": r"\_",
-    "^": r"\textasciicircum{}",
-    "~": r"\textasciitilde{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    "`": r"\textasciigrave{}",
-    "−": r"$-$",
-    "–": "--",
-    "†": r"\textdagger{}",
-    "±": r"$\pm$",
-    "×": r"$\times$",
-    "≤": r"$\leq$",
-    "≥": r"$\geq$",
-    "η": r"$\eta$",
-    "λ": r"$\lambda$",
-    "→": r"$\rightarrow$",
-    "✓": r"$\checkmark$",
-    "·": r"$\cdot$",
-    "\N{REPLACEMENT CHARACTER}": "?",
+_OWN = {
+    ord("|"): r"\textbar{}",
+    ord("`"): r"\textasciigrave{}",
+    ord("✓"): r"\ensuremath{\checkmark}",
+    ord("\N{REPLACEMENT CHARACTER}"): "?",
 }
-_ANY = re.compile("|".join(map(re.escape, _SPECIAL)))
+"""What pylatexenc leaves as it is: two that some fonts or ligatures change, and two it lacks."""
+_ENCODER = UnicodeToLatexEncoder(
+    conversion_rules=[UnicodeToLatexConversionRule(RULE_DICT, _OWN), "defaults"],
+    replacement_latex_protection="braces-after-macro",
+    unknown_char_policy="keep",
+    unknown_char_warning=False,
+)
 _BREAK = re.compile("[ \t\n\u2028\u2029]+")
 
 
@@ -49,9 +38,9 @@ def escape(text: str) -> str:
     An empty line would end the argument of a command, and a comment ends with its line.
 
     >>> escape("50 % of a_b & {c} \\ −1")
-    '50 \\% of a\\_b \\& \\{c\\} \\textbackslash{} $-$1'
+    '50 \\% of a\\_b \\& \\{c\\} \\textbackslash{} \\ensuremath{-}1'
     """
-    return _ANY.sub(lambda found: _SPECIAL[found[0]], _BREAK.sub(" ", undirected(text)))
+    return str(_ENCODER.unicode_to_latex(_BREAK.sub(" ", undirected(text))))
 
 
 def latex_table(table: Table) -> str:

@@ -344,6 +344,6 @@ def test_whatever_a_victim_is_called_the_table_stays_whole(made_up, text):
 
 
 def test_latex_is_escaped_and_per_cent_is_rounded_for_people_only():
-    assert escape("n < 0, 5 % & $x_1$") == r"n \textless{} 0, 5 \% \& \$x\_1\$"
+    assert escape("n < 0, 5 % & $x_1$") == r"n \ensuremath{<} 0, 5 \% \& \$x\_1\$"
     assert percent(0.12345) == "12.3"
     assert percent(None) == "–"
