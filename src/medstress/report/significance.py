@@ -130,7 +130,7 @@ def _family(one: Mapping[str, Any]) -> str:
 
 
 def _up_to(one: Mapping[str, Any]) -> str:
-    return f"up to {decimal(one['level_among_successes'], 2)}"
+    return f"up to {one['level_among_successes']:.2f}"
 
 
 def success_table(summary: Mapping[str, Any]) -> Table:
@@ -193,8 +193,6 @@ def _among_flipped(row: Row) -> tuple[str, ...]:
 
 
 def _remark(row: Row) -> str:
-    if row["refused"]:
-        return "not valid (experts): left out"
     said = row["note"] or ("not tested" if row["p"] is None else None)
     return "; ".join(filter(None, (said or ("guess" if row["guess"] else None), repeated(row))))
 
