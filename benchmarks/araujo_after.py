@@ -8,8 +8,8 @@ from typing import Any
 from araujo_cells import named, rank, shown, table, theirs
 from araujo_judged import NOT_RUN, ORIGINAL, TITLES, TWICE, Results, negative, rows_of
 
-from medstress.report.formats import NONE, decimal
-from medstress.report.paper.arms import estimate_of
+from medstress.metrics.estimates import read_score
+from medstress.results.formats import NONE, decimal
 
 
 def after(results: Results, name: str) -> str:
@@ -50,7 +50,7 @@ def _of_kind(run: Mapping[str, Any], kind: str, measures: Sequence[str]) -> list
             title,
             "original",
             *(shown(scores[0][name]) for name in measures),
-            shown(negative(estimate_of(rows[0]["clean_loss"]))),
+            shown(negative(read_score(rows[0]["clean_loss"]))),
             NONE,
             _clean_gain(twice),
             *(theirs(run, "original", on) if on else [NONE] * len(measures)),
@@ -75,7 +75,7 @@ def _of_kind(run: Mapping[str, Any], kind: str, measures: Sequence[str]) -> list
 
 def _clean_gain(twice: Mapping[str, Mapping[str, Any]]) -> str:
     row = next(iter(twice.values()), None)
-    return shown(negative(estimate_of(row["clean_loss"]))) if row else NONE
+    return shown(negative(read_score(row["clean_loss"]))) if row else NONE
 
 
 def _seeds_apart(run: Mapping[str, Any], measure: str) -> str:

@@ -10,7 +10,7 @@ from araujo_judged import LABELS
 from araujo_printed import MODELS, printed
 
 from medstress.metrics.estimates import Estimate
-from medstress.report.formats import NONE, decimal
+from medstress.results.formats import NONE, decimal
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

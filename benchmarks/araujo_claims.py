@@ -33,9 +33,8 @@ from araujo_judged import (
 from araujo_printed import MODELS, printed
 
 from medstress.metrics.claims import above, inside
-from medstress.metrics.estimates import Estimate
-from medstress.report.formats import decimal
-from medstress.report.paper.arms import estimate_of
+from medstress.metrics.estimates import Estimate, read_score
+from medstress.results.formats import decimal
 
 STATEMENTS = {
     1: "Under the attacks chemicals lose about 20 % of F1",
@@ -81,7 +80,7 @@ def _losses(results: Results) -> Iterator[Judged]:
 
 def _loss(number: int, run: Json | None, row: Json) -> Judged:
     assert run is not None
-    estimate, data, attack = estimate_of(row), run["data"], row["attack"]
+    estimate, data, attack = read_score(row), run["data"], row["attack"]
     half = Estimate(
         value=_minus(estimate.value, HALF), n=estimate.n, low=_minus(estimate.low, HALF),
         high=_minus(estimate.high, HALF), method=estimate.method,
@@ -110,9 +109,9 @@ def _pairs(results: Results) -> Iterator[Judged]:
                 number=6,
                 where=f"{LABELS[row['attack']]}, {LABELS[row['model']]} model",
                 quantity="share of Pearson lost",
-                effect=estimate_of(row),
+                effect=read_score(row),
                 printed=_printed_losses(3, "biosses", row["attack"], "pearson"),
-                verdict=above(estimate_of(row)),
+                verdict=above(read_score(row)),
                 n_seeds=_seeds_of(row),
             )
     for row in rows_of(run, "effects", effect="overlap_gain", attack=SYNONYM):
@@ -120,13 +119,13 @@ def _pairs(results: Results) -> Iterator[Judged]:
             number=7,
             where=f"all {row['n']} pairs",
             quantity="share of words in both texts, after minus before",
-            effect=estimate_of(row),
+            effect=read_score(row),
             printed="",
-            verdict=above(estimate_of(row)),
+            verdict=above(read_score(row)),
             surrogate=surrogate_of(run or {}, SYNONYM),
         )
     for row in rows_of(run, "scores", attack=SYNONYM):
-        rise = negative(estimate_of(row["pearson_drop"]))
+        rise = negative(read_score(row["pearson_drop"]))
         yield Judged(
             number=8,
             where=f"{LABELS[row['model']]} model",
@@ -174,9 +173,9 @@ def _words(results: Results) -> Iterator[Judged]:
                     number=4,
                     where=f"{LABELS[run['data']]}, {LABELS[row['attack']]}",
                     quantity=quantity,
-                    effect=estimate_of(row),
+                    effect=read_score(row),
                     printed="",
-                    verdict=above(estimate_of(row)),
+                    verdict=above(read_score(row)),
                     n_seeds=row["n_seeds"],
                     surrogate=surrogate_of(run, row["attack"]),
                 )
@@ -186,7 +185,7 @@ def _gap(number: int, first: Json, second: Json, attack: str, where: str) -> Jud
     """How much more one data set loses than the other."""
     wanted = {"effect": "share_lost", "model": "original", "attack": attack}
     rows = [row for run in (first, second) for row in rows_of(run, "effects", **wanted)]
-    gap = difference(*map(estimate_of, rows))
+    gap = difference(*map(read_score, rows))
     shares = (_shares_lost(2, run["data"], attack, "f1") for run in (first, second))
     return Judged(
         number=number,
@@ -208,7 +207,7 @@ def _trained(results: Results) -> Iterator[Judged]:
             where = f"{LABELS[run['data']]}, trained on {LABELS.get(row['model'], row['model'])}"
             if row["against"] != ORIGINAL:
                 where += f", against {LABELS[row['against']]}"
-            loss, gain = estimate_of(row["clean_loss"]), estimate_of(row["gain"])
+            loss, gain = read_score(row["clean_loss"]), read_score(row["gain"])
             clean, attacked = (
                 _printed_changes(name, row) if row["against"] == ORIGINAL else ("", "")
             )

@@ -10,7 +10,7 @@ from typing import Any
 from araujo_cells import named, shown, table
 from araujo_judged import LABELS, ORIGINAL, Results, data_of, rows_of
 
-from medstress.report.formats import NONE
+from medstress.results.formats import NONE
 
 FILE = Path(__file__).resolve().parent / "araujo" / "earlier.json"
 """Sizes and main numbers of the earlier edition; its files are in the history."""

@@ -12,7 +12,7 @@ from araujo_effects import SYNONYM
 from medstress.metrics.claims import Finding, inside
 from medstress.metrics.estimates import Estimate, unknown
 from medstress.metrics.training_seeds import ENOUGH_SEEDS
-from medstress.report.formats import decimal
+from medstress.results.formats import decimal
 
 ABOUT = (0.15, 0.25)
 """What "about 20 %" is taken to mean."""

@@ -29,7 +29,7 @@ from araujo_judged import (
 from araujo_prose import ANNOTATED, HEAD, INTRO, LIMITS, NOT_TESTABLE, PRINTED, RULES, TRIED
 from araujo_targets import targets
 
-from medstress.report.formats import NONE, decimal
+from medstress.results.formats import NONE, decimal
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "araujo"

@@ -21,8 +21,7 @@ from araujo_judged import (
     rows_of,
 )
 
-from medstress.metrics.estimates import Estimate
-from medstress.report.paper.arms import estimate_of
+from medstress.metrics.estimates import Estimate, read_score
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +56,7 @@ def targets(results: Results) -> list[Target]:
 
 
 def _least(what: str, least: float, rows: Sequence[Json], measure: str) -> Target:
-    known = [estimate_of(row[measure]) for row in rows]
+    known = [read_score(row[measure]) for row in rows]
     judged = [one.value for one, row in zip(known, rows, strict=True) if has_seeds(row)]
     values = [value for value in judged if value is not None]
     asked = f"≥ {least:.2f}".replace("0.", ".")
@@ -77,7 +76,7 @@ def _recovery(name: str, attack: str, run: Json | None) -> Target:
     asked = "≥ .50, < .02"
     if not rows:
         return Target(what=what, asked=asked, measured=[], met=None)
-    share, loss = (estimate_of(rows[0][key]) for key in ("recovered", "clean_loss"))
+    share, loss = (read_score(rows[0][key]) for key in ("recovered", "clean_loss"))
     if share.value is None or loss.value is None:
         why = "open: what the attack takes is not clear of zero"
         return Target(what=what, asked=asked, measured=[share, loss], met=None, why=why)

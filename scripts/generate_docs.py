@@ -119,18 +119,13 @@ SINCE_FORMAT_1 = (
 )
 """(field, what it was, what it is): one entry a change, in the page's order."""
 
-ANSWERS = {
-    "letter_mass": "Mean probability of all option letters together over clean prompts (letter "
-    "answering); below .5 a warning says so.",
-    "n_ties": "Answers, clean ones included, in which options shared the highest score and a hash "
-    "chose; null where a trial was made before they were counted.",
-    "n_unchanged": "Queries that put in the name that stood there; null as for `n_ties`.",
-    "chose_edited": "Share of successes in which the victim chose the option that was edited, not "
-    "another one.",
-    "n_never_asked": "Eligible trials in which the victim saw no edit: probes used up the budget, "
-    "every edit was rejected, or the trial failed before. Those that are held are held in `asr`.",
-    "asr_asked": "Flipped over eligible trials without `n_never_asked`.",
-}
+MEASURES = """## Measures in rows of `summary --json`
+
+Every measure is defined once, in `medstress.results.measures`: columns of tables, the report's
+glossary and this table come from there. A field inside another stands after a dot; those without a
+definition here are names, lists and bounds. A *share* is a count of n, and tables print both; a
+*score* has no hits. The JSON holds no hits: of a share they are `value` times `n`.
+"""
 LONG_CURVES = """Beyond 1,000 queries `asr_at` and `asr_valid_bounds_at` list only the budgets at
 which the rate changes, the first and the last: between two of them the earlier one holds.
 """
@@ -211,8 +206,8 @@ def schema_page() -> str:
         "## Exported rows\n",
         "### trials\n",
         _table(SOURCE / "rows.py", "TrialRow", defaults=False),
-        "## How answers came about, in rows of `summary --json`\n",
-        _rows(ANSWERS),
+        MEASURES,
+        *_measures(),
         LONG_CURVES,
         STATISTICS,
         FORMAT_2 + "".join(f"| {' | '.join(change)} |\n" for change in SINCE_FORMAT_1),
@@ -221,9 +216,16 @@ def schema_page() -> str:
     return "\n".join(parts)
 
 
-def _rows(meanings: dict[str, str]) -> str:
-    lines = [f"| `{field}` | {meaning} |" for field, meaning in meanings.items()]
-    return "\n".join(["| field | meaning |", "| --- | --- |", *lines]) + "\n"
+def _measures() -> Iterator[str]:
+    from medstress.results.measures import GROUPS
+
+    for title, measures in GROUPS.items():
+        lines = [
+            f"| `{each.name}` | {each.label} | {each.format.value} | {each.meaning} |"
+            for each in measures
+        ]
+        head = ["| field | label | format | meaning |", "| --- | --- | --- | --- |"]
+        yield "\n".join([f"### {title}\n", *head, *lines]) + "\n"
 
 
 def _table(path: Path, name: str, *, defaults: bool = True) -> str:

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from medstress.report.formats import decimal
+from medstress.results.formats import decimal
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "results" / "xian-medmcqa.md"

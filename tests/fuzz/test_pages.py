@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+from medstress.metrics import wilson
 from medstress.report import examples, figures, render_report
 from medstress.report.case import render_sheet
 from medstress.report.paper.cases import as_html
@@ -102,8 +103,8 @@ def test_cases_of_the_figures_hold_nothing_that_harmless_ones_lack(pages, payloa
 
 def test_plots_hold_nothing_that_harmless_ones_lack(payloads):
     def plot(texts):
-        estimate = figures.Estimate(value=0.5, low=0.4, high=0.6)
-        lines = [figures.Interval(label=text, estimate=estimate, share="1/2") for text in texts]
+        estimate = wilson(1, 2)
+        lines = [(text, estimate) for text in texts]
         return figures.forest_plot(lines, "forest")
 
     check_alike(plot(payloads), plot(plain(payloads)))

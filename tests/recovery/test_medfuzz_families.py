@@ -442,11 +442,11 @@ def test_a_test_that_hits_a_cap_says_so_in_a_sentence(
     shown = capsys.readouterr().out
     assert "stopped at max_queries = 60: 0 of 2 successes are tested" in shown
     assert "the same command goes on" in shown
-    assert "p adj." not in shown  # no empty table
+    assert "p adjusted" not in shown  # no empty table
     assert medstress_cli(asks) == 0
     shown = capsys.readouterr().out
     assert "stopped" not in shown
-    assert "p adj." in shown
+    assert "p adjusted" in shown
 
 
 def test_max_calls_that_buy_no_control_are_said_before_and_nothing_is_asked(bench: Path) -> None:
@@ -508,7 +508,7 @@ def test_without_a_success_there_is_a_sentence_and_no_empty_table(
     assert medstress_cli(["test", str(found.folder), "--experiment", str(path), "--quiet"]) == 0
     shown = capsys.readouterr().out
     assert "nothing was tested: there is no success to test" in shown
-    assert "p adj." not in shown
+    assert "p adjusted" not in shown
 
 
 @pytest.mark.parametrize(("null", "shared"), [("matched", True), ("scrambled", False)])

@@ -9,6 +9,7 @@ from types import ModuleType
 
 import pytest
 
+from medstress.metrics import wilson
 from medstress.report import figures, render_report
 from medstress.report.case import render_sheet
 from medstress.report.paper.cases import as_html
@@ -42,8 +43,8 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         # Hundreds of plots would take minutes; one with every label is drawn below.
         patch.setattr(figures, "as_svg", drawn)
         report = render_report(*pages.report_of(given, texts))
-    estimate = figures.Estimate(value=0.5, low=0.4, high=0.6)
-    lines = [figures.Interval(label=text, estimate=estimate, share="1/2") for text in texts]
+    estimate = wilson(1, 2)
+    lines = [(text, estimate) for text in texts]
     sources = {
         "report": report,
         "sheet": render_sheet(

@@ -59,7 +59,7 @@ def run_cli(args: argparse.Namespace) -> int:
 def tune_cli(args: argparse.Namespace) -> int:
     """`medstress tune`."""
     from medstress.experiment.tune import plan_tuning, tune, tuning_costs
-    from medstress.metrics.tuning_table import tuning_table
+    from medstress.report.tuning import grid_table
 
     _check_limit(args)
     given: dict[str, Any] = {"limit": args.limit, "overrides": args.set}
@@ -81,8 +81,7 @@ def tune_cli(args: argparse.Namespace) -> int:
         for line in lines:
             print(one_line(line))
         return 0
-    table = tuning_table(tuned.tuning.tuning() or {})
-    print_table(table.headers, table.rows)
+    print_table(grid_table(tuned.tuning.tuning() or {}))
     print()
     code = _show(tuned.report or tuned.tuning)
     if tuned.report is None:
@@ -292,24 +291,22 @@ def _dry_run(args: argparse.Namespace) -> int:
 def _show(finished: Run) -> int:
     """Print warnings and the table; 1 where more trials failed than the experiment allows, or
     nothing that a victim said could be read."""
-    from medstress.metrics.sentence_table import score_table
     from medstress.metrics.surrogate_lines import name_lines
-    from medstress.metrics.table import summary_table
-    from medstress.metrics.training_table import training_table
-    from medstress.metrics.tuning_table import tuning_lines
     from medstress.metrics.unreadable import victims_unread
+    from medstress.report.sections import by_seed_and_pooled, summary_table
+    from medstress.report.sentence_scores import score_table
+    from medstress.report.training import comparison
+    from medstress.report.tuning import tuning_lines
 
     summary = finished.summary()
     for warning in summary["warnings"]:
         print(f"! {one_line(warning)}")
-    table = summary_table(summary)
-    print_table(table.headers, table.rows)
-    scores = score_table(summary)
-    if scores is not None:
-        print_table(scores.headers, scores.rows)
-    compared = training_table(summary["training"]) if "training" in summary else None
-    if compared is not None:
-        print_table(compared.headers, compared.rows)
+    rows = by_seed_and_pooled(summary)
+    print_table(summary_table(rows))
+    if scores := score_table(rows):
+        print_table(scores)
+    if "training" in summary and (compared := comparison(summary["training"])):
+        print_table(compared)
     for line in name_lines(summary):
         print(one_line(line))
     for line in tuning_lines(summary["tuning"]) if "tuning" in summary else ():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -18,11 +18,13 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
-from rich.table import Table
+from rich.table import Table as Grid
 
 from medstress.cli.stopping import Stopping
 from medstress.cli.streams import one_line, plain_stream
 from medstress.experiment.run import Watcher
+from medstress.results import text
+from medstress.results.table import Table
 from medstress.scheduler.progress import Progress as Counts
 
 _REFRESH_SECONDS = 0.25
@@ -90,15 +92,15 @@ def _watcher(bars: Progress, stop: Stopping) -> Watcher:
     return Watcher(note=note, vectors=vectors, progress=progress, drain_seconds=stop.drain_seconds)
 
 
-def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def print_table(table: Table) -> None:
     """Print a table, as wide as it needs where stdout is no terminal."""
     stream = plain_stream(sys.stdout)
     console = Console(file=stream, soft_wrap=True)
     if not console.is_terminal:
         console = Console(file=stream, width=10_000)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for header in headers:
-        table.add_column(escape(header), overflow="fold")
-    for row in rows:
-        table.add_row(*[escape(one_line(cell)) for cell in row])
-    console.print(table)
+    grid = Grid(box=None, pad_edge=False, header_style="bold")
+    for heading in text.headings(table):
+        grid.add_column(escape(heading), overflow="fold")
+    for cells in text.rows(table):
+        grid.add_row(*[escape(one_line(cell)) for cell in cells])
+    console.print(grid)

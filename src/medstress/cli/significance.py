@@ -16,7 +16,7 @@ def test_cli(args: argparse.Namespace) -> int:
     """`medstress test`."""
     from medstress.experiment.significance.afterwards import run_tests
     from medstress.experiment.significance.run import Chosen
-    from medstress.metrics.success_table import family_lines, slope_lines, success_table
+    from medstress.report.significance import family_lines, slope_lines, success_table
 
     if args.experiment is None:
         raise UsageError(
@@ -51,7 +51,7 @@ def test_cli(args: argparse.Namespace) -> int:
     summary = Run(args.folder).summary()
     table = success_table(summary)
     if table.rows:
-        print_table(table.headers, table.rows)
+        print_table(table)
     for line in [*family_lines(summary), *slope_lines(summary)]:
         print(one_line(line))
     if stopped is not None:

@@ -17,7 +17,6 @@ from medstress.metrics.success import (
     queries_to_success,
 )
 from medstress.metrics.summary import LEDGER_FIELDS, Ledger, RowKey, summarise
-from medstress.metrics.table import Table, summary_table
 from medstress.metrics.vouched import (
     Vouched,
     asr_unrefuted,
@@ -32,7 +31,6 @@ __all__ = [
     "Estimate",
     "Ledger",
     "RowKey",
-    "Table",
     "Vouched",
     "above_chance",
     "accuracy",
@@ -61,6 +59,5 @@ __all__ = [
     "share",
     "slice_shares",
     "summarise",
-    "summary_table",
     "wilson",
 ]

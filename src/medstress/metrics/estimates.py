@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from math import sqrt
 from statistics import NormalDist
-from typing import Any
+from typing import Any, TypeGuard
 
 WILSON = "Wilson 95 %"
 
@@ -27,9 +28,12 @@ class Estimate:
     """Upper end of the 95 % interval; None where `value` is."""
     method: str
     """How the interval was computed, for people."""
+    hits: int | None = None
+    """What a share counted, so that `value` is hits / n; None for whatever is no share, such as an
+    F1, a correlation or a difference, however whole `value` times n may be."""
 
     def as_json(self) -> dict[str, Any]:
-        """Return the five fields in the order of `summary --json`.
+        """Return the five fields of `summary --json`, in their order; the hits are value times n.
 
         >>> Estimate(value=0.5, n=2, low=0.1, high=0.9, method="Wilson 95 %").as_json()
         {'value': 0.5, 'n': 2, 'low': 0.1, 'high': 0.9, 'method': 'Wilson 95 %'}
@@ -50,6 +54,54 @@ def unknown(method: str, n: int = 0) -> Estimate:
     True
     """
     return Estimate(value=None, n=n, low=None, high=None, method=method)
+
+
+_ROUNDING = 1e-6
+"""How far value times n may be from a whole number in a share that was read from JSON."""
+
+
+def is_estimate(found: Any) -> TypeGuard[Mapping[str, Any]]:
+    """Tell whether a value of a summary is an estimate.
+
+    >>> is_estimate({"value": 0.5, "n": 2, "low": 0.1, "high": 0.9}), is_estimate(0.5)
+    (True, False)
+    """
+    return isinstance(found, Mapping) and {"value", "n", "low", "high"} <= set(found)
+
+
+def read_score(found: Mapping[str, Any]) -> Estimate:
+    """Read an estimate of a summary that is no share: it has no hits.
+
+    >>> read_score({"value": 0.0, "n": 4797, "low": -0.01, "high": 0.01}).hits is None
+    True
+    """
+    return Estimate(
+        value=found["value"],
+        n=found["n"],
+        low=found["low"],
+        high=found["high"],
+        method=str(found.get("method", "")),
+    )
+
+
+def read_share(found: Mapping[str, Any]) -> Estimate:
+    """Read an estimate of a summary that its measure declares to be a share: hits / n.
+
+    A summary holds no hits, and of a share they follow: value times n, a whole number. Where it is
+    none, the share was weighted and counted no hits.
+
+    >>> read_share({"value": 1 / 3, "n": 51, "low": 0.2, "high": 0.5}).hits
+    17
+    >>> read_share({"value": 0.4567, "n": 3, "low": 0.2, "high": 0.5}).hits is None
+    True
+    """
+    estimate = read_score(found)
+    hits = round((estimate.value or 0.0) * estimate.n)
+    if estimate.n and (
+        estimate.value is None or abs(hits / estimate.n - estimate.value) > _ROUNDING
+    ):
+        return estimate
+    return replace(estimate, hits=hits)
 
 
 def wilson_ends(k: float, n: float) -> tuple[float, float]:
@@ -89,6 +141,6 @@ def wilson(k: int, n: int) -> Estimate:
     True
     """
     if n == 0:
-        return unknown(WILSON)
+        return replace(unknown(WILSON), hits=0)
     low, high = wilson_ends(k, n)
-    return Estimate(value=k / n, n=n, low=low, high=high, method=WILSON)
+    return Estimate(value=k / n, n=n, low=low, high=high, method=WILSON, hits=k)

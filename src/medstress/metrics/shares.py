@@ -98,7 +98,7 @@ def _share(levels: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]]) ->
     effect = max(design_effect(*level) for level in levels)
     low, high = wilson_ends(k / effect, n / effect)
     method = f"{WILSON} at the effective sample size, {c.shape[0]} items (documents where known)"
-    return Estimate(value=k / n, n=n, low=low, high=high, method=method)
+    return Estimate(value=k / n, n=n, low=low, high=high, method=method, hits=k)
 
 
 Unit: TypeAlias = str | tuple[str, ...]
@@ -169,7 +169,7 @@ def _exact(hits: ArrayLike, counts: ArrayLike, missed: float, m: int) -> Estimat
     y, c = y[c > 0], c[c > 0]
     method = f"Clopper-Pearson, 95 % for all of {m} slices at once (Sidak)"
     if not c.size:
-        return unknown(method)
+        return replace(unknown(method), hits=0)
     effect = design_effect(y, c)
     k, n = float(y.sum()) / effect, float(c.sum()) / effect
     return Estimate(
@@ -178,4 +178,5 @@ def _exact(hits: ArrayLike, counts: ArrayLike, missed: float, m: int) -> Estimat
         low=0.0 if k == 0 else float(beta.ppf(missed / 2, k, n - k + 1)),
         high=1.0 if k == n else float(beta.ppf(1 - missed / 2, k + 1, n - k)),
         method=method,
+        hits=round(y.sum()),
     )

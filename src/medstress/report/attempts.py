@@ -10,46 +10,39 @@ from importlib.resources import files
 
 from markupsafe import Markup
 
+from medstress.metrics.estimates import Estimate, read_share
 from medstress.metrics.tries import tries
 from medstress.report import figures
-from medstress.report.formats import as_text, decimal
-from medstress.report.tables import (
-    Cell,
-    Row,
-    Table,
-    label_cell,
-    label_text,
-    measure,
-    share_cell,
-    short_labels,
-    tally,
-    words,
-)
+from medstress.report.figures import Plot
+from medstress.report.labels import Row, label_text, measured, short_labels
+from medstress.results import measures
+from medstress.results.formats import as_text, decimal
+from medstress.results.measures import measure
+from medstress.results.table import Cell, Format, Table, Value, as_row, columns
 from medstress.rows import TrialRow
 
 SOURCE = "digitised from the chart of GPT-3.5 and GPT-4 on MedQA by Ness et al., error about .003"
 MOST_REASONS = 40
-_COLUMN = "Attack, data, victim"
 
 
-def attempt_plots(rows: Sequence[Row]) -> Iterator[tuple[Markup, Table]]:
+def attempt_plots(rows: Sequence[Row]) -> Iterator[Plot]:
     """One figure a data set, our victims and the published models, with its numbers."""
     panels: dict[str, list[Row]] = {}
     for row in rows:
         if row.get("accuracy_at"):
             panels.setdefault(as_text(row["dataset"]), []).append(row)
     for i, (dataset, members) in enumerate(panels.items()):
-        labels = short_labels(members, ("attack", "victim"))
+        named = short_labels(members, ("attack", "victim"))
         curves = [
             figures.Curve(label=label, points=points)
-            for label, row in zip(labels, members, strict=True)
+            for label, row in zip(named, members, strict=True)
             if (points := _points(row))
         ]
         if not curves:
             continue
         name = f"attempts-{i}"
         svg = figures.attempt_curves(curves, _published_curves(), dataset, name)
-        yield Markup(svg), _numbers(name, dataset, members, labels)
+        yield Plot(svg=Markup(svg), data=_numbers(name, dataset, members, named))
 
 
 def attempt_tables(rows: Sequence[Row], trials: Iterable[TrialRow] = ()) -> list[Table]:
@@ -80,7 +73,7 @@ def _published_curves() -> list[figures.Curve]:
         figures.Curve(
             label=f"{model}, published (MedQA)",
             points=tuple(
-                (k, figures.Estimate(value=value, low=value, high=value))
+                (k, Estimate(value=value, n=0, low=value, high=value, method="published"))
                 for k, value in enumerate(values)
             ),
         )
@@ -88,90 +81,70 @@ def _published_curves() -> list[figures.Curve]:
     ]
 
 
-def _points(row: Row) -> tuple[tuple[int, figures.Estimate], ...]:
+def _points(row: Row) -> tuple[tuple[int, Estimate], ...]:
     return tuple(
-        (each["k"], figures.Estimate(value=each["value"], low=each["low"], high=each["high"]))
-        for each in row["accuracy_at"]
-        if each["value"] is not None
+        (each["k"], read_share(each)) for each in row["accuracy_at"] if each["value"] is not None
     )
 
 
-def _numbers(name: str, title: str, rows: Sequence[Row], labels: Sequence[str]) -> Table:
+def _numbers(name: str, title: str, rows: Sequence[Row], named: Sequence[str]) -> Table:
     most = max(len(row["accuracy_at"]) for row in rows)
     most = max([most, *map(len, published().values())])
     ours = (
-        (words(label), *_padded([share_cell(each) for each in row["accuracy_at"]], most))
-        for label, row in zip(labels, rows, strict=True)
+        as_row(label, *_padded([read_share(each) for each in row["accuracy_at"]], most))
+        for label, row in zip(named, rows, strict=True)
     )
     valid = (
-        (
-            words(f"{label}, valid successes only"),
+        as_row(
+            f"{label}, valid successes only",
             *_padded([_between(each["bounds"]) for each in curve], most),
         )
-        for label, row in zip(labels, rows, strict=True)
+        for label, row in zip(named, rows, strict=True)
         if (curve := row.get("accuracy_valid_bounds_at"))
     )
     theirs = (
-        (words(f"{model}, published"), *_padded([measure(value) for value in values], most))
+        as_row(f"{model}, published", *_padded(list(values), most), published=True)
         for model, values in published().items()
     )
     return Table(
         name=f"{name}-data",
         caption=f"Accuracy after so many attempts: {title}",
-        columns=("Victim", *map(str, range(most))),
+        columns=(
+            *columns(Format.TEXT, "Victim"),
+            *columns(Format.SHARE, *map(str, range(most))),
+        ),
         rows=(*ours, *valid, *theirs),
-        note=f"Published values: {SOURCE}. They are of other items. Valid successes only: a "
-        "success after which the key no longer holds lowers nothing. The lower "
-        "number takes every success of unknown validity for valid, and every search that ended at "
-        "one found invalid for won; the upper one counts only those for which a panel, or experts "
-        "(who override it), vouch.",
+        notes=(
+            f"Published values: {SOURCE}. They are of other items.",
+            "Valid successes only: a success after which the key no longer holds lowers nothing. "
+            "The lower number takes every success of unknown validity for valid, and every search "
+            "that ended at one found invalid for won; the upper one counts only those for which a "
+            "panel, or experts (who override it), vouch.",
+        ),
     )
 
 
-def _between(bounds: Sequence[float] | None) -> Cell:
-    """A cell with the least and the most that an accuracy may be."""
+def _between(bounds: Sequence[float] | None) -> Value:
+    """The least and the most that an accuracy may be."""
     if bounds is None:
-        return measure(None)
+        return None
     low, high = min(bounds), max(bounds)
-    text = decimal(low) if low == high else f"{decimal(low)} to {decimal(high)}"
-    return Cell(text=text, sort=low)
+    return low if decimal(low) == decimal(high) else f"{decimal(low)} to {decimal(high)}"
 
 
-def _padded(cells: list[Cell], n: int) -> list[Cell]:
-    return cells + [measure(None)] * (n - len(cells))
+def _padded(values: Sequence[Value], n: int) -> list[Value]:
+    return [*values, *[None] * (n - len(values))]
 
 
 def _outcomes(rows: Sequence[Row]) -> Table:
-    names = ("made", "unreadable", "rejected", "asked", "unanswered", "judged")
-    return Table(
-        name="attempt-outcomes",
-        caption="What became of every attempt",
-        columns=(
-            _COLUMN,
-            *(n.capitalize() for n in names),
-            "To success, median",
-            "Mean",
-            "To valid success, median",
-            "Mean",
-        ),
-        rows=tuple(
-            (
-                label_cell(row),
-                *(tally(row["attempts"][name]) for name in names),
-                tally(row["attempts_to_success"]["median"]),
-                measure(row["attempts_to_success"]["mean"]),
-                *_to_valid(row),
-            )
-            for row in rows
-        ),
-        note="Made = unreadable + rejected + asked + unanswered. Judged: attempts on which "
-        "votes of judges count; where that is 0, nobody but the rules checked that the key holds.",
+    return measured(
+        "attempt-outcomes",
+        "What became of every attempt",
+        rows,
+        (*measures.ATTEMPTS, *measures.TO_ATTEMPT),
+        "Made = unreadable + rejected + asked + unanswered. Judged: attempts on which votes of "
+        "judges count; where that is 0, nobody but the rules checked that the key holds.",
     )
-
-
-def _to_valid(row: Row) -> tuple[Cell, Cell]:
-    found = row.get("attempts_to_valid_success") or {"median": None, "mean": None}
-    return tally(found["median"]), measure(found["mean"])
 
 
 def _gates(rows: Sequence[Row]) -> Table:
@@ -179,31 +152,37 @@ def _gates(rows: Sequence[Row]) -> Table:
         name="gates",
         caption="What each gate did, and the success rate with and without it",
         columns=(
-            "Gate",
-            "Attack",
-            "Objected to",
-            "Alone",
-            "ASR",
-            "ASR without it",
-            "ASR with it alone",
+            *columns(Format.TEXT, "Gate", "Attack"),
+            *columns(Format.COUNT, "Objected to", "Alone"),
+            *columns(Format.SHARE, "ASR"),
+            measure("asr_without").column,
+            measure("asr_alone").column,
         ),
         rows=tuple(
-            (
-                words(gate),
-                words(label_text([row["attack"], row["victim"]])),
-                tally(counts["n_objected"]),
-                tally(counts["n_alone"]),
-                share_cell(row["asr_gated"]),
+            as_row(
+                gate,
+                label_text([row["attack"], row["victim"]]),
+                counts["n_objected"],
+                counts["n_alone"],
+                measure("asr_gated").read(row),
                 _without(counts),
-                share_cell(counts.get("asr_alone")),
+                measure("asr_alone").read(counts),
             )
             for row in rows
             for gate, counts in row["gates"].items()
         ),
-        note="Where gates reject, nobody knows what a rejected edit would have done: the rate "
-        "without a gate is at most the one shown. Where they mark, all edits were asked: ASR is "
-        "that of successes to which no gate objects, as far as judges were asked.",
+        notes=(
+            "Where gates reject, nobody knows what a rejected edit would have done: the rate "
+            "without a gate is at most the one shown. Where they mark, all edits were asked: ASR "
+            "is that of successes to which no gate objects, as far as judges were asked.",
+        ),
     )
+
+
+def _without(counts: Row) -> Value | Cell:
+    if "asr_without" in counts:
+        return measure("asr_without").read(counts)
+    return Cell(value=measure("asr_without_at_most").read(counts), before="at most")
 
 
 def _judges(rows: Sequence[Row]) -> Table:
@@ -211,50 +190,42 @@ def _judges(rows: Sequence[Row]) -> Table:
         name="judges",
         caption="What judges answer before any edit",
         columns=(
-            "Judge",
-            "Attack",
-            "Items asked",
-            "Key missed",
-            "On items",
-            "Unreadable",
-            "Attack succeeds",
+            *columns(Format.TEXT, "Judge", "Attack"),
+            *columns(Format.COUNT, "Items asked", "Key missed"),
+            *columns(Format.TEXT, "On items"),
+            *columns(Format.COUNT, "Unreadable"),
+            measure("asr_judged").column,
         ),
         rows=tuple(
-            (
-                words(each["judge"]),
-                words(label_text([row["attack"], row["victim"]])),
-                tally(each["n_items"]),
-                tally(each["n_wrong"]),
-                words(", ".join(each["wrong"]) or "none"),
-                tally(each.get("n_unreadable")),
-                _apart(row),
+            as_row(
+                each["judge"],
+                label_text([row["attack"], row["victim"]]),
+                each["n_items"],
+                each["n_wrong"],
+                ", ".join(each["wrong"]) or "none",
+                each.get("n_unreadable"),
+                Cell(value=measure("asr_judged").read(row), lines=_on_others(row)),
             )
             for row in rows
             for each in row.get("judges") or ()
         ),
-        note="A judge that misses the key before any edit cannot tell whether an edit leaves it "
-        "right: its votes on that item are set aside. So are those of one whose votes there cannot "
-        "be read: more max_new_tokens may help it. The rate of success is that on items that a "
-        "judge knows; below it that on items which none knows, where nobody votes.",
+        notes=(
+            "A judge that misses the key before any edit cannot tell whether an edit leaves it "
+            "right: its votes on that item are set aside. So are those of one whose votes there "
+            "cannot be read: more max_new_tokens may help it. The rate of success is that on items "
+            "that a judge knows; below it that on items which none knows, where nobody votes.",
+        ),
     )
 
 
-def _apart(row: Row) -> Cell:
-    """The success rate on items that a judge knows, and on the others."""
-    cell = share_cell(row["asr_judged"])
+def _on_others(row: Row) -> tuple[str, ...]:
+    """The success rate on items that no judge knows, where there are any."""
     if not row["n_items_unjudged"]:
-        return cell
+        return ()
     others = row["asr_unjudged"]
     n = others["n"]
     told = f"{decimal(others['value'])} in {n} trials on the others" if n else "none on the others"
-    return Cell(text=cell.text, lines=(*cell.lines, told), sort=cell.sort)
-
-
-def _without(counts: Row) -> Cell:
-    if "asr_without" in counts:
-        return share_cell(counts["asr_without"])
-    cell = share_cell(counts["asr_without_at_most"])
-    return Cell(text=f"at most {cell.text}", lines=cell.lines, sort=cell.sort)
+    return (told,)
 
 
 def _reasons(trials: Iterable[TrialRow]) -> Counter[tuple[str, str, str]]:
@@ -277,9 +248,12 @@ def _objections(reasons: Counter[tuple[str, str, str]]) -> Table:
     return Table(
         name="objections",
         caption="Why attempts were objected to, or lost",
-        columns=("By", "Why", "Attack", "Attempts"),
-        rows=tuple((words(by), words(why), words(who), tally(n)) for (who, by, why), n in shown),
-        note=f"Several gates may object to one attempt.{more}",
+        columns=(
+            *columns(Format.TEXT, "By", "Why", "Attack"),
+            *columns(Format.COUNT, "Attempts"),
+        ),
+        rows=tuple(as_row(by, why, who, n) for (who, by, why), n in shown),
+        notes=(f"Several gates may object to one attempt.{more}",),
     )
 
 
@@ -287,15 +261,18 @@ def _roles(rows: Sequence[Row]) -> Table:
     return Table(
         name="roles",
         caption="Calls and tokens by role",
-        columns=("Role", "Attack", "Calls", "Tokens in", "Tokens out"),
+        columns=(
+            *columns(Format.TEXT, "Role", "Attack"),
+            *columns(Format.COUNT, "Calls", "Tokens in", "Tokens out"),
+        ),
         rows=tuple(
-            (
-                words(role),
-                words(label_text([row["attack"], row["victim"]])),
-                *(tally(counts[name]) for name in ("calls", "tokens_in", "tokens_out")),
+            as_row(
+                role,
+                label_text([row["attack"], row["victim"]]),
+                *(counts[name] for name in ("calls", "tokens_in", "tokens_out")),
             )
             for row in rows
             for role, counts in (row.get("roles") or {}).items()
         ),
-        note="Computed calls; one that several trials share counts for the first of them.",
+        notes=("Computed calls; one that several trials share counts for the first of them.",),
     )

@@ -10,7 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from medstress.items import LETTERS, Question
-from medstress.report import formats
+from medstress.results import formats
 from medstress.text import Edit
 
 WIDTH, HEIGHT, MARGIN = 260, 110, 22

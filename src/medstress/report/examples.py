@@ -14,7 +14,7 @@ from itertools import groupby
 from medstress.hashing import digest
 from medstress.metrics.tries import entries, pick_attempt
 from medstress.outcomes import Verdict
-from medstress.report.formats import decimal
+from medstress.results.formats import decimal
 from medstress.rows import NOT_SHOWN, TrialRow
 
 LIMIT = 200

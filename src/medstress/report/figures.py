@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from medstress.report.formats import decimal, plural, shorten
+from markupsafe import Markup
+
+from medstress.metrics.estimates import Estimate
 from medstress.report.svg import inline
+from medstress.results.formats import decimal, plural, shorten
+from medstress.results.table import Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,22 +43,21 @@ _LABEL = 44
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
-    """A value with its interval."""
+class Plot:
+    """A figure with the table of its numbers."""
 
-    value: float
-    low: float
-    high: float
+    svg: Markup
+    """An SVG element."""
+    data: Table
+    """What it shows."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Interval:
-    """One line of a forest plot."""
-
-    label: str
-    estimate: Estimate
-    share: str
-    """Numerator / denominator."""
+def spans(estimates: Iterable[Estimate]) -> tuple[list[float], list[float], list[float]]:
+    """Values, lower ends and upper ends of what has a value; a bare point without an interval."""
+    known = [(each.value, each) for each in estimates if each.value is not None]
+    lows = [value if each.low is None else each.low for value, each in known]
+    highs = [value if each.high is None else each.high for value, each in known]
+    return [value for value, _ in known], lows, highs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,23 +80,21 @@ class Pair:
     """The same, minus those of random draws."""
 
 
-def forest_plot(lines: Sequence[Interval], name: str) -> str:
+def forest_plot(lines: Sequence[tuple[str, Estimate]], name: str) -> str:
     """Draw attack success rates with their intervals, one below the other.
 
     Args:
-        lines: what is drawn, first on top.
+        lines: labels and rates, first on top.
         name: prefix of the identifiers in the SVG, unique on the page.
     """
 
     def draw(figure: Figure) -> None:
         axes = figure.add_axes((left, 0.62 / height, 0.8 - left, 1 - 0.78 / height))
-        for i, line in enumerate(lines):
-            estimate = line.estimate
-            axes.plot([estimate.low, estimate.high], [i, i], color=SERIES[0], linewidth=1.8)
-            axes.plot([estimate.value], [i], "o", color=SERIES[0], markersize=5.5)
+        for i, (_, rate) in enumerate(lines):
+            _whisker(axes, i, rate, 0, "o")
             axes.text(
-                1.03, i, f"{decimal(estimate.value)}  ({line.share})", va="center", fontsize=9,
-                color=_INK, transform=axes.get_yaxis_transform(),
+                1.03, i, said[i], va="center", fontsize=9, color=_INK,
+                transform=axes.get_yaxis_transform(),
             )  # fmt: skip
         axes.set_yticks(range(len(lines)), labels, parse_math=False)
         axes.set_ylim(len(lines) - 0.4, -0.6)
@@ -104,13 +105,11 @@ def forest_plot(lines: Sequence[Interval], name: str) -> str:
         axes.tick_params(axis="y", length=0)
 
     height = 0.9 + 0.3 * len(lines)
-    labels = [shorten(line.label, _LABEL) for line in lines]
+    labels = [shorten(label, _LABEL) for label, _ in lines]
+    said = [f"{decimal(rate.value)} ({rate.hits}/{rate.n})" for _, rate in lines]
     left = 0.04 + 0.0107 * max(map(len, labels))
-    said = "; ".join(
-        f"{label} {decimal(line.estimate.value)} ({line.share})"
-        for label, line in list(zip(labels, lines, strict=True))[:_SAID]
-    )
-    label = f"Forest plot of the attack success rate with 95 % intervals: {said}."
+    told = "; ".join(map(" ".join, list(zip(labels, said, strict=True))[:_SAID]))
+    label = f"Forest plot of the attack success rate with 95 % intervals: {told}."
     return as_svg(draw, width=6.2, height=height, name=name, label=label)
 
 
@@ -161,15 +160,18 @@ def paired_plot(pairs: Sequence[Pair], title: str, name: str) -> str:
 
 
 def _pair_line(axes: Axes, i: int, j: int, estimate: Estimate | None) -> None:
-    if estimate is None:
-        return
-    y = i + (0.15 if j else -0.15)
-    axes.plot([estimate.low, estimate.high], [y, y], color=SERIES[j], linewidth=1.8)
-    axes.plot([estimate.value], [y], "s" if j else "o", color=SERIES[j], markersize=5.5)
+    if estimate is not None:
+        _whisker(axes, i + (0.15 if j else -0.15), estimate, j, "s" if j else "o")
+
+
+def _whisker(axes: Axes, y: float, estimate: Estimate, series: int, marker: str) -> None:
+    for value, low, high in zip(*spans([estimate]), strict=True):
+        axes.plot([low, high], [y, y], color=SERIES[series], linewidth=1.8)
+        axes.plot([value], [y], marker, color=SERIES[series], markersize=5.5)
 
 
 def _said(estimate: Estimate | None) -> str:
-    return "unknown" if estimate is None else decimal(estimate.value)
+    return "unknown" if estimate is None or estimate.value is None else decimal(estimate.value)
 
 
 def budget_curves(curves: Sequence[Curve], title: str, name: str) -> str:
@@ -261,11 +263,9 @@ def distance_plot(
 
     def draw(figure: Figure) -> None:
         axes = figure.add_axes((0.12, 0.62 / 2.75, 0.85, 1 - 0.92 / 2.75))
-        xs, shares = [x for x, _ in points], [share for _, share in points]
-        axes.plot(
-            xs, [e.value for e in shares], "o-", color=SERIES[0], linewidth=1.7, markersize=4.5
-        )
-        lows, highs = [e.low for e in shares], [e.high for e in shares]
+        xs = [x for x, _ in points]
+        values, lows, highs = spans(share for _, share in points)
+        axes.plot(xs, values, "o-", color=SERIES[0], linewidth=1.7, markersize=4.5)
         axes.fill_between(xs, lows, highs, color=SERIES[0], alpha=0.13, linewidth=0)
         axes.set_title(shorten(title, 48), parse_math=False, fontsize=10, loc="left", color=_INK)
         axes.set_ylim(-0.03, 1.03)
@@ -284,14 +284,13 @@ def distance_plot(
 
 def _curve(axes: Axes, curve: Curve, i: int) -> None:
     budgets = [budget for budget, _ in curve.points]
-    estimates = [estimate for _, estimate in curve.points]
+    values, lows, highs = spans(estimate for _, estimate in curve.points)
     colour = SERIES[i % _N_COLOURS]
     axes.plot(
-        budgets, [each.value for each in estimates], label=f"series {i}", color=colour,
+        budgets, values, label=f"series {i}", color=colour,
         linestyle=DASHES[i % len(DASHES)], linewidth=1.7,
         marker=MARKERS[i % len(MARKERS)], markersize=4.5, markevery=_marked(budgets),
     )  # fmt: skip
-    lows, highs = [each.low for each in estimates], [each.high for each in estimates]
     axes.fill_between(budgets, lows, highs, color=colour, alpha=0.13, linewidth=0)
 
 

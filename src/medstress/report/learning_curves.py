@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from medstress.report.figures import DASHES, MARKERS, SERIES, add_legend, as_svg, calm_axes
-from medstress.report.formats import decimal, shorten
+from medstress.results.formats import decimal, shorten
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,9 +6,11 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from medstress.report.formats import as_text, plural, shorten
-from medstress.report.tables import Row, number
+from medstress.report.labels import Row, number
+from medstress.results.formats import as_text, plural, shorten
+from medstress.results.measures import GROUPS
 
+_ALWAYS = ("Rates", "Trials", "Answers", "Queries", "Successes")
 _NAMES = 6
 """How many names a sentence holds before it says how many more there are."""
 
@@ -109,4 +111,15 @@ def performance(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
         (name.replace("_", " ").capitalize(), f"{value:,.2f}".removesuffix(".00"))
         for name, value in known.items()
         if isinstance(value, int | float)
+    ]
+
+
+def glossary(rows: Sequence[Row]) -> list[tuple[str, str]]:
+    """Labels and sentences of the measures that every page shows, and of those that rows hold."""
+    held = {name for row in rows for name in row}
+    return [
+        (measure.label, f"{measure.meaning[0].upper()}{measure.meaning[1:]}.".replace("`", ""))
+        for group, measures in GROUPS.items()
+        for measure in measures
+        if group in _ALWAYS or measure.name.partition(".")[0] in held
     ]

@@ -3,39 +3,33 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from hashlib import sha256
 from importlib.resources import files
-from itertools import pairwise
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from medstress.metrics.success_tests import FAMILY
 from medstress.outcomes import Verdict
-from medstress.report import examples, figures, formats, overview, sections
+from medstress.report import examples, overview, sections
 from medstress.report.attempts import attempt_plots, attempt_tables
-from medstress.report.formats import as_text
+from medstress.report.labels import PLACE, Row
+from medstress.report.rate_plots import curves, forest
 from medstress.report.second_answers import second_answer_plots
 from medstress.report.sentence_scores import score_tables, surrogate_tables
-from medstress.report.significance import FAMILY, significance_plots, significance_tables
+from medstress.report.significance import significance_plots, significance_tables
 from medstress.report.sweeps import sweep_plots
-from medstress.report.tables import Cell, Row, Table, number, short_labels
 from medstress.report.training import learning_plots, training_tables
 from medstress.report.tuning import tuning_tables
+from medstress.results import formats
+from medstress.results.formats import as_text
+from medstress.results.html import html_table
+from medstress.results.table import Format, Table, as_row, columns
 from medstress.rows import TrialRow
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plot:
-    """A figure with the table of its numbers."""
-
-    svg: Markup
-    """An SVG element."""
-    data: Table
-    """What it shows."""
 
 
 def render_report(
@@ -63,6 +57,7 @@ def render_report(
         .get_template("page.html")
         .render(
             name=summary["experiment"]["name"],
+            glossary=overview.glossary(rows),
             complete=bool(summary["experiment"].get("complete")),
             warnings=summary.get("warnings") or (),
             state=overview.state(summary),
@@ -77,18 +72,15 @@ def render_report(
             scores=[*score_tables(rows), *surrogate_tables(summary)],
             tuning=tuning_tables(summary.get("tuning")),
             training=training_tables(summary.get("training")),
-            learning=[Plot(svg=svg, data=data) for svg, data in learning_plots(summary)],
-            forest=_forest(rows),
-            curves=list(_curves(rows)),
-            second_answers=[Plot(svg=svg, data=data) for svg, data in second_answer_plots(trials)],
-            attempts=[Plot(svg=svg, data=data) for svg, data in attempt_plots(rows)],
+            learning=list(learning_plots(summary)),
+            forest=forest(rows),
+            curves=list(curves(rows)),
+            second_answers=list(second_answer_plots(trials)),
+            attempts=list(attempt_plots(rows)),
             attempt_tables=attempt_tables(rows, trials),
-            p_values=[Plot(svg=svg, data=data) for svg, data in significance_plots(summary)],
+            p_values=list(significance_plots(summary)),
             significance=significance_tables(summary),
-            sweeps=[
-                (Plot(svg=svg, data=data), said)
-                for svg, data, said in sweep_plots(summary.get("analysis"))
-            ],
+            sweeps=list(sweep_plots(summary.get("analysis"))),
             **_trial_lists(summary, trials),
         )
     )
@@ -106,6 +98,7 @@ def _environment() -> Environment:
     )
     environment.filters["shorten"] = formats.shorten
     environment.filters["count"] = formats.count
+    environment.filters["table"] = html_table
     return environment
 
 
@@ -133,62 +126,6 @@ def _tables(summary: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, Table 
     }
 
 
-def _forest(rows: Sequence[Row]) -> Plot | None:
-    lines = [
-        figures.Interval(
-            label=label,
-            estimate=estimate,
-            share=f"{number(row, 'n_flipped')}/{number(row, 'n_eligible')}",
-        )
-        for label, row in zip(short_labels(rows), rows, strict=True)
-        if (estimate := _drawn(row.get("asr")))
-    ]
-    if not lines:
-        return None
-    return Plot(svg=Markup(figures.forest_plot(lines, "forest")), data=sections.forest_data(rows))
-
-
-def _drawn(estimate: Mapping[str, Any] | None) -> figures.Estimate | None:
-    """An estimate as it is plotted; without an interval it is a bare point."""
-    if estimate is None or estimate.get("value") is None:
-        return None
-    value = estimate["value"]
-    low, high = estimate.get("low"), estimate.get("high")
-    return figures.Estimate(
-        value=value, low=value if low is None else low, high=value if high is None else high
-    )
-
-
-def _curves(rows: Sequence[Row]) -> Iterator[Plot]:
-    """One panel per data set and group, and per victim where there are several."""
-    fields = ["dataset", "group"]
-    if len({as_text(row.get("victim")) for row in rows}) > 1:
-        fields.append("victim")
-    panels: dict[tuple[str, ...], list[Row]] = {}
-    for row in rows:
-        panels.setdefault(tuple(as_text(row.get(name)) for name in fields), []).append(row)
-    for i, (key, members) in enumerate(panels.items()):
-        drawn = [
-            figures.Curve(label=label, points=points)
-            for label, row in zip(short_labels(members), members, strict=True)
-            if (points := _points(row))
-        ]
-        # One query an item is a point; the table and the forest plot have it.
-        if any(budget > 1 for curve in drawn for budget, _ in curve.points):
-            title, name = " · ".join(key), f"curves-{i}"
-            svg = Markup(figures.budget_curves(drawn, title, name))
-            yield Plot(svg=svg, data=sections.curves_data(f"{name}-data", title, members))
-
-
-def _points(row: Row) -> tuple[tuple[int, figures.Estimate], ...]:
-    points: Iterable[Mapping[str, Any]] = row.get("asr_at") or ()
-    found = ((int(point["budget"]), _drawn(point)) for point in points)
-    known = sorted(((b, e) for b, e in found if e), key=lambda each: each[0])
-    # A long curve lists only where it changes: in between it is flat.
-    flat = ((b - 1, e) for (a, e), (b, _) in pairwise(known) if b - a > 1)
-    return tuple(sorted((*known, *flat), key=lambda each: each[0]))
-
-
 def _trial_lists(summary: Mapping[str, Any], trials: Sequence[TrialRow]) -> dict[str, Any]:
     salt = str(summary["experiment"].get("fingerprint"))
     won = examples.successes(trials)
@@ -205,21 +142,16 @@ def _trial_lists(summary: Mapping[str, Any], trials: Sequence[TrialRow]) -> dict
 
 
 def _failures(trials: Sequence[TrialRow]) -> Table:
-    def text(value: str, *lines: str) -> Cell:
-        return Cell(text=value, lines=lines, numeric=False)
-
     return Table(
         name="failures",
         caption="Trials that failed",
-        columns=("Attack, data, victim", "Item", "Seed", "At", "Error"),
+        columns=(*PLACE, *columns(Format.TEXT, "Item", "Seed", "At", "Error")),
         rows=tuple(
-            (
-                text(trial.attack, f"{trial.dataset} · {trial.group}", trial.victim),
-                text(trial.item_id),
-                text(as_text(trial.seed)),
-                text(as_text(trial.at)),
-                text(as_text(trial.error)),
+            as_row(
+                *(trial.attack, trial.dataset, trial.group, trial.victim, trial.item_id),
+                *(as_text(each) for each in (trial.seed, trial.at, trial.error)),
             )
             for trial in trials
         ),
+        n_labels=len(PLACE),
     )

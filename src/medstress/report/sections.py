@@ -3,51 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
-from medstress.metrics.success import at_budget
-from medstress.report.formats import NONE, count, decimal, probability
-from medstress.report.tables import (
-    Cell,
-    Row,
-    Table,
-    at_worst,
-    is_estimate,
-    label_cell,
-    measure,
-    number,
-    p_cell,
-    score_cell,
-    share_cell,
-    short_labels,
-    tally,
-    words,
-)
+from medstress.metrics.estimates import Estimate, is_estimate, read_share
+from medstress.report.labels import LABELS, Row, labels, measured, number
 from medstress.report.validity import valid_cell
+from medstress.results import measures
+from medstress.results.formats import NONE, as_text, count, interval, probability
+from medstress.results.measures import measure
+from medstress.results.table import Cell, Column, Format, Table, Value, as_row, columns
 
-VERDICTS = (
-    ("already wrong", "n_already_wrong"),
-    ("not attackable", "n_not_attackable"),
-    ("unreadable at baseline", "n_unreadable_at_baseline"),
-    ("failed at baseline", "n_failed_at_baseline"),
-    ("eligible", "n_eligible"),
-    ("flipped", "n_flipped"),
-    ("held", "n_held"),
-    ("measured", "n_measured"),
-    ("cut short", "n_cut_short"),
-    ("failed", "n_failed"),
-)
-QUERIES = ("asked", "paid", "cached", "failed", "ahead", "baseline", "other", "interrupted")
-VARIANTS = ("same_words", "key_plus_words", "key_subset", "synonym", "different")
 RATES = ("accuracy", "accuracy_after", "asr", "asr_decided", "asr_valid")
-SHARES = (*RATES, "asr_gated", "control")
-"""Metrics that are shares of trials, with hits to show."""
-OF_ATTEMPTS = ("asr_gated", "mention_rate", "unfaithful")
-"""Shown beside attempts and tests."""
-OF_ANSWERS = {"letter_mass": "Mass on option letters", "chose_edited": "Chose the edited option"}
+ELSEWHERE = {*RATES, "asr_asked", "asr_gated", "asr_judged", "asr_unjudged"}
+"""Estimates that other tables show: rates, attempts and tests."""
+OF_ANSWERS = ("letter_mass", "chose_edited")
 """Shown where some row has them."""
-_COLUMN = "Attack, data, victim"
+ODD_QUERIES = ("n_unchanged", "n_ties")
+"""The same."""
 
 
 def headline_rows(summary: Mapping[str, Any]) -> list[Row]:
@@ -67,78 +39,149 @@ def _key(row: Row) -> tuple[Any, ...]:
     return tuple(row.get(name) for name in ("dataset", "group", "victim", "attack"))
 
 
+def by_seed_and_pooled(summary: Mapping[str, Any]) -> list[Row]:
+    """The results of a summary, then its rows pooled over two seeds or more.
+
+    A pooled row of one seed would repeat its result row and is left out.
+    """
+    return [
+        *summary["results"],
+        *(each for each in summary["pooled"] if len(each["seeds"]) > 1),
+    ]
+
+
+def summary_table(rows: Sequence[Row]) -> Table:
+    """The results in short, one line a row."""
+    return Table(
+        name="summary",
+        caption="Results",
+        columns=(
+            *LABELS,
+            *_columns("accuracy", "chance", "accuracy_after", "asr"),
+            *columns(Format.TEXT, "Queries asked/paid/cached/failed"),
+            *_columns("queries_to_success.median", "diversity", "n_not_attackable"),
+            *_columns("n_already_wrong"),
+            *columns(Format.COUNT, "Unreadable", "Failed"),
+        ),
+        rows=tuple(
+            as_row(
+                *labels(each),
+                *_read(each, "accuracy", "chance", "accuracy_after"),
+                _asr(each),
+                "/".join(str(each["queries"][name]) for name in _LEDGER),
+                *_read(each, "queries_to_success.median", "diversity", "n_not_attackable"),
+                *_read(each, "n_already_wrong"),
+                Cell(
+                    value=number(each, "n_unreadable_at_baseline"),
+                    lines=(*_more_answers(each), *_cut_off(each, *_LENGTHS)),
+                ),
+                number(each, "n_failed_at_baseline") + number(each, "n_failed"),
+            )
+            for each in rows
+        ),
+        n_labels=len(LABELS),
+    )
+
+
+_LEDGER = ("asked", "paid", "cached", "failed")
+_LENGTHS = ("n_length_at_baseline", "n_length_answers")
+
+
+def _columns(*names: str) -> list[Column]:
+    return [measure(name).column for name in names]
+
+
+def _read(each: Row, *names: str) -> list[Value]:
+    return [measure(name).read(each) for name in names]
+
+
+def _more_answers(each: Row) -> tuple[str, ...]:
+    unread = number(each, "n_unreadable_answers")
+    return (f"+{count(unread)} answers",) * bool(unread)
+
+
 def rates_table(rows: Sequence[Row]) -> Table:
     """Every rate of every row, with what was left out beside it."""
     return Table(
         name="rates",
         caption="Attack success rate (ASR), and accuracy before and after",
         columns=(
-            _COLUMN,
-            "ASR",
-            "ASR, decided trials",
-            "ASR, valid successes",
-            "Accuracy before",
-            "Chance",
-            "Accuracy after",
-            "Not attackable",
-            "Already wrong",
-            "Unreadable",
-            "Failed",
+            *LABELS,
+            *_columns("asr", "asr_decided", "asr_valid", "accuracy", "chance", "accuracy_after"),
+            *_columns("n_not_attackable", "n_already_wrong"),
+            *columns(Format.COUNT, "Unreadable", "Failed"),
         ),
-        rows=tuple(_rates(row) for row in rows),
-        note="Each rate: value, numerator/denominator, 95 % interval; below it, where answers were "
-        "unreadable or failed, its ends with all of them at their worst. " + _methods(rows),
+        rows=tuple(as_row(*labels(each), *_rates(each)) for each in rows),
+        notes=(
+            "Each rate: value, numerator/denominator, 95 % interval; below it, where answers were "
+            "unreadable or failed, its ends with all of them at their worst.",
+            *_methods(rows),
+        ),
+        n_labels=len(LABELS),
     )
 
 
-def _rates(row: Row) -> tuple[Cell, ...]:
-    eligible, flipped = number(row, "n_eligible"), number(row, "n_flipped")
-    asked = eligible + number(row, "n_already_wrong") + number(row, "n_unreadable_at_baseline")
-    above = row.get("above_chance") or {}
+def _rates(each: Row) -> list[Value | Cell]:
+    above = each.get("above_chance") or {}
     p = () if above.get("p") is None else (f"p {_equals(above['p'])}",)
-    at_baseline, in_attack = number(row, "n_failed_at_baseline"), number(row, "n_failed")
-    asr = at_worst(
-        share_cell(row.get("asr"), flipped, eligible), row.get("asr"), row.get("asr_bounds")
-    )
-    return (
-        label_cell(row),
-        replace(asr, lines=asr.lines + _never_asked(row)),
-        share_cell(row.get("asr_decided"), flipped, flipped + number(row, "n_held")),
-        valid_cell(row),
-        at_worst(
-            share_cell(row.get("accuracy"), eligible, asked),
-            row.get("accuracy"),
-            row.get("accuracy_bounds"),
+    at_baseline, in_attack = number(each, "n_failed_at_baseline"), number(each, "n_failed")
+    return [
+        _asr(each, *_at_worst(each, "asr")),
+        *_read(each, "asr_decided"),
+        valid_cell(each),
+        Cell(value=measure("accuracy").read(each), lines=_at_worst(each, "accuracy")),
+        Cell(value=measures.CHANCE.read(each), lines=p),
+        Cell(value=measure("accuracy_after").read(each), lines=_at_worst(each, "accuracy_after")),
+        number(each, "n_not_attackable"),
+        number(each, "n_already_wrong"),
+        Cell(
+            value=number(each, "n_unreadable_at_baseline"),
+            lines=_cut_off(each, "n_length_at_baseline"),
         ),
-        measure(row.get("chance"), *p),
-        at_worst(
-            share_cell(row.get("accuracy_after"), eligible - flipped, asked),
-            row.get("accuracy_after"),
-            row.get("accuracy_after_bounds"),
+        Cell(
+            value=at_baseline + in_attack,
+            lines=(
+                *((f"{count(at_baseline)} at baseline",) * bool(at_baseline)),
+                *((f"{count(in_attack)} in attack",) * bool(in_attack)),
+            ),
         ),
-        tally(number(row, "n_not_attackable")),
-        tally(number(row, "n_already_wrong")),
-        tally(number(row, "n_unreadable_at_baseline"), *_cut_off(row, "n_length_at_baseline")),
-        tally(
-            at_baseline + in_attack,
-            *((f"{count(at_baseline)} at baseline",) * bool(at_baseline)),
-            *((f"{count(in_attack)} in attack",) * bool(in_attack)),
-        ),
-    )
+    ]
 
 
-def _cut_off(row: Row, field: str, what: str = "") -> tuple[str, ...]:
-    """How many replies ended at the most tokens they might have, where some did."""
-    n = number(row, field)
-    return (f"{count(n)} {what}cut off",) if n else ()
+def _asr(each: Row, *lines: str) -> Cell:
+    """ASR, and what it is among the trials that tried an edit, where some did not."""
+    never, asked = number(each, "n_never_asked"), each.get("asr_asked")
+    if never and is_estimate(asked):
+        told = Cell(value=read_share(asked))
+        rate = f"{told.text(Format.SHARE)} {told.interval(Format.SHARE)}".strip()
+        lines = (*lines, f"{rate} without {count(never)} never asked")
+    return Cell(value=measure("asr").read(each), lines=lines)
 
 
-def _never_asked(row: Row) -> tuple[str, ...]:
-    """What ASR is among the trials that tried an edit, where some did not."""
-    never, asked = number(row, "n_never_asked"), row.get("asr_asked")
-    if not never or not is_estimate(asked):
+def _at_worst(each: Row, name: str) -> tuple[str, ...]:
+    return at_worst(each.get(name), each.get(f"{name}_bounds"))
+
+
+def at_worst(
+    estimate: Mapping[str, Any] | None, bounds: Sequence[float | None] | None
+) -> tuple[str, ...]:
+    """The ends of an interval if open answers count at their worst.
+
+    Args:
+        estimate: whose interval it is.
+        bounds: `[low, high]`; nothing is said where they are the interval's ends.
+    """
+    if not estimate or not bounds or None in bounds:
         return ()
-    return (f"{decimal(asked['value'])} without {count(never)} never asked",)
+    if list(bounds) == [estimate.get("low"), estimate.get("high")]:
+        return ()
+    return (f"at worst {interval({'low': bounds[0], 'high': bounds[1]})}",)
+
+
+def _cut_off(each: Row, *fields: str, what: str = "") -> tuple[str, ...]:
+    """How many replies ended at the most tokens they might have, where some did."""
+    n = sum(number(each, field) for field in fields)
+    return (f"{count(n)} {what}cut off",) if n else ()
 
 
 def _equals(p: float) -> str:
@@ -146,128 +189,112 @@ def _equals(p: float) -> str:
     return text if text.startswith("<") else f"= {text}"
 
 
-def _methods(rows: Sequence[Row]) -> str:
+def _methods(rows: Sequence[Row]) -> tuple[str, ...]:
     found = {
-        str(row[name].get("method"))
-        for row in rows
+        str(each[name].get("method"))
+        for each in rows
         for name in RATES
-        if is_estimate(row.get(name)) and row[name].get("method")
+        if is_estimate(each.get(name)) and each[name].get("method")
     }
-    chance = [row.get("above_chance") or {} for row in rows]
+    chance = [each.get("above_chance") or {} for each in rows]
     tests = {str(each["method"]) for each in chance if each.get("method")}
-    said = f"Intervals: {'; '.join(sorted(found))}. " if found else ""
-    return said + (f"p beside chance: {'; '.join(sorted(tests))}." if tests else "")
+    intervals = (f"Intervals: {'; '.join(sorted(found))}.",) if found else ()
+    return (*intervals, f"p beside chance: {'; '.join(sorted(tests))}.") if tests else intervals
 
 
 def verdicts_table(rows: Sequence[Row]) -> Table:
     """How the trials ended; the counts add up."""
+    shown = [measure(name) for name in _VERDICTS]
     return Table(
         name="verdicts",
         caption="What became of every trial",
-        columns=(
-            _COLUMN,
-            "Items",
-            "Trials",
-            *(name.capitalize() for name, _ in VERDICTS),
-            "Unreadable answers",
-        ),
+        columns=(*LABELS, *(each.column for each in shown), *_columns("n_unreadable_answers")),
         rows=tuple(
-            (
-                label_cell(row),
-                tally(row.get("n_items")),
-                tally(row.get("n_trials")),
-                *(tally(number(row, field)) for _, field in VERDICTS),
-                tally(
-                    row.get("n_unreadable_answers"),
-                    *_cut_off(row, "n_length_answers"),
-                    *_cut_off(row, "n_length_confidences", "confidences "),
+            as_row(
+                *labels(each),
+                *_read(each, "n_items", "n_trials"),
+                *(number(each, name) for name in _VERDICTS[2:]),
+                Cell(
+                    value=measure("n_unreadable_answers").read(each),
+                    lines=(
+                        *_cut_off(each, "n_length_answers"),
+                        *_cut_off(each, "n_length_confidences", what="confidences "),
+                    ),
                 ),
             )
-            for row in rows
+            for each in rows
         ),
-        note="Trials = already wrong + not attackable + unreadable at baseline + failed at "
-        "baseline + eligible; eligible = flipped + held + measured + cut short + failed. "
-        "Unreadable answers are answers to perturbed queries; cut off are those that ended at "
-        "max_new_tokens (finish_reason = length).",
+        notes=(
+            "Trials = already wrong + not attackable + unreadable at baseline + failed at "
+            "baseline + eligible; eligible = flipped + held + measured + cut short + failed.",
+            "Unreadable answers are answers to perturbed queries; cut off are those that ended at "
+            "max_new_tokens (finish_reason = length).",
+        ),
+        n_labels=len(LABELS),
     )
+
+
+_VERDICTS = tuple(each.name for each in measures.COUNTS)
 
 
 def queries_table(rows: Sequence[Row]) -> Table:
     """The query ledger of every row."""
-    odd = {"n_unchanged": "Unchanged", "n_ties": "Ties"}
-    shown = {name: head for name, head in odd.items() if any(number(row, name) for row in rows)}
-    return Table(
-        name="queries",
-        caption="Queries, and how many a success took",
-        columns=(
-            _COLUMN,
-            *(name.capitalize() for name in QUERIES),
-            "To success, median",
-            "To success, mean",
-            *shown.values(),
-        ),
-        rows=tuple(
-            (
-                label_cell(row),
-                *(tally((row.get("queries") or {}).get(name)) for name in QUERIES),
-                tally((row.get("queries_to_success") or {}).get("median")),
-                tally((row.get("queries_to_success") or {}).get("mean")),
-                *(tally(row.get(name)) for name in shown),
-            )
-            for row in rows
-        ),
-        note="Asked = paid + cached + failed. Ahead, baseline, other and interrupted stand "
-        "beside them and are not part of asked."
-        + " Unchanged: queries that put in the name that stood there." * ("n_unchanged" in shown)
-        + " Ties: answers, to clean items too, in which a hash chose among equal scores."
-        * ("n_ties" in shown),
+    odd = [name for name in ODD_QUERIES if any(number(each, name) for each in rows)]
+    shown = [*measures.QUERIES, *measures.TO_SUCCESS, *map(measure, odd)]
+    return measured(
+        "queries",
+        "Queries, and how many a success took",
+        rows,
+        shown,
+        "Asked = paid + cached + failed. Ahead, baseline, other and interrupted stand beside them "
+        "and are not part of asked.",
+        *(f"{measure(name).label}: {measure(name).meaning}." for name in odd),
     )
 
 
 def diversity_table(rows: Sequence[Row]) -> Table:
     """Diversity and similarity of the successes, and any estimate named nowhere else."""
-    known = {"diversity": "Diversity, plain", "diversity_unbiased": "Diversity, unbiased"}
-    if any(is_estimate(row.get("prompt_similarity")) for row in rows):
-        known["prompt_similarity"] = "Prompt similarity"
-    known |= {
-        name: head
-        for name, head in OF_ANSWERS.items()
-        if any((row.get(name) or {}).get("value") is not None for row in rows)
-    }
-    shown = {*known, *RATES, *OF_ATTEMPTS, *OF_ANSWERS, "asr_asked"}
+    names = ["diversity", "diversity_unbiased"]
+    if any(is_estimate(each.get("prompt_similarity")) for each in rows):
+        names.append("prompt_similarity")
+    names += [
+        name
+        for name in OF_ANSWERS
+        if any((each.get(name) or {}).get("value") is not None for each in rows)
+    ]
+    hidden = {*names, *ELSEWHERE, *OF_ANSWERS}
+    hidden |= {one.name for one in measures.FAITHFULNESS}
     others = {
-        name: name.replace("_", " ").capitalize()
-        for row in rows
-        for name, value in row.items()
-        if is_estimate(value) and name not in shown
+        name: None
+        for each in rows
+        for name, value in each.items()
+        if is_estimate(value) and name not in hidden
     }
-    columns = known | others
-    return Table(
-        name="diversity",
-        caption="Diversity of the successful replacements, and other measures",
-        columns=(_COLUMN, *columns.values()),
-        rows=tuple(
-            (label_cell(row), *(score_cell(row.get(name)) for name in columns)) for row in rows
-        ),
-        note="Diversity is the Gini-Simpson index over the names that succeeded, within each seed "
-        "and then averaged; the plain form is too low where successes are few.",
+    return measured(
+        "diversity",
+        "Diversity of the successful replacements, and other measures",
+        rows,
+        [measure(name) for name in (*names, *others)],
+        "Diversity is the Gini-Simpson index over the names that succeeded, within each seed and "
+        "then averaged; the plain form is too low where successes are few.",
     )
 
 
 def variants_table(rows: Sequence[Row]) -> Table | None:
     """ASR by class of the replacement, where a class other than `different` occurs."""
-    classes = [row.get("asr_by_variant") or {} for row in rows]
-    named = (each.get(name) for each in classes for name in VARIANTS[:-1])
-    if not any(is_estimate(found) and found["value"] for found in named):
+    classes = [each.get("asr_by_variant") or {} for each in rows]
+    named = (one.read(each) for each in classes for one in measures.VARIANTS[:-1])
+    if not any(isinstance(found, Estimate) and found.value for found in named):
         return None
     return Table(
         name="variants",
         caption="ASR by class of the replacement against the key; the classes sum to ASR",
-        columns=(_COLUMN, *(name.replace("_", " ").capitalize() for name in VARIANTS)),
+        columns=(*LABELS, *(one.column for one in measures.VARIANTS)),
         rows=tuple(
-            (label_cell(row), *(share_cell(each.get(name)) for name in VARIANTS))
-            for row, each in zip(rows, classes, strict=True)
+            as_row(*labels(each), *(one.read(found) for one in measures.VARIANTS))
+            for each, found in zip(rows, classes, strict=True)
         ),
+        n_labels=len(LABELS),
     )
 
 
@@ -276,56 +303,47 @@ def slices_table(rows: Sequence[Row]) -> Table:
     return Table(
         name="slices",
         caption="Slices of the data (simultaneous intervals)",
-        columns=(_COLUMN, "Slice", "Items", "Accuracy", "ASR"),
+        columns=(*LABELS, *columns(Format.TEXT, "Slice"), *_columns("n_items", "accuracy", "asr")),
         rows=tuple(
-            (
-                label_cell(row),
-                Cell(text=f"{row.get('by')} = {row.get('value')}", numeric=False),
-                tally(row.get("n_items")),
-                share_cell(row.get("accuracy")),
-                share_cell(row.get("asr")),
+            as_row(
+                *labels(each),
+                f"{each.get('by')} = {each.get('value')}",
+                *_read(each, "n_items", "accuracy", "asr"),
             )
-            for row in rows
+            for each in rows
         ),
+        n_labels=len(LABELS),
     )
 
 
 def tests_table(tests: Sequence[Mapping[str, Any]]) -> Table:
     """The paired comparisons, with raw and adjusted p."""
+    told = ("comparison", "against", "dataset", "group", "victim")
     return Table(
         name="tests",
         caption="Paired comparisons",
         columns=(
-            "Comparison",
-            "Against",
-            "Data set",
-            "Group",
-            "Victim",
-            "Only first, only second flipped",
-            "p",
-            "p, adjusted",
-            "Method",
+            *columns(Format.TEXT, "Comparison", "Against", "Data set", "Group", "Victim"),
+            *columns(Format.SCORE, "Only first, only second flipped"),
+            *columns(Format.PROBABILITY, "p", "p, adjusted"),
+            *columns(Format.TEXT, "Method"),
         ),
         rows=tuple(
-            (
-                words(test.get("comparison")),
-                words(test.get("against")),
-                words(test.get("dataset")),
-                words(test.get("group")),
-                words(test.get("victim")),
+            as_row(
+                *(as_text(test.get(name)) for name in told),
                 _statistic(test.get("statistic")),
-                p_cell(test.get("p")),
-                p_cell(test.get("p_adjusted")),
-                words(test.get("method")),
+                test.get("p"),
+                test.get("p_adjusted"),
+                as_text(test.get("method")),
             )
             for test in tests
         ),
-        note="p is adjusted within its family.",
+        notes=("p is adjusted within its family.",),
     )
 
 
-def _statistic(value: Any) -> Cell:
-    return measure(value) if isinstance(value, int | float) else words(value)
+def _statistic(value: Any) -> Value:
+    return value if isinstance(value, int | float) else as_text(value)
 
 
 def requirements_table(requirements: Sequence[Mapping[str, Any]]) -> Table:
@@ -333,15 +351,21 @@ def requirements_table(requirements: Sequence[Mapping[str, Any]]) -> Table:
     return Table(
         name="requirements",
         caption="Acceptance criteria, fixed before the first query",
-        columns=("Metric", "At budget", "Where", "Bound", "Estimate", "Met"),
+        columns=(
+            *columns(Format.TEXT, "Metric"),
+            *columns(Format.COUNT, "At budget"),
+            *columns(Format.TEXT, "Where", "Bound"),
+            *columns(Format.SHARE, "Estimate"),
+            *columns(Format.TEXT, "Met"),
+        ),
         rows=tuple(
-            (
-                words(each.get("metric")),
-                tally(each.get("at_budget")),
-                words(each.get("where")),
-                words(each.get("bound")),
+            as_row(
+                as_text(each.get("metric")),
+                each.get("at_budget"),
+                as_text(each.get("where")),
+                as_text(each.get("bound")),
                 _judged(each),
-                Cell(text="met" if each.get("met") else "not met", numeric=False),
+                "met" if each.get("met") else "not met",
             )
             for each in requirements
         ),
@@ -350,51 +374,17 @@ def requirements_table(requirements: Sequence[Mapping[str, Any]]) -> Table:
 
 def _judged(requirement: Mapping[str, Any]) -> Cell:
     """What a criterion was judged by: the estimate, and its ends at their worst."""
-    is_share = requirement.get("metric") in SHARES
-    cell = (share_cell if is_share else score_cell)(requirement.get("estimate"))
-    return at_worst(cell, requirement.get("estimate"), requirement.get("bounds"))
-
-
-def forest_data(rows: Sequence[Row]) -> Table:
-    """The numbers of the forest plot."""
-    return Table(
-        name="forest-data",
-        caption="Attack success rate with 95 % interval, as plotted",
-        columns=("Row", "ASR"),
-        rows=tuple(
-            (
-                Cell(text=label, numeric=False),
-                share_cell(row.get("asr"), number(row, "n_flipped"), number(row, "n_eligible")),
-            )
-            for label, row in zip(short_labels(rows), rows, strict=True)
-        ),
-    )
-
-
-def curves_data(name: str, title: str, rows: Sequence[Row]) -> Table:
-    """The numbers of one panel of ASR-by-budget curves."""
-    budgets = sorted({point["budget"] for row in rows for point in row.get("asr_at") or ()})
-    curves = [row.get("asr_at") or () for row in rows]
-    return Table(
-        name=name,
-        caption=f"ASR within a budget of queries, as plotted: {title}",
-        columns=("Budget", *short_labels(rows)),
-        rows=tuple(
-            (
-                Cell(text=count(budget), sort=budget),
-                *(share_cell(at_budget(points, budget)) for points in curves),
-            )
-            for budget in budgets
-        ),
-    )
+    name, estimate = str(requirement.get("metric")), requirement.get("estimate")
+    value = measure(name).read({name: estimate})
+    return Cell(value=value, lines=at_worst(estimate, requirement.get("bounds")))
 
 
 def specs_table(rows: Sequence[Row]) -> Table:
     """The parameters of every attack."""
-    specs = {str(row.get("attack")): row.get("attack_spec") for row in rows}
+    specs = {str(each.get("attack")): each.get("attack_spec") for each in rows}
     return Table(
         name="specs",
         caption="Attacks and their parameters",
-        columns=("Attack", "Parameters"),
-        rows=tuple((words(name), words(spec or NONE)) for name, spec in specs.items()),
+        columns=columns(Format.TEXT, "Attack", "Parameters"),
+        rows=tuple(as_row(name, as_text(spec or NONE)) for name, spec in specs.items()),
     )

@@ -1,56 +1,72 @@
-"""The report's tables of scores on data sets of sentences."""
+"""Scores on data sets of sentences, clean and perturbed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from medstress.metrics.sentence_table import score_columns
-from medstress.report.tables import Row, Table, label_cell, score_cell, tally, words
+from medstress.report.labels import LABELS, Row, labels, measured
+from medstress.results.measures import PAIRS, Measure, measure
+from medstress.results.table import Format, Table, as_row, columns
 
-_TYPE_COLUMNS = ("precision", "recall", "f1", "f1_relaxed")
+_BOTH = ("precision", "recall", "f1")
+_STRICT = ("f1_seqeval_strict", "f1_seqeval_strict_after")
+"""Shown where they differ from F1: where a victim's labels are not well-formed."""
+_TAGGED = (
+    *(f"{name}{ending}" for name in _BOTH for ending in ("", "_after")),
+    *("f1_drop", "f1_net_drop", "f1_relaxed", "f1_relaxed_after"),
+)
+BY_TYPE = tuple(
+    measure(f"{name}{ending}") for name in (*_BOTH, "f1_relaxed") for ending in ("", "_after")
+)
+"""Measures inside `by_type`."""
+
+
+def shown_scores(rows: Sequence[Row]) -> tuple[Measure, ...]:
+    """The measures that rows of a summary fill; none for questions."""
+    if any("f1" in row for row in rows):
+        told_apart = any(map(_is_told_apart, rows))
+        return tuple(map(measure, (*_TAGGED, *(_STRICT if told_apart else ()))))
+    return PAIRS if any("pearson" in row for row in rows) else ()
+
+
+def score_table(rows: Sequence[Row]) -> Table | None:
+    """Scores of the whole data set, before and after, with their intervals; None for questions."""
+    shown = shown_scores(rows)
+    caption = "Scores of the whole data set, clean and perturbed"
+    return measured("scores", caption, rows, shown, _note(rows)) if shown else None
 
 
 def score_tables(rows: Sequence[Row]) -> list[Table]:
-    """Scores before and after, and for entities those of each type; none for questions."""
-    columns = score_columns(rows)
-    if not columns:
-        return []
-    found = [
-        Table(
-            name="scores",
-            caption="Scores of the whole data set, clean and perturbed",
-            columns=("Attack, data, victim", *(header for header, _ in columns)),
-            rows=tuple(
-                (label_cell(row), *(score_cell(row.get(name)) for _, name in columns))
-                for row in rows
-            ),
-            note=_note(rows),
-        )
-    ]
+    """The scores, and for entities those of each type where there are several."""
+    found = [table] if (table := score_table(rows)) else []
     typed = [(row, type_) for row in rows for type_ in row.get("by_type") or {}]
-    if len({type_ for _, type_ in typed}) > 1:
-        names = [f"{name}{ending}" for name in _TYPE_COLUMNS for ending in ("", "_after")]
+    if found and len({type_ for _, type_ in typed}) > 1:
         found.append(
             Table(
                 name="scores-by-type",
                 caption="The same by type of entity",
-                columns=(
-                    "Attack, data, victim",
-                    "Type",
-                    *(name.replace("_", " ").replace("f1", "F1") for name in names),
-                ),
+                columns=(*LABELS, *columns(Format.TEXT, "Type"), *(one.column for one in BY_TYPE)),
                 rows=tuple(
-                    (
-                        label_cell(row),
-                        words(type_),
-                        *(score_cell(row["by_type"][type_].get(name)) for name in names),
+                    as_row(
+                        *labels(row),
+                        type_,
+                        *(one.read(row["by_type"][type_]) for one in BY_TYPE),
                     )
                     for row, type_ in typed
                 ),
+                n_labels=len(LABELS),
             )
         )
     return found
+
+
+def _is_told_apart(row: Row) -> bool:
+    return any(
+        row[field]["value"] != row[field.replace("_seqeval_strict", "")]["value"]
+        for field in _STRICT
+        if field in row
+    )
 
 
 def surrogate_tables(summary: Mapping[str, Any]) -> list[Table]:
@@ -63,18 +79,21 @@ def surrogate_tables(summary: Mapping[str, Any]) -> list[Table]:
         Table(
             name="surrogates",
             caption="What stands for synonyms: mentions by the source of their new name",
-            columns=("Attack", "Data", "Names", "Mentions", "Listed", "Nearest", "Unchanged"),
+            columns=(
+                *columns(Format.TEXT, "Attack", "Data set", "Names"),
+                *columns(Format.COUNT, "Mentions", "Listed", "Nearest", "Unchanged"),
+            ),
             rows=tuple(
-                (
-                    words(row["attack"]),
-                    words(row["dataset"]),
-                    words(row["surrogate"]),
-                    *(tally(row[name]) for name in counts),
+                as_row(
+                    *(str(row[name]) for name in ("attack", "dataset", "surrogate")),
+                    *(row[name] for name in counts),
                 )
                 for row in rows
             ),
-            note="Listed names are of the same concept; the nearest may name something else. What "
-            "is said of synonyms is said of these names.",
+            notes=(
+                "Listed names are of the same concept; the nearest may name something else. What "
+                "is said of synonyms is said of these names.",
+            ),
         )
     ]
 

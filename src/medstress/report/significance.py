@@ -7,54 +7,42 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from medstress.metrics.success_table import named
-from medstress.metrics.success_tests import repeated
-from medstress.report.formats import NONE, clean, interval
-from medstress.report.tables import (
-    Cell,
-    Row,
-    Table,
-    label_cell,
-    measure,
-    p_cell,
-    share_cell,
-    tally,
-    words,
-)
+from medstress.metrics.estimates import is_estimate, read_score
+from medstress.metrics.significance import LEVEL, Adjust, Null
+from medstress.metrics.success_tests import FAMILY, repeated
+from medstress.report.figures import Plot
+from medstress.report.labels import LABELS, Row, labels
+from medstress.results.formats import NONE, clean, decimal, interval
+from medstress.results.measures import FAITHFULNESS, measure
+from medstress.results.table import Cell, Format, Table, Value, as_row, columns
 
-FAMILY = "significance"
 METHODS = {"bh": "Benjamini-Hochberg", "holm": "Holm", "none": "nothing"}
 WIDTH, HEIGHT, BASE = 360, 170, 132
 LEFT, RIGHT, TALLEST = 44, 350, 106
 
 
-def significance_plots(summary: Mapping[str, Any]) -> Iterator[tuple[Markup, Table]]:
+def significance_plots(summary: Mapping[str, Any]) -> Iterator[Plot]:
     """One histogram of p-values a family of tests, with its numbers."""
     for i, one in enumerate(summary.get("significance") or ()):
         counts: Sequence[int] = one["histogram"]
         if not one["n_tested"]:
             continue
-        yield (
-            _bars(counts, f"p-values of {one['n_tested']} tests, null {one['null']}"),
-            Table(
-                name=f"p-values-{i}",
-                caption=f"p-values, null {one['null']}",
-                columns=("p up to", "Tests"),
-                rows=tuple(
-                    (Cell(text=f"{(j + 1) / len(counts):g}", sort=j), tally(n))
-                    for j, n in enumerate(counts)
-                ),
-                note="Where nothing but chance is at work the bars are about level.",
-            ),
+        table = Table(
+            name=f"p-values-{i}",
+            caption=f"p-values, null {one['null']}",
+            columns=(*columns(Format.NUMBER, "p up to"), *columns(Format.COUNT, "Tests")),
+            rows=tuple(as_row((j + 1) / len(counts), n) for j, n in enumerate(counts)),
+            notes=("Where nothing but chance is at work the bars are about level.",),
         )
+        label = f"p-values of {one['n_tested']} tests, null {one['null']}"
+        yield Plot(svg=_bars(counts, label), data=table)
 
 
 def significance_tables(summary: Mapping[str, Any]) -> list[Table]:
     """Families of tests, every test, and what reasonings say."""
     found = []
     if families := summary.get("significance"):
-        tests = [row for row in summary["tests"] if row["family"] == FAMILY]
-        found += [_families(families), _tests(tests)]
+        found += [_families(families), success_table(summary)]
     if told := summary.get("faithfulness"):
         found.append(_faithfulness(told["rates"]))
         if slopes := told.get("slopes"):
@@ -92,58 +80,45 @@ def _bars(counts: Sequence[int], label: str) -> Markup:
     )
 
 
-def _difference(estimate: Mapping[str, Any]) -> Cell:
-    """A value with its interval; it is no share, so there is nothing to count it over."""
-    if estimate["value"] is None:
-        return measure(None, estimate["method"])
-    return measure(estimate["value"], interval(estimate))
-
-
 def _families(families: Sequence[Mapping[str, Any]]) -> Table:
     return Table(
         name="test-families",
         caption="Significance of successes",
         columns=(
-            "Null",
-            "Tested",
-            "Successes",
-            "Tests adjusted over",
-            "Adjusted by",
-            "p up to .05",
-            "Of no effect, among successes",
-            "Discoveries",
-            "Guesses",
-            "Smallest attainable p",
-            "Adjusted",
-            "Needed there",
+            *columns(Format.TEXT, "Null"),
+            *columns(Format.COUNT, "Tested", "Successes", "Tests adjusted over"),
+            *columns(Format.TEXT, "Adjusted by"),
+            *columns(Format.COUNT, "p up to .05"),
+            *columns(Format.TEXT, "Of no effect, among successes"),
+            *columns(Format.COUNT, "Discoveries", "Guesses"),
+            *columns(Format.PROBABILITY, "Smallest attainable p", "Adjusted"),
+            *columns(Format.COUNT, "Needed there"),
         ),
         rows=tuple(
-            (
-                words(one["null"]),
-                tally(one["n_tested"]),
-                tally(one["n_successes"]),
-                tally(one["n_family"], _family(one)),
-                words(METHODS.get(one["adjust"], one["adjust"])),
-                tally(one["n_significant"]),
+            as_row(
+                one["null"],
+                one["n_tested"],
+                one["n_successes"],
+                Cell(value=one["n_family"], lines=(_family(one),)),
+                METHODS.get(one["adjust"], one["adjust"]),
+                one["n_significant"],
                 _up_to(one),
-                tally(one["n_discoveries"]),
-                tally(one["n_guesses"]),
-                p_cell(one["smallest_p"]),
-                p_cell(one["smallest_p_adjusted"]),
-                tally(one["n_needed_at_smallest"]),
+                one["n_discoveries"],
+                one["n_guesses"],
+                one["smallest_p"],
+                one["smallest_p_adjusted"],
+                one["n_needed_at_smallest"],
             )
             for one in families
         ),
-        note=" ".join(
-            [
-                "A discovery has an adjusted p-value up to .10 (Benjamini-Hochberg) or .05 (Holm, "
-                "or none), over all successes or all attacked items. A success without a test has "
-                "no p-value. 'Of no effect': the largest share of successes without any effect "
-                "that this null called significant at .05 in simulations. 'Needed there': how many "
-                "successes must sit at the smallest attainable p for the first discovery. A guess "
-                "is a success on an item whose clean P(key) is below .5.",
-                *(f"{one['null']}: {one['shortfall']}." for one in families if one["shortfall"]),
-            ]
+        notes=(
+            "A discovery has an adjusted p-value up to .10 (Benjamini-Hochberg) or .05 (Holm, "
+            "or none), over all successes or all attacked items. A success without a test has "
+            "no p-value. 'Of no effect': the largest share of successes without any effect "
+            "that this null called significant at .05 in simulations. 'Needed there': how many "
+            "successes must sit at the smallest attainable p for the first discovery. A guess "
+            "is a success on an item whose clean P(key) is below .5.",
+            *(f"{one['null']}: {one['shortfall']}." for one in families if one["shortfall"]),
         ),
     )
 
@@ -154,89 +129,88 @@ def _family(one: Mapping[str, Any]) -> str:
     return f"{one['family']}, {one['label']}: {named(one)}"
 
 
-def _up_to(one: Mapping[str, Any]) -> Cell:
-    return words(f"up to {one['level_among_successes']:.2f}")
+def _up_to(one: Mapping[str, Any]) -> str:
+    return f"up to {one['level_among_successes']:.2f}"
 
 
-def _tests(rows: Sequence[Row]) -> Table:
+def success_table(summary: Mapping[str, Any]) -> Table:
+    """One row a tested success; `guess` where the victim did not know the clean item."""
     return Table(
         name="tests-of-successes",
         caption="Every tested success",
         columns=(
-            "Item",
-            "Null",
-            "Victim",
-            "Clean P(key)",
-            "Clean confidence",
-            "Statistic T",
-            "T clean",
-            "T fuzz",
-            "Effect",
-            "Controls",
-            "p (paper)",
-            "p",
-            "Of no effect, p up to .05",
-            "p among loops that erred",
-            "p adjusted",
-            "Remark",
+            *columns(Format.TEXT, "Item", "Victim", "Null"),
+            *columns(Format.SCORE, "Clean P(key)", "Clean confidence"),
+            *columns(Format.TEXT, "Statistic T"),
+            *columns(Format.SCORE, "T clean", "T fuzz", "Effect"),
+            *columns(Format.COUNT, "Controls", "As hard"),
+            *columns(Format.TEXT, "p (paper)"),
+            *columns(Format.PROBABILITY, "p +1", "p"),
+            *columns(Format.TEXT, "Of no effect, p up to .05"),
+            *columns(Format.PROBABILITY, "p among loops that erred", "p adjusted"),
+            *columns(Format.TEXT, "Remark"),
         ),
-        rows=tuple(_test(row) for row in rows),
-        note="T is how likely the victim is to answer the key, from fresh samples; p (paper) is "
-        "the share of controls that are at least as hard, without the +1. Beside p: the largest "
-        "share of successes without any effect that this null called significant at .05 in "
-        "simulations.",
+        rows=tuple(as_row(*_test(row)) for row in summary["tests"] if row["family"] == FAMILY),
+        notes=(
+            "T is how likely the victim is to answer the key, from fresh samples; p (paper) is "
+            "the share of controls that are at least as hard, without the +1. Beside p: the "
+            "largest share of successes without any effect that this null called significant at "
+            ".05 in simulations.",
+        ),
     )
 
 
-def _test(row: Row) -> tuple[Cell, ...]:
-    remark = "; ".join(
-        filter(None, (row["note"] or ("guess" if row["guess"] else None), repeated(row)))
-    )
-    return (
-        words(row["item_id"]),
-        words(row["against"]),
-        words(row["victim"]),
-        measure(row["clean_p_key"]),
-        measure(row["clean_confidence"]),
-        words((row["statistic"] or NONE).replace("_", " ")),
-        measure(row["t_original"]),
-        measure(row["t_fuzz"]),
-        _difference(row["effect"]) if row["effect"] else measure(None),
-        tally(row["n_controls"]),
-        words(row["p_paper"]),
-        p_cell(row["p"]),
-        _up_to(row) if row["p"] is not None else words(NONE),
-        p_cell(row["p_flipped"]),
-        p_cell(row["p_adjusted"]),
-        words(remark),
-    )
+def _test(row: Row) -> list[Value | Cell]:
+    return [
+        *(row["item_id"], row["victim"], row["against"]),
+        *(row["clean_p_key"], row["clean_confidence"]),
+        (row["statistic"] or NONE).replace("_", " "),
+        *(row["t_original"], row["t_fuzz"]),
+        _difference(row["effect"]),
+        *(row["n_controls"], row["n_as_hard"]),
+        row["p_paper"],
+        *(row["p_plus1"], row["p"]),
+        None if row["p"] is None else _up_to(row),
+        Cell(value=row["p_flipped"], lines=_among_flipped(row)),
+        row["p_adjusted"],
+        _remark(row),
+    ]
+
+
+def _difference(found: Mapping[str, Any] | None) -> Value | Cell:
+    """An effect or a slope; why there is none where it says so."""
+    if not is_estimate(found):
+        return None
+    lines = (found["method"],) if found["value"] is None else ()
+    return Cell(value=read_score(found), lines=lines)
+
+
+def _among_flipped(row: Row) -> tuple[str, ...]:
+    """How many loops erred, beside the p among them."""
+    if row["p_flipped"] is None or row["against"] == Null.FLIPPED:
+        return ()
+    return (f"of {row['n_flipped']}",)
+
+
+def _remark(row: Row) -> str:
+    said = row["note"] or ("not tested" if row["p"] is None else None)
+    return "; ".join(filter(None, (said or ("guess" if row["guess"] else None), repeated(row))))
 
 
 def _faithfulness(rates: Sequence[Row]) -> Table:
+    shown = FAITHFULNESS[:4]
     return Table(
         name="faithfulness",
         caption="Do reasonings say that an insertion mattered?",
-        columns=(
-            "Attack, data, victim",
-            "Unfaithful successes",
-            "Insertions mentioned, successes",
-            "Failed attempts",
-            "Sentences of the vignette",
-            "Told by",
-        ),
+        columns=(*LABELS, *(one.column for one in shown), *columns(Format.TEXT, "Told by")),
         rows=tuple(
-            (
-                label_cell(row),
-                share_cell(row["unfaithful"]),
-                share_cell(row["mention_rate"]),
-                share_cell(row["mention_rate_failed"]),
-                share_cell(row["mention_rate_findings"]),
-                words(row["method"]),
-            )
-            for row in rates
+            as_row(*labels(row), *(one.read(row) for one in shown), row["method"]) for row in rates
         ),
-        note="A success is unfaithful where none of its insertions is said to have mattered. "
-        "Successes that experts find not valid are left out.",
+        notes=(
+            "A success is unfaithful where none of its insertions is said to have mattered. "
+            "Successes that experts find not valid are left out.",
+        ),
+        n_labels=len(LABELS),
     )
 
 
@@ -245,28 +219,110 @@ def _slopes(rows: Sequence[Row]) -> Table:
         name="faithfulness-slopes",
         caption="Does what reasonings say go with what insertions did?",
         columns=(
-            "Attack, data, victim",
-            "Slope",
-            "Pearson r",
-            "Insertions",
-            "Left out",
-            "Samples of each",
-            "Told by",
+            *LABELS,
+            measure("slope").column,
+            measure("pearson_r").column,
+            *columns(Format.COUNT, "Insertions", "Left out", "Samples of each"),
+            *columns(Format.TEXT, "Told by"),
         ),
         rows=tuple(
-            (
-                label_cell(row),
+            as_row(
+                *labels(row),
                 _difference(row["slope"]),
                 _difference(row["pearson_r"]),
-                tally(row["n_clauses"]),
-                tally(row["n_left_out"]),
-                tally(row["samples"]),
-                words(row["told_by"]),
+                *(row["n_clauses"], row["n_left_out"], row["samples"]),
+                row["told_by"],
             )
             for row in rows
         ),
-        note="Of the standardised share of reasonings that say an insertion mattered on its "
-        "standardised causal effect: how far the answers move without it (Kullback-Leibler "
-        "divergence). 1: reasonings say what mattered; 0: what they say tells nothing. One line "
-        "through all insertions, so slope and r are one number with two intervals.",
+        notes=(
+            "Of the standardised share of reasonings that say an insertion mattered on its "
+            "standardised causal effect: how far the answers move without it (Kullback-Leibler "
+            "divergence). 1: reasonings say what mattered; 0: what they say tells nothing. One "
+            "line through all insertions, so slope and r are one number with two intervals.",
+        ),
+        n_labels=len(LABELS),
     )
+
+
+def family_lines(summary: Mapping[str, Any]) -> Iterator[str]:
+    """What every family of tests could show, and what it showed."""
+    for one in summary.get("significance", ()):
+        if one["n_refused"]:
+            yield f"{one['null']}: {one['n_refused']} successes left out, not valid for experts"
+        if one["n_not_testable"]:
+            yield (
+                f"{one['null']}: {one['n_not_testable']} successes could not be tested: they have "
+                f"no p-value and count in no family; such as {_example(summary, one['null'])}"
+            )
+        if not one["n_tested"]:
+            label = f" of a {one['label']} family ({named(one)})" if one["label"] else ""
+            yield f"{one['null']}: none of the tests{label} could be finished"
+            continue
+        yield from _tested_family(one)
+
+
+def named(family: Mapping[str, Any]) -> str:
+    """The items or trials that make a fixed family.
+
+    >>> named({"items": ["abel", "bert"], "trials": None})
+    'abel, bert'
+    """
+    return ", ".join(family["items"] or family["trials"])
+
+
+def _example(summary: Mapping[str, Any], null: str) -> str:
+    """A success that could not be tested with a null, and why."""
+    rows = [
+        row
+        for row in summary["tests"]
+        if row["family"] == FAMILY and row["against"] == null and row["p"] is None
+    ]
+    return f"item {rows[0]['item_id']!r}: {rows[0]['note']}"
+
+
+def _tested_family(one: Mapping[str, Any]) -> Iterator[str]:
+    method = Adjust(one["adjust"])
+    of = "attacked trials" if one["family"] == "attacked" else "successes"
+    label = f" of a {one['label']} family ({named(one)})" if one["label"] else ""
+    found = f"; {one['n_discoveries']} {method.told} over" if method is not Adjust.NONE else ", of"
+    yield (
+        f"{one['null']}: {one['n_significant']} of {one['n_tested']} at p <= {LEVEL:g}{found} "
+        f"{one['n_family']} {of}{label} ({one['n_successes']} successes in all)"
+    )
+    if method is Adjust.NONE:
+        by_chance = LEVEL * one["n_tested"]
+        yield (
+            f"  p-values are not adjusted: without any effect about {by_chance:.2g} of "
+            f"{one['n_tested']} tests reach p <= {LEVEL:g}"
+        )
+    if caution := Null(one["null"]).caution:
+        yield f"  {one['null']}: {caution} (docs/significance.md)"
+    n_open = one["n_successes"] - one["n_tested"] - one["n_not_testable"]
+    if n_open > 0:
+        yield (
+            f"  {one['n_tested']} of {one['n_successes']} successes are tested; the family counts "
+            f"the other {n_open} too, and they have no p-value yet"
+        )
+    yield (
+        f"  smallest attainable p {one['smallest_p']:.3g}, adjusted "
+        f"{one['smallest_p_adjusted']:.3g}; {one['n_needed_at_smallest']} successes must sit "
+        "there for the first discovery"
+    )
+    if one["shortfall"]:
+        yield f"  {one['shortfall']}"
+    bins = " ".join(str(n) for n in one["histogram"])
+    yield f"  p-values in steps of {1 / len(one['histogram']):g}: {bins}"
+
+
+def slope_lines(summary: Mapping[str, Any]) -> Iterator[str]:
+    """How what reasonings say of insertions goes with what these did."""
+    for one in summary.get("faithfulness", {}).get("slopes", ()):
+        size = one["slope"]
+        if size["value"] is None:
+            yield f"faithfulness slope of {one['victim']}: {size['method']}"
+            continue
+        yield (
+            f"faithfulness slope of {one['victim']}: {decimal(size['value'])} {interval(size)}, "
+            f"over {size['n']} insertions, told by {one['told_by']}"
+        )

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from markupsafe import Markup
 
+from medstress.metrics.estimates import Estimate, read_share
 from medstress.report import figures
 from medstress.report.coverage import coverage_sentence
-from medstress.report.formats import decimal, plural
-from medstress.report.tables import Cell, Table, label_text, share_cell
+from medstress.report.figures import Plot
+from medstress.report.labels import label_text
+from medstress.results.formats import plural
+from medstress.results.table import Format, Table, as_row, columns
 
 _FACTORS = ("dataset", "group", "victim", "attack")
 
 
-def sweep_plots(analysis: Mapping[str, Any] | None) -> Iterator[tuple[Markup, Table, str]]:
+def sweep_plots(analysis: Mapping[str, Any] | None) -> Iterator[tuple[Plot, str]]:
     """One figure for every `exhaustive` attack, its numbers, and a sentence on what was asked.
 
     Args:
@@ -31,23 +35,18 @@ def sweep_plots(analysis: Mapping[str, Any] | None) -> Iterator[tuple[Markup, Ta
         by_distance = _by_distance(row)
         svg = Markup(figures.distance_plot(points, title, name, by_distance))
         said = coverage_sentence(tried.get(_key(row)))
-        yield svg, _numbers(name, title, row), _sentence(row, said)
+        yield Plot(svg=svg, data=_numbers(name, title, row)), _sentence(row, said)
 
 
-def _points(row: Mapping[str, Any]) -> Iterator[tuple[float, figures.Estimate]]:
+def _points(row: Mapping[str, Any]) -> Iterator[tuple[float, Estimate]]:
     """The middle of each class; with one item nothing is estimated, so there is no interval."""
-    alone = row["n_items"] == 1
     for each in row["classes"]:
-        success = each["success"]
-        value, low, high = (success[name] for name in ("value", "low", "high"))
-        if value is None:
-            continue
-        bare = alone or low is None or high is None
-        ends = each["distance"] if _by_distance(row) else (each["from"], each["to"])
-        yield (
-            sum(ends) / 2,
-            figures.Estimate(value=value, low=value if bare else low, high=value if bare else high),
-        )
+        success = read_share(each["success"])
+        if row["n_items"] == 1:
+            success = replace(success, low=None, high=None)
+        if success.value is not None:
+            ends = each["distance"] if _by_distance(row) else (each["from"], each["to"])
+            yield sum(ends) / 2, success
 
 
 def _by_distance(row: Mapping[str, Any]) -> bool:
@@ -64,23 +63,20 @@ def _numbers(name: str, title: str, row: Mapping[str, Any]) -> Table:
     return Table(
         name=f"{name}-data",
         caption=f"Names on which the victim errs, by distance to the key: {title}",
-        columns=("Class, nearest first", "Distance from", "Distance to", "Share"),
-        rows=tuple(
-            (
-                Cell(text=f"{i + 1}", sort=i + 1),
-                *(_distance(each["distance"], end) for end in (0, 1)),
-                share_cell(each["success"]),
-            )
-            for i, each in enumerate(row["classes"])
+        columns=(
+            *columns(Format.COUNT, "Class, nearest first"),
+            *columns(Format.SCORE, "Distance from", "Distance to"),
+            *columns(Format.SHARE, "Share"),
         ),
-        note="The names of every item, nearest to the key first, in classes of equally many; "
-        "intervals are about other items of this kind.",
+        rows=tuple(
+            as_row(i, *(each["distance"] or (None, None)), read_share(each["success"]))
+            for i, each in enumerate(row["classes"], start=1)
+        ),
+        notes=(
+            "The names of every item, nearest to the key first, in classes of equally many; "
+            "intervals are about other items of this kind.",
+        ),
     )
-
-
-def _distance(ends: Any, end: int) -> Cell:
-    value = None if ends is None else ends[end]
-    return Cell(text=decimal(value), sort=value)
 
 
 def _key(row: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -11,18 +11,14 @@ from typing import Any
 from markupsafe import Markup
 
 from medstress.metrics.surrogate_lines import met_lines
+from medstress.report.figures import Plot
 from medstress.report.learning_curves import learning_curves
-from medstress.report.tables import Cell, Table, measure, score_cell, tally, words
+from medstress.results.measures import TRAINING, measure
+from medstress.results.table import Format, Row, Table, as_row, columns
 
-_COLUMNS = (
-    ("Clean, other", "clean"),
-    ("Clean, model", "trained_clean"),
-    ("Attacked, other", "attacked"),
-    ("Attacked, model", "trained_attacked"),
-    ("Clean loss", "clean_loss"),
-    ("Gain under attack", "gain"),
-    ("Recovered share", "recovered"),
-)
+_PLACE = columns(Format.TEXT, "Attack", "Data set", "Group", "Model")
+_SEEDS = columns(Format.COUNT, "Seeds")
+_MEASURE = columns(Format.TEXT, "Measure")
 _DRAWN = (
     "Intervals draw documents, pairs or questions, the same for all scores, and from three "
     "training seeds on these as well; with fewer they say nothing of other seeds."
@@ -34,77 +30,78 @@ def training_tables(training: Mapping[str, Any] | None) -> list[Table]:
     """Scores of every kind over its seeds, and the comparison of those trained on copies."""
     if training is None:
         return []
-    return [*_scores(training), *_comparison(training)]
+    return [table for table in (_scores(training), comparison(training)) if table is not None]
 
 
-def _scores(training: Mapping[str, Any]) -> Iterator[Table]:
+def _scores(training: Mapping[str, Any]) -> Table | None:
+    if not training.get("scores"):
+        return None
     folds = training.get("folds")
     told = (
-        f" Cross-validated in {folds} folds, parted anew for each seed: every item is answered by "
+        f"Cross-validated in {folds} folds, parted anew for each seed: every item is answered by "
         "a model that has not been trained on its document."
     )
-    if training.get("scores"):
-        yield Table(
-            name="training-scores",
-            caption="Kinds of models, over all their training seeds",
-            columns=("Attack, data, model", "Seeds", "Measure", "Clean", "Attacked"),
-            rows=tuple(
-                (
-                    _where(row),
-                    tally(row["n_seeds"]),
-                    words(_MEASURES[row["measure"]]),
-                    score_cell(row["clean"]),
-                    score_cell(row["attacked"]),
-                )
-                for row in training["scores"]
-            ),
-            note=f"Means over training seeds. {_DRAWN}" + (told if folds else ""),
-        )
-
-
-def _where(row: Mapping[str, Any]) -> Cell:
-    return Cell(
-        text=str(row["attack"]),
-        lines=(f"{row['dataset']} · {row['group']}", str(row["model"])),
-        numeric=False,
+    return Table(
+        name="training-scores",
+        caption="Kinds of models, over all their training seeds",
+        columns=(*_PLACE, *_SEEDS, *_MEASURE, *columns(Format.SCORE, "Clean", "Attacked")),
+        rows=tuple(
+            as_row(
+                *_place(each),
+                each["n_seeds"],
+                _MEASURES[each["measure"]],
+                measure("clean").read(each),
+                measure("attacked").read(each),
+            )
+            for each in training["scores"]
+        ),
+        notes=("Means over training seeds.", _DRAWN, *((told,) if folds else ())),
+        n_labels=len(_PLACE),
     )
 
 
-def _comparison(training: Mapping[str, Any]) -> list[Table]:
+def _place(each: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(str(each[name]) for name in ("attack", "dataset", "group", "model"))
+
+
+def comparison(training: Mapping[str, Any]) -> Table | None:
+    """Models trained on perturbed copies beside others; None where there is none yet."""
     if not training["rows"]:
-        return []
-    return [
-        Table(
-            name="training",
-            caption="Models trained on perturbed copies against the original models",
-            columns=(
-                "Attack, data, model",
-                "Other model",
-                "Seeds",
-                "Trained on it",
-                "Measure",
-                *(header for header, _ in _COLUMNS),
-            ),
-            rows=tuple(
-                (
-                    _where(row),
-                    words(row.get("against", "original")),
-                    tally(row.get("n_seeds")),
-                    words("yes" if row["trained_on"] else "no"),
-                    words(_MEASURES[row["measure"]]),
-                    *(score_cell(row[name]) for _, name in _COLUMNS),
-                )
-                for row in training["rows"]
-            ),
-            note="Clean loss: other model minus model on clean data. Gain: model minus other model "
-            "on perturbed data. Recovered: the gain over what the attack takes from the other "
-            "model; empty where that is not clear of zero. "
-            + " ".join([_DRAWN, *(f"{line}." for line in met_lines(training))]),
-        )
-    ]
+        return None
+    return Table(
+        name="training",
+        caption="Models trained on perturbed copies against the original models",
+        columns=(
+            *_PLACE,
+            *columns(Format.TEXT, "Other model"),
+            *_SEEDS,
+            *columns(Format.TEXT, "Trained on it"),
+            *_MEASURE,
+            *(one.column for one in TRAINING),
+        ),
+        rows=tuple(
+            as_row(
+                *_place(each),
+                str(each.get("against", "original")),
+                each.get("n_seeds"),
+                "yes" if each["trained_on"] else "no",
+                _MEASURES[each["measure"]],
+                *(one.read(each) for one in TRAINING),
+            )
+            for each in training["rows"]
+        ),
+        notes=(
+            "Clean loss: other model minus model on clean data. Gain: model minus other model on "
+            "perturbed data. Recovered: the gain over what the attack takes from the other model; "
+            "empty where that is not clear of zero.",
+            _DRAWN,
+            *(f"{line}." for line in met_lines(training)),
+        ),
+        n_labels=len(_PLACE),
+    )
 
 
-def learning_plots(summary: Mapping[str, Any]) -> Iterator[tuple[Markup, Table]]:
+def learning_plots(summary: Mapping[str, Any]) -> Iterator[Plot]:
     """The learning curves of all models, with their numbers; of folds the mean is drawn."""
     models = [m for m in (summary.get("training") or {}).get("models", ()) if m["curve"]]
     if not models:
@@ -113,26 +110,32 @@ def learning_plots(summary: Mapping[str, Any]) -> Iterator[tuple[Markup, Table]]
     svg = learning_curves(
         _means_over_folds(models, "loss"), _means_over_folds(models, "score"), named, "learning"
     )
-    yield (
-        Markup(svg),
-        Table(
-            name="learning-data",
-            caption="Learning curves",
-            columns=("Model", "Epoch", "Steps", "Training loss", f"{named} on dev data", "Seconds"),
-            rows=tuple(
-                (
-                    words(m["victim"] + (f", fold {m['fold']}" if "fold" in m else "")),
-                    tally(point["epoch"]),
-                    tally(point["steps"]),
-                    measure(point["loss"]),
-                    measure(point["score"]),
-                    measure(point["seconds"]),
-                )
-                for m in models
-                for point in m["curve"]
-            ),
+    yield Plot(svg=Markup(svg), data=_learning_data(models, named))
+
+
+def _learning_data(models: Sequence[Mapping[str, Any]], named: str) -> Table:
+    points = ("epoch", "steps", "loss", "score", "seconds")
+    rows: list[Row] = [
+        as_row(
+            m["victim"] + (f", fold {m['fold']}" if "fold" in m else ""), *map(point.get, points)
+        )
+        for m in models
+        for point in m["curve"]
+    ]
+    return Table(
+        name="learning-data",
+        caption="Learning curves",
+        columns=(
+            *columns(Format.TEXT, "Model"),
+            *columns(Format.COUNT, "Epoch", "Steps"),
+            *columns(Format.SCORE, "Training loss", f"{named} on dev data", "Seconds"),
         ),
+        rows=tuple(rows),
     )
+
+
+def _of_fold(model: Mapping[str, Any]) -> str:
+    return f"{model['victim']}, fold {model['fold']}" if "fold" in model else str(model["victim"])
 
 
 def _means_over_folds(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from medstress.report.formats import count, decimal, interval
-from medstress.report.tables import Cell, Row, number
+from medstress.metrics.estimates import read_score
+from medstress.report.labels import Row, number
+from medstress.results.formats import count, decimal
+from medstress.results.table import Cell
 
 
 def valid_cell(row: Row) -> Cell:
@@ -22,11 +24,10 @@ def valid_cell(row: Row) -> Cell:
     valid = row.get("asr_valid")
     if not valid or "vouched_by" not in valid:
         nothing = not number(row, "n_flipped")
-        return Cell(text="no success" if nothing else "unknown", lines=bounds + notes)
+        return Cell(value="no success" if nothing else "unknown", lines=bounds + notes)
     flipped = count(number(row, "n_flipped"))
     labels = f"{valid['vouched_by']}: {count(valid['n_labels'])} of {flipped} successes"
-    lines = (interval(valid), labels, *bounds, *notes)
-    return Cell(text=decimal(valid["value"]), lines=lines, sort=valid["value"])
+    return Cell(value=read_score(valid), lines=(labels, *bounds, *notes))
 
 
 def bounds_text(bounds: Sequence[float] | None) -> str:

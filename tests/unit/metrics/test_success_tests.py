@@ -14,10 +14,11 @@ from medstress.experiment.significance.settings import Settings
 from medstress.experiment.significance.sharing import leaders
 from medstress.metrics import success_families
 from medstress.metrics.significance import Null
-from medstress.metrics.success_table import family_lines, success_table
 from medstress.metrics.success_tests import p_of_flipped, success_test_rows
 from medstress.outcomes import Verdict
-from medstress.report.significance import significance_tables
+from medstress.report.significance import family_lines, success_table
+from medstress.results import text
+from medstress.results.html import html_table
 from medstress.rows import TrialRow
 
 Make = Callable[..., TrialRow]
@@ -74,9 +75,7 @@ def success(trial: Make, item_id: str, **changes: Any) -> TrialRow:
 def shown(summary: dict[str, Any]) -> tuple[str, str]:
     """The rows of tests, in the terminal and in the report."""
     table = success_table(summary)
-    page = [table for table in significance_tables(summary) if table.name == "tests-of-successes"]
-    cells = [cell.text for row in page[0].rows for cell in row]
-    return "\n".join(" | ".join(row) for row in table.rows), " | ".join(cells)
+    return "\n".join(" | ".join(row) for row in text.rows(table)), html_table(table)
 
 
 @pytest.mark.parametrize("null", ["matched", "flipped"])

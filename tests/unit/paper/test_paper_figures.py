@@ -395,7 +395,7 @@ def test_cases_show_what_was_replaced_and_escape_what_they_show(of_grid):
     assert "://" not in page
     assert latex.count(r"\begin{figure}") == latex.count(r"\end{figure}") == 2
     assert latex.count(r"\textcolor{red}{aspirin}") == 2
-    assert r"his \textless{}wife\textgreater{}\_1." in latex
+    assert r"his \ensuremath{<}wife\ensuremath{>}\_1." in latex
     assert latex.count(r"$\checkmark$") == 4
     assert "PDWS n &lt; 0" in page
     assert "PDWS n &gt; 0" in page

@@ -11,10 +11,12 @@ import pytest
 from medstress.report.paper.arms import arms_of
 from medstress.report.paper.collection import make_all
 from medstress.report.paper.exponents import tuning_items
-from medstress.report.paper.latex import escape, latex_table
-from medstress.report.paper.layout import CSV_FIELDS, as_csv, percent
+from medstress.report.paper.made import CSV_FIELDS
 from medstress.report.paper.rates import rates_of
 from medstress.report.paper.tables import table_1, table_2, table_rcap
+from medstress.results.csv import as_csv
+from medstress.results.formats import percent
+from medstress.results.latex import escape, latex_table
 
 XL = {"name": "Flan-T5-xl", "backend": "python", "parameters": 3e9, "group": "generalist"}
 
@@ -44,18 +46,23 @@ def check_latex(text):
     return lines
 
 
-def rows(table):
-    return list(csv.DictReader(io.StringIO(as_csv(table.rows))))
+def rows(printed):
+    return list(csv.DictReader(io.StringIO(as_csv(printed.data, CSV_FIELDS))))
+
+
+def texts(table, row):
+    """The values of a row, without what is said beside them."""
+    return [cell.text(column.format) for column, cell in zip(table.columns, row.cells, strict=True)]
 
 
 def test_table_1_has_a_line_a_victim_and_group(grid):
-    table = table_1(rates_of(arms(grid), 1), grid.summary)
+    table = table_1(rates_of(arms(grid), 1), grid.summary).table
     lines = check_latex(latex_table(table))
     assert len(lines) == 2 + 2
     assert "mine & diseases" in lines[2]
     assert "mine & drugs" in lines[3]
     assert "published" not in latex_table(table)
-    assert [name for name, _ in table.heads[1]][2:] == [
+    assert [column.heading for column in table.columns][2:] == [
         "Acc", "RandS@1 (%)", "PDWS@1 n < 0 (%)", "PDWS@1 n > 0 (%)",
     ]  # fmt: skip
 
@@ -67,7 +74,7 @@ def test_where_n_is_chosen_the_whole_line_is_about_the_other_items(grid):
     assert rates.baseline.accuracy.n == 32
     counted = {estimate.n for estimate in rates.asr.values()}
     assert counted == {round(32 * rates.baseline.accuracy.value)}
-    notes = table_1(rates_of(arms(grid), 1), grid.summary).notes
+    notes = table_1(rates_of(arms(grid), 1), grid.summary).table.notes
     assert any("chosen on 20 % of the items" in note for note in notes)
     assert any(note.startswith("Items: sample diseases 32") for note in notes)
 
@@ -76,7 +83,7 @@ def test_as_published_all_items_stay_and_the_table_says_optimistic(grid):
     rates = rates_of(arms(grid), 1, "as_published")
     assert rates[0].n_items == 40
     assert rates[0].choices["near"].n == -40.0
-    assert any("optimistic" in note for note in table_1(rates, grid.summary).notes)
+    assert any("optimistic" in note for note in table_1(rates, grid.summary).table.notes)
 
 
 def test_the_csv_is_tidy_and_unrounded(grid):
@@ -113,22 +120,21 @@ def test_published_numbers_appear_only_where_victim_and_questions_match(
     run = made_up.MadeUp(
         attacks, lambda i, spec: 1 if i % 2 else None, victims=[victim], datasets=[dataset]
     )
-    for table in (
+    for printed in (
         table_1(rates_of(arms(run), 1), run.summary),
         table_rcap(rates_of(arms(run), 1), run.summary, dataset, "rcap"),
     ):
-        text = latex_table(table)
+        text = latex_table(printed.table)
         check_latex(text)
         assert ("published" in text) == shown
-        published = [row for row in rows(table) if row["source"].startswith("published")]
+        published = [row for row in rows(printed) if row["source"].startswith("published")]
         assert bool(published) == shown
         assert all(row["low"] == row["high"] == row["interval"] == "" for row in published)
     if shown:
-        line = next(
-            line for line in table_1(rates_of(arms(run), 1), run.summary).lines if line.published
-        )
-        assert [cell.text for cell in line.cells[2:]] == [".265", "14.3", "19.6", "15.1"]
-        assert all(cell.small == "" for cell in line.cells)
+        table, _ = table_1(rates_of(arms(run), 1), run.summary)
+        line = next(line for line in table.rows if line.published)
+        assert texts(table, line)[2:] == [".265", "14.3", "19.6", "15.1"]
+        assert all(cell.lines == () for cell in line.cells)
 
 
 def test_an_arm_beyond_1000_queries_is_read_by_budget_and_stands_in_table_2(made_up):
@@ -145,17 +151,17 @@ def test_an_arm_beyond_1000_queries_is_read_by_budget_and_stands_in_table_2(made
     assert [arm.asr(b, {"hash-8"}).n for b in (2, 1500)] == [31, 31]
     (rates,) = rates_of(arms(long), 8)
     assert rates.asr["exhaustive"].value == 0.25
-    assert "exhaustive" in latex_table(table_2([rates], long.summary))
+    assert "exhaustive" in latex_table(table_2([rates], long.summary).table)
 
 
 def test_table_2_crosses_methods_with_embeddings(scaling):
-    table = table_2(rates_of(arms(scaling), 8), scaling.summary)
+    table, _ = table_2(rates_of(arms(scaling), 8), scaling.summary)
     check_latex(latex_table(table))
     methods = ["RandS", "PDWS n < 0", "B-nearest", "zoo 10", "zoo 3"]
     assert table.heads[0] == (("", 2), ("minilm", 5), ("ngram", 5))
-    assert [name for name, _ in table.heads[1]][2:] == methods * 2
-    (line,) = table.lines
-    found = [float(cell.text) for cell in line.cells[2:]]
+    assert [column.heading for column in table.columns][2:] == methods * 2
+    (line,) = table.rows
+    found = [float(text) for text in texts(table, line)[2:]]
     eligible = range(8, 40)
     within = 100 * sum(i % 3 != 0 and i % 12 < 8 for i in eligible) / len(eligible)
     assert found[0] == pytest.approx(within, abs=0.05)
@@ -187,16 +193,17 @@ def test_published_lines_say_that_they_stand_beside_another_prompt(made_up, told
     )
     run.manifest["victims"][XL["name"]] = told
     rates = rates_of(arms(run), 1)
-    for table in (
+    for printed in (
         table_1(rates, run.summary),
         table_rcap(rates, run.summary, "medmcqa", "rcap"),
     ):
-        (line,) = [line for line in table.lines if line.published]
-        assert line.cells[0].small == (f"medmcqa: {said}" if said else "")
+        table = printed.table
+        (line,) = [line for line in table.rows if line.published]
+        assert line.cells[0].lines == ((f"medmcqa: {said}",) if said else ())
         notes = [note for note in table.notes if "another prompt" in note]
         expected = f"Published beside another prompt than ours: Flan-T5-xl on medmcqa ({said})."
         assert notes == ([expected] if said else [])
-        published = [row for row in rows(table) if row["source"].startswith("published")]
+        published = [row for row in rows(printed) if row["source"].startswith("published")]
         suffix = f" ({said})" if said else ""
         assert {row["source"].partition(" (")[2] for row in published} == {suffix[2:]}
         check_latex(latex_table(table))
@@ -244,12 +251,13 @@ def test_the_learning_rate_is_chosen_on_the_items_on_which_n_is(searches):
     flipped = sum(int(item.removeprefix("hash-")) % 8 == 0 for item in others)
     assert rates.asr["discrete_zoo"].value == flipped / len(others)
     assert {rates.asr[name].n for name in rates.asr} == {len(others)}
-    table = table_2([rates], run.summary)
-    assert table.heads[1][-1] == ("DiscreteZOO", 1)
-    assert table.lines[0].cells[-1].small.endswith("λ = 0.1")
+    printed = table_2([rates], run.summary)
+    table = printed.table
+    assert table.columns[-1].heading == "DiscreteZOO"
+    assert table.rows[0].cells[-1].lines == ("λ = 0.1",)
     assert any("λ was chosen on the 20 % of the items on which n is" in n for n in table.notes)
     check_latex(latex_table(table))
-    (line, _) = [row for row in rows(table) if row["method"] == "discrete_zoo"]
+    (line, _) = [row for row in rows(printed) if row["method"] == "discrete_zoo"]
     assert (line["learning_rate"], line["learning_rate_rule"]) == ("0.1", "tuned")
     assert line["exponent"] == ""
 
@@ -261,7 +269,9 @@ def test_on_the_same_items_the_learning_rate_is_the_best_of_its_grid(searches):
         1.0,
         "same items",
     )
-    assert any("is the best of its grid" in note for note in table_2([rates], run.summary).notes)
+    assert any(
+        "is the best of its grid" in note for note in table_2([rates], run.summary).table.notes
+    )
 
 
 @pytest.mark.parametrize(
@@ -274,7 +284,7 @@ def test_on_the_same_items_the_learning_rate_is_the_best_of_its_grid(searches):
 def test_a_learning_rate_that_is_not_tuned_is_said_so_where_it_matters(made_up, zoo, said):
     attacks = {"random": made_up.substitution("random", budget=8), "zoo": {**ZOO, **zoo}}
     run = made_up.MadeUp(attacks, lambda i, spec: 1 if i % 2 else None)
-    notes = table_2(rates_of(arms(run), 8), run.summary).notes
+    notes = table_2(rates_of(arms(run), 8), run.summary).table.notes
     assert [note for note in notes if "learning rate" in note] == ([said] if said else [])
 
 
@@ -284,7 +294,7 @@ def test_the_relative_change_equals_the_success_rate(grid):
         for method, asr in r.asr.items():
             before, after = r.baseline.accuracy.value, r.after[method].value
             assert (before - after) / before == pytest.approx(asr.value)
-    text = latex_table(table_rcap(rates, grid.summary, "sample", "rcap"))
+    text = latex_table(table_rcap(rates, grid.summary, "sample", "rcap").table)
     assert len(check_latex(text)) == 2 + 1
     assert "drugs questions" in text
 
@@ -293,8 +303,8 @@ def test_a_victim_that_guesses_is_marked_and_named(made_up):
     run = made_up.MadeUp(
         {"random": made_up.substitution("random")}, lambda i, spec: 1, wrong=30, n_items=40
     )
-    table = table_1(rates_of(arms(run), 1), run.summary)
-    assert table.lines[0].cells[2].text.endswith("†")
+    table, _ = table_1(rates_of(arms(run), 1), run.summary)
+    assert texts(table, table.rows[0])[2].endswith("†")
     assert any(note.startswith("† Not above chance: mine on sample drugs") for note in table.notes)
 
 
@@ -302,7 +312,7 @@ def test_a_run_that_is_not_complete_says_so(made_up):
     run = made_up.MadeUp(
         {"random": made_up.substitution("random")}, lambda i, spec: 1, complete=False
     )
-    notes = table_1(rates_of(arms(run), 1), run.summary).notes
+    notes = table_1(rates_of(arms(run), 1), run.summary).table.notes
     assert any("not complete" in note for note in notes)
 
 
@@ -315,9 +325,9 @@ def test_arms_under_other_rules_stand_on_lines_of_their_own(made_up):
         for name, sampler, n in (("random", "random", None), ("near", "pdws", -20.0))
     }
     run = made_up.MadeUp(attacks, lambda i, spec: 1 if i % 2 else None)
-    table = table_1(rates_of(arms(run), 1), run.summary)
+    table, _ = table_1(rates_of(arms(run), 1), run.summary)
     check_latex(latex_table(table))
-    labels = [line.cells[2].text for line in table.lines]
+    labels = [line.cells[2].value for line in table.rows]
     # What follows from `choices` is not told again.
     assert labels == ["choices = default", "choices = as_published"]
 
@@ -328,12 +338,12 @@ def test_whatever_a_victim_is_called_the_table_stays_whole(made_up, text):
     run = made_up.MadeUp(
         {"random": made_up.substitution("random")}, lambda i, spec: 1, victims=[victim]
     )
-    latex = latex_table(table_1(rates_of(arms(run), 1), run.summary))
+    latex = latex_table(table_1(rates_of(arms(run), 1), run.summary).table)
     check_latex(latex.replace("é", "e"))
     assert not any(line.startswith("[") for line in latex.splitlines())
 
 
 def test_latex_is_escaped_and_per_cent_is_rounded_for_people_only():
-    assert escape("n < 0, 5 % & $x_1$") == r"n \textless{} 0, 5 \% \& \$x\_1\$"
+    assert escape("n < 0, 5 % & $x_1$") == r"n \ensuremath{<} 0, 5 \% \& \$x\_1\$"
     assert percent(0.12345) == "12.3"
     assert percent(None) == "–"

@@ -7,6 +7,8 @@ from math import sqrt
 from typing import Any
 
 from medstress.outcomes import Verdict
+from medstress.results import text
+from medstress.results.table import Table
 from medstress.rows import TrialRow
 
 ATTACKS = ("random", "pdws near", "pdws far")
@@ -50,6 +52,11 @@ _NAMES = {
     "drugs": ("naproxen", "acetylsalicylic acid", "rasburicase", "5-fluorouracil"),
     "diseases": ("whooping cough", "laryngomalacia", "schistosomiasis", "von Willebrand disease"),
 }
+
+
+def shown(table: Table) -> list[dict[str, str]]:
+    """The rows of a table as the terminal has them, by heading."""
+    return [dict(zip(text.headings(table), row, strict=True)) for row in text.rows(table)]
 
 
 def estimate(part: int, n: int, method: str = "wilson") -> dict[str, Any]:

@@ -30,7 +30,11 @@ def row(**more):
 
 
 def texts(table):
-    return [[cell.text for cell in cells] for cells in table.rows]
+    """The values of cells, without what is said beside them."""
+    return [
+        [cell.text(column.format) for column, cell in zip(table.columns, row.cells, strict=True)]
+        for row in table.rows
+    ]
 
 
 def test_the_curve_stands_beside_the_published_points_of_the_chart():
@@ -38,12 +42,13 @@ def test_the_curve_stands_beside_the_published_points_of_the_chart():
         "GPT-3.5": (0.641, 0.486, 0.412, 0.368, 0.33),
         "GPT-4": (0.874, 0.774, 0.726, 0.69, 0.663),
     }
-    ((svg, data),) = attempt_plots([row()])
+    (plot,) = attempt_plots([row()])
+    data = plot.data
     for label in ("medfuzz", "GPT-3.5, published (MedQA)", "GPT-4, published (MedQA)"):
-        assert label in svg
+        assert label in plot.svg
     assert texts(data)[0] == ["medfuzz", ".800", ".600", ".500", "–", "–"]
     assert texts(data)[1] == ["GPT-3.5, published", ".641", ".486", ".412", ".368", ".330"]
-    assert "error about .003" in data.note
+    assert "error about .003" in data.notes[0]
 
 
 def test_other_attacks_have_no_such_section():
@@ -56,7 +61,7 @@ def test_gates_that_reject_bound_the_rate_without_them_and_gates_that_mark_know_
     outcomes, gates, roles = attempt_tables([row()])
     assert texts(gates) == [["facts", "medfuzz · m", "3", "2", ".300", "at most .400", "–"]]
     assert texts(roles) == [["attacker", "medfuzz · m", "8", "900", "70"]]
-    assert texts(outcomes)[0][1:7] == ["4"] * 6
+    assert texts(outcomes)[0][5:11] == ["4"] * 6
     counts = {"n_objected": 1, "n_alone": 1}
     counts |= {"asr_without": estimate(0.4), "asr_alone": estimate(0.2)}
     (_, marked, _) = attempt_tables([row(gates={"facts": counts})])

@@ -8,9 +8,10 @@ from xml.etree import ElementTree
 import matplotlib
 import pytest
 
-from medstress.report.figures import Curve, Estimate, Interval, budget_curves, forest_plot
+from medstress.metrics.estimates import Estimate
+from medstress.report.figures import Curve, budget_curves, forest_plot
 
-ESTIMATE = Estimate(value=0.4, low=0.3, high=0.5)
+ESTIMATE = Estimate(value=0.4, n=10, low=0.3, high=0.5, method="", hits=4)
 
 
 def curve(label: str = "random", budgets: tuple[int, ...] = (1, 2, 4)) -> Curve:
@@ -22,7 +23,7 @@ def texts(svg: str) -> list[str]:
 
 
 def test_figures_say_what_they_show_and_keep_their_text():
-    svg = forest_plot([Interval(label="random", estimate=ESTIMATE, share="4/10")], "f")
+    svg = forest_plot([("random", ESTIMATE)], "f")
     root = ElementTree.fromstring(svg)
     assert root.attrib["role"] == "img"
     assert "random .400 (4/10)" in root.attrib["aria-label"]
@@ -60,7 +61,7 @@ def test_a_curve_of_one_point_is_drawn(budgets):
 
 
 def test_hostile_labels_stay_text(samples):
-    lines = [Interval(label=text, estimate=ESTIMATE, share="1/2") for text in samples.HOSTILE]
+    lines = [(text, ESTIMATE) for text in samples.HOSTILE]
     for svg in (
         forest_plot(lines, "f"),
         budget_curves([curve(text) for text in samples.HOSTILE], samples.HOSTILE[6], "c"),

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from math import nan
 
-from medstress.report.formats import clean, count, decimal, interval, probability, shorten
+from medstress.results.formats import clean, count, decimal, interval, probability, shorten
 
 
 def test_a_small_negative_number_that_rounds_to_nought_has_no_sign():

@@ -22,14 +22,17 @@ def marked(samples, sampler: str, n_unrefuted: int):
 
 def test_the_figure_shows_both_rates_and_says_them(samples):
     trials = marked(samples, "random", 9) + marked(samples, "nearest", 3)
-    ((svg, data),) = second_answer_plots(trials)
-    root = ElementTree.fromstring(svg)
+    (plot,) = second_answer_plots(trials)
+    root = ElementTree.fromstring(plot.svg)
     assert "nearest .750, not refuted .250" in root.attrib["aria-label"]
     texts = {"".join(text.itertext()) for text in root.iter("text")}
     assert {"nearest", "random", "all successes", "not refuted"} <= texts
-    cells = {row[0].text: [cell.text for cell in row[1:]] for row in data.rows}
-    assert cells["random"] == [".750", ".750", "–", "–"]
-    assert cells["nearest"] == [".750", ".250", ".000", "\u2212.500"]
+    cells = {
+        row["Attack"]: [text.partition(" [")[0] for text in [*row.values()][1:]]
+        for row in samples.shown(plot.data)
+    }
+    assert cells["random"] == ["9/12 = .750", "9/12 = .750", "–", "–"]
+    assert cells["nearest"] == ["9/12 = .750", "3/12 = .250", ".000", "\u2212.500"]
 
 
 def test_a_run_that_excludes_variants_has_no_such_section(samples):

@@ -35,23 +35,24 @@ def analysis(samples):
     return made
 
 
-def test_the_picture_says_what_was_asked_and_found(analysis):
-    ((svg, data, said),) = sweep_plots(analysis((4,)))
-    label = ElementTree.fromstring(svg).attrib["aria-label"]
+def test_the_picture_says_what_was_asked_and_found(analysis, samples):
+    ((plot, said),) = sweep_plots(analysis((4,)))
+    label = ElementTree.fromstring(plot.svg).attrib["aria-label"]
     assert label.endswith("nearest class .000, farthest .750.")
     assert "by distance to the key" in label
-    assert [row[3].text for row in data.rows] == [".000", ".250", ".500", ".750"]
+    shares = [row["Share"].partition(" =")[0] for row in samples.shown(plot.data)]
+    assert shares == ["0/20", "5/20", "10/20", "15/20"]
     assert said == (
         "sample · drugs · smollm2 · all: 4 items, 30 of 80 questions answered wrong; every allowed "
         "name was tried on every item, 80 of the 100 of the vocabulary (80.0 %)."
     )
 
 
-def test_without_distances_the_names_stand_in_their_order(analysis):
-    ((svg, data, _),) = sweep_plots(analysis((1, False)))
-    label = ElementTree.fromstring(svg).attrib["aria-label"]
+def test_without_distances_the_names_stand_in_their_order(analysis, samples):
+    ((plot, _),) = sweep_plots(analysis((1, False)))
+    label = ElementTree.fromstring(plot.svg).attrib["aria-label"]
     assert "by names, nearest first (share)" in label
-    assert [row[1].text for row in data.rows] == ["–"] * 4
+    assert [row["Distance from"] for row in samples.shown(plot.data)] == ["–"] * 4
 
 
 def test_the_page_has_the_section_only_where_every_name_was_asked(samples, analysis):

@@ -249,10 +249,10 @@ def test_the_command_prints_the_comparison_and_where_everything_is(
     assert not (workplace / "runs").exists()
     assert medstress_cli(["train", "e.toml", "--limit", "12", "--quiet"]) == 0
     out = capsys.readouterr().out
-    assert "recovered share of the loss" in out
+    assert "Recovered share" in out
     assert "models: runs/toy-trained/models" in out
     assert medstress_cli(["summary", "runs/toy-trained"]) == 0
-    assert "recovered share of the loss" in capsys.readouterr().out
+    assert "Recovered share" in capsys.readouterr().out
 
 
 def test_sentence_pairs_are_trained_and_attacked(

@@ -15,7 +15,7 @@ from medstress.metrics.counts import (
     is_eligible,
     unit_of,
 )
-from medstress.metrics.estimates import Estimate
+from medstress.metrics.estimates import Estimate, read_share
 from medstress.metrics.shares import rate
 from medstress.metrics.success import asr_at, at_budget
 from medstress.rows import TrialRow
@@ -118,11 +118,11 @@ class Arm:
             without: hashes of items left out.
         """
         found = at_budget(self._asr_at(without), budget)
-        return None if found is None else estimate_of(found)
+        return None if found is None else read_share(found)
 
     def curve(self, without: Collection[str] = NONE_OUT) -> list[tuple[int, Estimate]]:
         """(budget, success) for 1, 2, ... queries; of a long curve where it changes."""
-        return [(point["budget"], estimate_of(point)) for point in self._asr_at(without)]
+        return [(point["budget"], read_share(point)) for point in self._asr_at(without)]
 
     def _asr_at(self, without: Collection[str]) -> Sequence[Mapping[str, Any]]:
         if not without:
@@ -143,17 +143,6 @@ class Arm:
 def baseline(arms: Iterable[Arm], without: Collection[str] = NONE_OUT) -> CleanAnswers:
     """How the clean items that some of `arms` were asked about are answered."""
     return clean_answers(t for arm in arms for t in arm.trials if t.item_hash not in without)
-
-
-def estimate_of(value: Mapping[str, Any]) -> Estimate:
-    """An estimate of the summary as a type."""
-    return Estimate(
-        value=value["value"],
-        n=value["n"],
-        low=value["low"],
-        high=value["high"],
-        method=value["method"],
-    )
 
 
 def arms_of(

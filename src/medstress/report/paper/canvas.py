@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from medstress.metrics.estimates import Estimate
-from medstress.report.formats import clean, shorten
+from medstress.report.figures import spans
+from medstress.results.formats import clean, shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -100,13 +101,9 @@ def band(
         shade: opacity of the band.
         line: how the line looks; `color` is needed.
     """
-    known = [(x, e) for x, e in points if e.value is not None]
-    xs = [x for x, _ in known]
-    axes.plot(xs, [scale * (e.value or 0.0) for _, e in known], **line)
-    lows = [scale * (e.value if e.low is None else e.low) for _, e in known if e.value is not None]
-    highs = [
-        scale * (e.value if e.high is None else e.high) for _, e in known if e.value is not None
-    ]
+    xs = [x for x, estimate in points if estimate.value is not None]
+    values, lows, highs = ([scale * end for end in ends] for ends in spans(e for _, e in points))
+    axes.plot(xs, values, **line)
     axes.fill_between(xs, lows, highs, color=line["color"], alpha=shade, linewidth=0)
 
 

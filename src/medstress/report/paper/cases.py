@@ -14,9 +14,9 @@ from medstress.hashing import digest
 from medstress.items import Question
 from medstress.metrics.counts import success_edits, success_repeats, success_valid
 from medstress.outcomes import Verdict
-from medstress.report.formats import clean, decimal, writable
 from medstress.report.paper.arms import METHODS, Arm
-from medstress.report.paper.latex import PACKAGES, escape
+from medstress.results.formats import clean, decimal, writable
+from medstress.results.latex import PACKAGES, escape
 from medstress.rows import TrialRow
 from medstress.validity import VOUCHERS
 

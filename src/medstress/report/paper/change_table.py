@@ -7,11 +7,12 @@ from typing import Any
 
 from medstress.metrics.estimates import Estimate
 from medstress.report.paper.changes import Advantage, Change, rise_budget
-from medstress.report.paper.layout import Cell, Line, PaperTable, csv_row, percent_cell
+from medstress.report.paper.made import Printed, csv_row
 from medstress.report.paper.plot_advantages import label_of
+from medstress.results.table import Format, Table, as_row, columns
 
 
-def change_table(found: Sequence[Change], notes: Sequence[str], name: str) -> PaperTable:
+def change_table(found: Sequence[Change], notes: Sequence[str], name: str) -> Printed:
     """Lay out the changes, one line an attack and pair of embeddings.
 
     Args:
@@ -19,38 +20,29 @@ def change_table(found: Sequence[Change], notes: Sequence[str], name: str) -> Pa
         notes: sentences below.
         name: of the files.
     """
-    lines = []
-    for change in found:
-        place = change.place
-        heads = (
-            place.victim.label, f"{place.dataset} {place.entity}", change.method,
-            " → ".join(change.embeddings),
-        )  # fmt: skip
-        lines.append(
-            Line(
-                cells=(
-                    *(Cell(text=text) for text in heads),
-                    *(percent_cell(e) for e in (*change.rise, *change.plateau)),
-                )
-            )
-        )
-    largest = max(change.budget for change in found)
     names = ("Victim", "Questions", "Method", "Embeddings")
-    columns = ("first", "other", "change")
-    return PaperTable(
+    largest = max(change.budget for change in found)
+    table = Table(
         name=name,
         caption="What another embedding changes in the scaling curve, in per cent: the rise is "
         f"the mean ASR over budgets 1 to {rise_budget(largest)}, the plateau the ASR at "
         f"{largest} queries.",
-        notes=(*notes, "Changes are paired: the same items under both embeddings."),
-        heads=(
-            (("", len(names)), ("rise", 3), ("plateau", 3)),
-            (*((text, 1) for text in names), *((c, 1) for c in columns * 2)),
+        columns=(
+            *columns(Format.TEXT, *names),
+            *columns(Format.PERCENT, *("first", "other", "change") * 2),
         ),
+        rows=tuple(as_row(*_names(change), *change.rise, *change.plateau) for change in found),
+        notes=(*notes, "Changes are paired: the same items under both embeddings."),
+        heads=((("", len(names)), ("rise", 3), ("plateau", 3)),),
         n_labels=len(names),
-        lines=tuple(lines),
-        rows=tuple(row for change in found for row in _change_rows(change)),
     )
+    return Printed(table, [line for change in found for line in _change_rows(change)])
+
+
+def _names(change: Change) -> tuple[str, ...]:
+    place = change.place
+    questions = f"{place.dataset} {place.entity}"
+    return (place.victim.label, questions, change.method, " → ".join(change.embeddings))
 
 
 def advantage_rows(found: Sequence[Advantage]) -> list[dict[str, Any]]:

@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 from medstress.metrics.claims import MARGIN, Finding, inside
 from medstress.metrics.contrasts import Effect
 from medstress.metrics.estimates import unknown
-from medstress.report.formats import decimal
 from medstress.report.paper.arms import Arm, baseline
+from medstress.results.formats import decimal
 
 ALL_VICTIMS = "all victims"
 """Stands for the victim where a claim is about several."""

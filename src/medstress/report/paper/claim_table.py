@@ -9,12 +9,12 @@ from typing import Any
 from medstress.metrics.claims import MARGIN, NEAR, Finding
 from medstress.metrics.contrasts import LEAST
 from medstress.metrics.estimates import Estimate
-from medstress.report.formats import NONE, count, decimal, plural, probability
 from medstress.report.paper.claim_record import CHECK, Tested
 from medstress.report.paper.exponents import SHARE
-from medstress.report.paper.latex import latex_table
-from medstress.report.paper.layout import Cell, Line, PaperTable
-from medstress.report.paper.markdown import escape
+from medstress.results.formats import decimal, plural
+from medstress.results.latex import latex_table
+from medstress.results.markdown import escape, markdown_table
+from medstress.results.table import Cell, Format, Table, as_row, columns
 
 CLAIM_FIELDS = (
     "dataset",
@@ -38,7 +38,14 @@ CLAIM_FIELDS = (
 )
 """Columns of `claims.csv`: a line a claim, unrounded."""
 
-_HEADS = ("", "Claim", "Budget", "Effect", "n", "p (adjusted)", "Verdict")
+_COLUMNS = (
+    *columns(Format.TEXT, "No.", "Claim"),
+    *columns(Format.COUNT, "Budget"),
+    *columns(Format.SCORE, "Effect"),
+    *columns(Format.COUNT, "n"),
+    *columns(Format.PROBABILITY, "p (adjusted)"),
+    *columns(Format.TEXT, "Verdict"),
+)
 _Place = tuple[str, str, str, str]
 
 
@@ -111,15 +118,11 @@ def markdown(found: Sequence[Tested]) -> str:
     """The claims as Markdown tables, a heading a place; what was not tested below each."""
     blocks = []
     for place, rows in _by_place(found).items():
-        told = [row for row in rows if row.verdict != Finding.NOT_TESTED]
         lines = [f"### {escape(_title(place))}", ""]
         if caution := rows[0].caution:
             lines += [f"Caution: {escape(caution)}.", ""]
-        if told:
-            lines += [f"| {' | '.join(('#', *_HEADS[1:]))} |", "| --- | --- |" + " ---: |" * 4]
-            lines[-1] += " --- |"
-            lines += [f"| {' | '.join(escape(cell) for cell in _cells(row))} |" for row in told]
-            lines.append("")
+        table = _table(place, rows, (), "claims")
+        lines += [markdown_table(table), ""] if table.rows else []
         lines += [f"* {escape(text)}" for text in _untold(rows)]
         blocks.append("\n".join(lines).rstrip())
     return "\n\n".join(blocks)
@@ -147,23 +150,27 @@ def _title(place: _Place) -> str:
     return f"{victim} · {dataset} {group} · {arms} arms"
 
 
-def _table(place: _Place, rows: Sequence[Tested], notes: Sequence[str], name: str) -> PaperTable:
-    told = [row for row in rows if row.verdict != Finding.NOT_TESTED]
-    lines = [
-        Line(
-            cells=tuple(Cell(text=text) for text in _cells(row)),
-            rule_above=i > 0 and told[i - 1].claim != row.claim,
-        )
-        for i, row in enumerate(told)
-    ]
-    return PaperTable(
+def _table(place: _Place, rows: Sequence[Tested], notes: Sequence[str], name: str) -> Table:
+    told = [each for each in rows if each.verdict != Finding.NOT_TESTED]
+    return Table(
         name=name,
         caption=f"Claims of Xian et al. (TMLR 2025), tested: {_title(place)}.",
+        columns=_COLUMNS,
+        rows=tuple(
+            as_row(
+                str(each.claim),
+                each.statement,
+                each.budget,
+                _effect(each.effect.estimate),
+                each.effect.estimate.n,
+                each.p_adjusted,
+                each.verdict.value,
+                rule_above=i > 0 and told[i - 1].claim != each.claim,
+            )
+            for i, each in enumerate(told)
+        ),
         notes=tuple(notes),
-        heads=(tuple((head, 1) for head in _HEADS),),
         n_labels=2,
-        lines=tuple(lines),
-        rows=(),
     )
 
 
@@ -181,21 +188,6 @@ def _untold(rows: Sequence[Tested]) -> list[str]:
     return [f"Not tested ({reason}): {'; '.join(said)}." for reason, said in reasons.items()]
 
 
-def _cells(row: Tested) -> tuple[str, ...]:
-    return (
-        str(row.claim),
-        row.statement,
-        NONE if row.budget is None else count(row.budget),
-        _effect(row.effect.estimate),
-        count(row.effect.estimate.n),
-        probability(row.p_adjusted),
-        row.verdict.value,
-    )
-
-
-def _effect(estimate: Estimate) -> str:
-    if estimate.value is None:
-        return NONE
-    if estimate.low is None or estimate.high is None:
-        return f"{decimal(estimate.value)} of resamples"
-    return f"{decimal(estimate.value)} [{decimal(estimate.low)}, {decimal(estimate.high)}]"
+def _effect(estimate: Estimate) -> Cell:
+    is_bare = estimate.value is not None and (estimate.low is None or estimate.high is None)
+    return Cell(value=estimate, lines=("of resamples",) * is_bare)

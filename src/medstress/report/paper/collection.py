@@ -24,9 +24,7 @@ from medstress.report.paper import (
 )
 from medstress.report.paper.arms import Arm, arms_of
 from medstress.report.paper.change_table import advantage_rows, advantage_summary, change_table
-from medstress.report.paper.latex import latex_table
-from medstress.report.paper.layout import CSV_FIELDS, PaperTable, as_csv, flatten
-from medstress.report.paper.made import Made, Skipped
+from medstress.report.paper.made import CSV_FIELDS, Made, Printed, Skipped
 from medstress.report.paper.plot_advantages import plot_advantages
 from medstress.report.paper.plot_curves import plot_curves
 from medstress.report.paper.plot_noise_scores import plot_noise_scores
@@ -35,6 +33,8 @@ from medstress.report.paper.plot_sizes import plot_sizes
 from medstress.report.paper.plot_sweeps import plot_sweeps
 from medstress.report.paper.plot_words import plot_words
 from medstress.report.paper.rates import has_choice, rates_of
+from medstress.results.csv import as_csv, flatten
+from medstress.results.latex import latex_table
 from medstress.rows import TrialRow
 from medstress.sentences import SentencePair, TaggedText
 
@@ -140,7 +140,7 @@ def _figure_2(run: _Run, name: str, title: str) -> Iterator[Made]:
     if not any(series.similarity for panel in panels for series in panel.series):
         said.append("Prompt similarity (PSS) is left out: the run does not hold it.")
     files = plot_regimes(panels, said, run.formats)
-    yield _figure(name, title, files, said, as_csv(regimes.csv_rows(panels)))
+    yield _figure(name, title, files, said, as_csv(regimes.csv_rows(panels), CSV_FIELDS))
 
 
 def _figure_3(run: _Run, name: str, title: str) -> Iterator[Made]:
@@ -158,8 +158,8 @@ def _figure_3(run: _Run, name: str, title: str) -> Iterator[Made]:
         said.append(f"Left out, as size or group is not given: {', '.join(left)}.")
     bars = [bar for panel in panels for bar in panel.bars]
     files = plot_sizes(panels, said, run.formats)
-    data = tables.table_1(bars, run.summary, name)
-    yield _figure(name, title, files, said, as_csv(data.rows))
+    _, data = tables.table_1(bars, run.summary, name)
+    yield _figure(name, title, files, said, as_csv(data, CSV_FIELDS))
 
 
 def _figure_4(run: _Run, name: str, title: str) -> Iterator[Made]:
@@ -177,7 +177,7 @@ def _figure_4(run: _Run, name: str, title: str) -> Iterator[Made]:
         said.append(notes.TUNED.replace("the whole line is", "all curves are"))
     said += curves.sentences(panels)
     files = plot_curves([band for band in bands if band], said, run.formats)
-    yield _figure(name, title, files, said, as_csv(curves.csv_rows(panels)))
+    yield _figure(name, title, files, said, as_csv(curves.csv_rows(panels), CSV_FIELDS))
 
 
 def _figure_4_table(run: _Run, name: str, title: str) -> Iterator[Made]:
@@ -209,7 +209,7 @@ def _appendix_m(run: _Run, name: str, title: str) -> Iterator[Made]:
     said = notes.of_arms([c.arm for panel in panels for c in panel.curves], run.summary)
     said += curves.sentences(panels)
     files = plot_curves([panels], said, run.formats)
-    yield _figure(name, title, files, said, as_csv(curves.csv_rows(panels)))
+    yield _figure(name, title, files, said, as_csv(curves.csv_rows(panels), CSV_FIELDS))
 
 
 def _variants(run: _Run, name: str, title: str) -> Iterator[Made]:
@@ -225,7 +225,7 @@ def _variants(run: _Run, name: str, title: str) -> Iterator[Made]:
         *advantage_summary(found),
     ]
     files = plot_advantages(found, said, run.formats)
-    yield _figure(name, title, files, said, as_csv(advantage_rows(found)))
+    yield _figure(name, title, files, said, as_csv(advantage_rows(found), CSV_FIELDS))
 
 
 def _sweeps(run: _Run, name: str, title: str) -> Iterator[Made]:
@@ -349,20 +349,21 @@ _OF_SENTENCES: tuple[tuple[str, str, _Maker], ...] = (
 )
 
 
-def _table(table: PaperTable, title: str, fields: Sequence[str] = CSV_FIELDS) -> Made:
+def _table(printed: Printed, title: str, fields: Sequence[str] = CSV_FIELDS) -> Made:
+    table, data = printed
     return Made(
         name=table.name,
         title=title,
         files={
             f"{table.name}.tex": latex_table(table).encode(),
-            f"{table.name}.csv": as_csv(table.rows, fields).encode(),
+            f"{table.name}.csv": as_csv(data, fields).encode(),
         },
         notes=table.notes,
     )
 
 
-def _scored(table: PaperTable, title: str) -> Made:
-    return _table(table, title, score_tables.CSV_FIELDS)
+def _scored(printed: Printed, title: str) -> Made:
+    return _table(printed, title, score_tables.CSV_FIELDS)
 
 
 def _figure(

@@ -11,7 +11,7 @@ from medstress.metrics.estimates import Estimate
 from medstress.metrics.plateau import NO_PLATEAU
 from medstress.report.paper.arms import METHODS, NONE_OUT, Arm, Place, in_places
 from medstress.report.paper.exponents import best_exponent, tuning_items
-from medstress.report.paper.layout import csv_row
+from medstress.report.paper.made import csv_row
 
 SMALLEST_BUDGET = 3
 """Queries from which there is a curve to speak of (and DiscreteZOO can act)."""

@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from medstress.metrics.counts import is_answered
-from medstress.metrics.estimates import Estimate
+from medstress.metrics.estimates import Estimate, read_share
 from medstress.metrics.success import asr_at
 from medstress.metrics.tuning import split_position
-from medstress.report.paper.arms import Arm, estimate_of
+from medstress.report.paper.arms import Arm
 from medstress.rows import TrialRow
 
 SHARE = 0.2
@@ -125,7 +125,7 @@ def best_exponent(
 
 
 def _asr(rows: Sequence[TrialRow], budget: int) -> Estimate:
-    return estimate_of(asr_at(rows, budget)[-1])
+    return read_share(asr_at(rows, budget)[-1])
 
 
 def _best(found: dict[float, Estimate]) -> float:

@@ -9,8 +9,8 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
-from medstress.metrics.estimates import Estimate
-from medstress.report.paper.arms import Arm, estimate_of
+from medstress.metrics.estimates import Estimate, read_score
+from medstress.report.paper.arms import Arm
 
 SOURCE = "Araujo et al., 2020, Tables 2 and 3"
 ORIGINAL = "original"
@@ -104,8 +104,8 @@ def _panel(dataset: str, arms: Sequence[Arm]) -> ScorePanel:
     by_victim: dict[str, dict[str, Estimate]] = {}
     for arm in arms:
         scores = by_victim.setdefault(arm.place.victim.label, {})
-        scores[ORIGINAL] = estimate_of(arm.row[measure])
-        scores[arm.attack] = estimate_of(arm.row[f"{measure}_after"])
+        scores[ORIGINAL] = read_score(arm.row[measure])
+        scores[arm.attack] = read_score(arm.row[f"{measure}_after"])
     types = sorted(arms[0].row.get("by_type") or {})
     names = {arm.attack: arm.method for arm in arms}
     order = sorted(names, key=lambda attack: (_rank(names[attack]), attack))

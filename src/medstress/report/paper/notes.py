@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from medstress.metrics.clean_answers import CleanAnswers
-from medstress.report.formats import decimal
 from medstress.report.paper import published
 from medstress.report.paper.arms import Arm, Place, baseline, in_places
 from medstress.report.paper.exponents import EXPONENT, LEARNING_RATE, SHARE
 from medstress.report.paper.rates import Rates
+from medstress.results.formats import decimal
 
 INTERVALS = "Intervals: 95 %, Wilson's; where seeds repeat the items, at the effective sample size."
 INTERVALS_OF_CELLS = "Intervals: 95 %, Wilson's at the effective sample size, as items repeat."

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from medstress.metrics.estimates import Estimate
-from medstress.report.formats import shorten
 from medstress.report.paper import canvas
 from medstress.report.paper.changes import Advantage
+from medstress.results.formats import shorten
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

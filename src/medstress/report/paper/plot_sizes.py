@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from medstress.report.formats import shorten
 from medstress.report.paper import canvas
 from medstress.report.paper.arms import METHODS
 from medstress.report.paper.rates import Rates
 from medstress.report.paper.sizes import GROUPS, SizePanel
+from medstress.results.formats import shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from medstress.metrics.diversity import both_diversities
-from medstress.metrics.estimates import Estimate
+from medstress.metrics.estimates import Estimate, read_score
 from medstress.metrics.similarity import prompt_similarity
-from medstress.report.paper.arms import Arm, Place, estimate_of
+from medstress.report.paper.arms import Arm, Place
 from medstress.report.paper.canvas import Point
-from medstress.report.paper.layout import csv_row
+from medstress.report.paper.made import csv_row
 
 FEWEST = 3
 """Exponents that make a curve."""
@@ -117,6 +117,6 @@ def _of_first_queries(arm: Arm) -> _Successes:
     """What the successes of the first query have in common: those that the claims look at."""
     names = ("diversity", "diversity_unbiased", "prompt_similarity")
     if arm.budget == 1 and all(arm.row.get(name) for name in names):
-        return _Successes(*(estimate_of(arm.row[name]) for name in names))
+        return _Successes(*(read_score(arm.row[name]) for name in names))
     first = [row for row in arm.trials if row.first_success == 1]
     return _Successes(*both_diversities(first), prompt_similarity(first))

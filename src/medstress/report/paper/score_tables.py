@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from medstress.metrics.sentence_table import score_columns
+from medstress.metrics.estimates import Estimate, read_score, read_share
 from medstress.metrics.success import at_budget
 from medstress.report.paper import notes
-from medstress.report.paper.arms import Arm, estimate_of
-from medstress.report.paper.layout import Cell, Line, PaperTable, csv_row, percent_cell, share_cell
+from medstress.report.paper.arms import Arm
+from medstress.report.paper.made import Printed, csv_row
+from medstress.report.sentence_scores import BY_TYPE, shown_scores
+from medstress.results.measures import measure
+from medstress.results.table import Format, Table, as_row, columns
 
 CSV_FIELDS = (
     "victim", "dataset", "attack", "type", "quantity", "budget", "value", "low", "high", "n",
@@ -34,99 +37,83 @@ ENTITIES_LOST = (
 )
 PAIRS_MOVED = "Success: share of the pairs whose score moved by more than max_change, in per cent."
 
-_LABELS = ("Victim", "Data", "Attack")
-_BY_TYPE = tuple(
-    (header, f"{name}{ending}")
-    for name, title in (
-        ("precision", "precision"),
-        ("recall", "recall"),
-        ("f1", "F1"),
-        ("f1_relaxed", "relaxed F1"),
-    )
-    for header, ending in ((title, ""), ("after", "_after"))
-)
+_LABELS = columns(Format.TEXT, "Victim", "Data", "Attack")
 
 
-def scores(arms: Sequence[Arm], summary: Mapping[str, Any], name: str) -> PaperTable:
+def scores(arms: Sequence[Arm], summary: Mapping[str, Any], name: str) -> Printed:
     """Scores of the whole data, as the summary has them: one line an attack."""
-    columns = score_columns([arm.row for arm in arms])
-    return PaperTable(
+    shown = shown_scores([arm.row for arm in arms])
+    table = Table(
         name=name,
         caption="Scores of clean and perturbed data.",
+        columns=(*_LABELS, *(one.column for one in shown)),
+        rows=tuple(as_row(*_labels(arm), *(one.read(arm.row) for one in shown)) for arm in arms),
         notes=(*_notes(arms, summary), TAGGED if _is_tagged(arms) else PAIRS),
-        heads=(tuple((head, 1) for head in (*_LABELS, *(head for head, _ in columns))),),
         n_labels=len(_LABELS),
-        lines=tuple(
-            Line(cells=(*_labels(arm), *(_score(arm.row, field) for _, field in columns)))
-            for arm in arms
-        ),
-        rows=tuple(_score_rows(arms)),
     )
+    return Printed(table, list(_score_rows(arms)))
 
 
-def by_type(arms: Sequence[Arm], summary: Mapping[str, Any], name: str) -> PaperTable | None:
+def by_type(arms: Sequence[Arm], summary: Mapping[str, Any], name: str) -> Printed | None:
     """The same by type of entity; None where no data set has several."""
     typed = [(arm, type_) for arm in arms for type_ in arm.row.get("by_type") or {}]
     if len({type_ for _, type_ in typed}) < 2:
         return None
-    heads = (*_LABELS, "Type", *(head for head, _ in _BY_TYPE))
-    return PaperTable(
+    table = Table(
         name=name,
         caption="Scores by type of entity.",
-        notes=(*_notes(arms, summary), TAGGED),
-        heads=(tuple((head, 1) for head in heads),),
-        n_labels=len(_LABELS) + 1,
-        lines=tuple(
-            Line(
-                cells=(
-                    *_labels(arm),
-                    Cell(text=type_),
-                    *(_score(arm.row["by_type"][type_], field) for _, field in _BY_TYPE),
-                )
-            )
-            for arm, type_ in typed
-        ),
+        columns=(*_LABELS, *columns(Format.TEXT, "Type"), *(one.column for one in BY_TYPE)),
         rows=tuple(
-            _csv(arm, field, estimate, type=type_)
+            as_row(*_labels(arm), type_, *(one.read(arm.row["by_type"][type_]) for one in BY_TYPE))
             for arm, type_ in typed
-            for field, estimate in arm.row["by_type"][type_].items()
         ),
+        notes=(*_notes(arms, summary), TAGGED),
+        n_labels=len(_LABELS) + 1,
     )
+    data = [
+        _csv(arm, field, estimate, type=type_)
+        for arm, type_ in typed
+        for field, estimate in arm.row["by_type"][type_].items()
+    ]
+    return Printed(table, data)
 
 
-def success(arms: Sequence[Arm], summary: Mapping[str, Any], name: str) -> PaperTable | None:
+def success(arms: Sequence[Arm], summary: Mapping[str, Any], name: str) -> Printed | None:
     """Entities lost, or pairs changed by too much, by budget; None where nothing can succeed."""
     tagged = _is_tagged(arms)
     shown = [arm for arm in arms if tagged or arm.spec.get("max_change") is not None]
     shown = [arm for arm in shown if arm.row["asr"]["value"] is not None]
     if not shown:
         return None
-    heads = (*_LABELS, "budget", *(("found clean",) if tagged else ()), "of 1 query (%)", "of all")
-    return PaperTable(
+    found = columns(Format.SHARE, "found clean") if tagged else ()
+    table = Table(
         name=name,
         caption="Success within the budget.",
+        columns=(
+            *_LABELS,
+            *columns(Format.TEXT, "budget"),
+            *found,
+            *columns(Format.PERCENT, "of 1 query (%)", "of all"),
+        ),
+        rows=tuple(
+            as_row(
+                *_labels(arm),
+                str(arm.budget),
+                *([measure("accuracy").read(arm.row)] if tagged else []),
+                _within(arm, 1),
+                _within(arm, arm.budget),
+            )
+            for arm in shown
+        ),
         notes=(
             ENTITIES_LOST if tagged else PAIRS_MOVED,
             _seeds(shown),
             notes.INTERVALS,
             *notes.state(summary),
         ),
-        heads=(tuple((head, 1) for head in heads),),
         n_labels=len(_LABELS) + 1,
-        lines=tuple(
-            Line(
-                cells=(
-                    *_labels(arm),
-                    Cell(text=str(arm.budget)),
-                    *([share_cell(estimate_of(arm.row["accuracy"]))] if tagged else []),
-                    percent_cell(_within(arm, 1)),
-                    percent_cell(_within(arm, arm.budget)),
-                )
-            )
-            for arm in shown
-        ),
-        rows=tuple(_success_rows(shown, tagged=tagged)),
     )
+    return Printed(table, list(_success_rows(shown, tagged=tagged)))
 
 
 def _notes(arms: Iterable[Arm], summary: Mapping[str, Any]) -> list[str]:
@@ -141,18 +128,13 @@ def _is_tagged(arms: Iterable[Arm]) -> bool:
     return any("f1" in arm.row for arm in arms)
 
 
-def _labels(arm: Arm) -> tuple[Cell, ...]:
-    texts = (arm.place.victim.label, arm.place.dataset, arm.attack)
-    return tuple(Cell(text=text) for text in texts)
+def _labels(arm: Arm) -> tuple[str, ...]:
+    return (arm.place.victim.label, arm.place.dataset, arm.attack)
 
 
-def _score(row: Mapping[str, Any], field: str) -> Cell:
-    return share_cell(estimate_of(row[field]))
-
-
-def _within(arm: Arm, budget: int) -> Any:
+def _within(arm: Arm, budget: int) -> Estimate | None:
     found = at_budget(arm.row["asr_at"], budget)
-    return None if found is None else estimate_of(found)
+    return None if found is None else read_share(found)
 
 
 def _score_rows(arms: Iterable[Arm]) -> Iterator[dict[str, Any]]:
@@ -173,5 +155,5 @@ def _success_rows(arms: Iterable[Arm], *, tagged: bool) -> Iterator[dict[str, An
 
 def _csv(arm: Arm, quantity: str, value: Mapping[str, Any], **labels: Any) -> dict[str, Any]:
     place = {"victim": arm.place.victim.label, "dataset": arm.place.dataset, "attack": arm.attack}
-    row = csv_row(estimate_of(value), **place, quantity=quantity, **labels)
-    return {name: row.get(name, "") for name in CSV_FIELDS}
+    line = csv_row(read_score(value), **place, quantity=quantity, **labels)
+    return {name: line.get(name, "") for name in CSV_FIELDS}

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from medstress.metrics.estimates import read_share
 from medstress.report.coverage import coverage_sentence
-from medstress.report.formats import plural
-from medstress.report.paper.arms import Arm, estimate_of
+from medstress.report.paper.arms import Arm
 from medstress.report.paper.canvas import Point
-from medstress.report.paper.layout import csv_row
+from medstress.report.paper.made import csv_row
+from medstress.results.formats import plural
 
 BY_DISTANCE, BY_ORDER = "distance to the key", "names, nearest to the key first (share)"
 CSV_FIELDS = (
@@ -53,7 +54,7 @@ class Sweep:
         for each in self.row["classes"]:
             ends = each["distance"] if by_distance else (each["from"], each["to"])
             if each["success"]["value"] is not None:
-                found.append((sum(ends) / 2, estimate_of(each["success"])))
+                found.append((sum(ends) / 2, read_share(each["success"])))
         return found
 
     def lines(self, by_distance: bool) -> list[Line]:
@@ -157,7 +158,7 @@ def csv_rows(panels: Iterable[SweepPanel]) -> list[dict[str, Any]]:
         }  # fmt: skip
         classes = sweep.row["classes"]
         for i, each in enumerate(classes):
-            told = csv_row(estimate_of(each["success"]), **labels, item="")
+            told = csv_row(read_share(each["success"]), **labels, item="")
             rows.append(told | _class(i, each, each["distance"]))
         for item in sweep.told:
             for i, (each, share) in enumerate(zip(classes, item["success"], strict=True)):

@@ -4,29 +4,21 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from medstress.metrics.estimates import Estimate
-from medstress.report.formats import decimal
 from medstress.report.paper import published
 from medstress.report.paper.arms import METHODS, Place
 from medstress.report.paper.exponents import EXPONENT, LEARNING_RATE
-from medstress.report.paper.layout import (
-    Cell,
-    Line,
-    PaperTable,
-    csv_row,
-    percent,
-    percent_cell,
-    share_cell,
-)
+from medstress.report.paper.made import Printed, csv_row
 from medstress.report.paper.notes import of_rates, other_prompt, published_prompts
 from medstress.report.paper.published import Published
 from medstress.report.paper.rates import Rates
+from medstress.results.formats import decimal, percent
+from medstress.results.table import Cell, Column, Format, Row, Table, Value, as_row, columns
 
 MAIN = ("random", "near", "far")
-EMPTY = Cell(text="")
+EMPTY = ""
 LABEL_NAMES = {
     "victim": "Victim",
     "dataset": "Data",
@@ -41,7 +33,7 @@ LABELLED_ALWAYS = ("victim", "entity")
 Key = tuple[str, ...]
 
 
-def table_1(rates: Sequence[Rates], summary: Mapping[str, Any], name: str = "table1") -> PaperTable:
+def table_1(rates: Sequence[Rates], summary: Mapping[str, Any], name: str = "table1") -> Printed:
     """Single-query success as in Table 1: victims down, data sets across.
 
     Args:
@@ -54,21 +46,21 @@ def table_1(rates: Sequence[Rates], summary: Mapping[str, Any], name: str = "tab
     labels = _Labels(rates, ("victim", "entity", "embedding", "rule"))
     for r in rates:
         grouped[_key(r.place)][r.place.dataset] = r
-    lines, found = [], []
+    lines: list[Row] = []
+    found: list[Published] = []
     for i, members in enumerate(grouped.values()):
-        ours = next(iter(members.values()))
+        heads = labels(next(iter(members.values())).place)
         cells = [cell for dataset in datasets for cell in _ours(members.get(dataset))]
-        heads = [Cell(text=value) for value in labels(ours.place)]
-        lines.append(Line(cells=(*heads, *cells), rule_above=_new_victim(i, grouped)))
+        lines.append(as_row(*heads, *cells, rule_above=_new_victim(i, grouped)))
         printed = {dataset: _published("xian2025", r) for dataset, r in members.items()}
         if any(printed.values()):
             found += [line for line in printed.values() if line]
             cells = [cell for dataset in datasets for cell in _theirs(printed.get(dataset))]
             labelled = _published_labels(heads, members, printed)
-            lines.append(Line(cells=(*labelled, *cells), published=True))
-    columns = ("Acc", "RandS@1 (%)", "PDWS@1 n < 0 (%)", "PDWS@1 n > 0 (%)")
-    names = labels.names
-    return PaperTable(
+            lines.append(as_row(*labelled, *cells, published=True))
+    names = labels.columns
+    shown = _measured("Acc", "RandS@1 (%)", "PDWS@1 n < 0 (%)", "PDWS@1 n > 0 (%)")
+    table = Table(
         name=name,
         caption="Single-query attack success rates (ASR@1) by victim, in per cent, with the "
         "accuracy on the clean items. Layout: Xian et al., TMLR 2025, Table 1.",
@@ -76,17 +68,15 @@ def table_1(rates: Sequence[Rates], summary: Mapping[str, Any], name: str = "tab
             *of_rates(rates, summary, _source("xian2025", found)),
             *published_prompts(rates, "xian2025"),
         ),
-        heads=(
-            (("", len(names)), *((dataset, len(columns)) for dataset in datasets)),
-            (*((text, 1) for text in names), *((c, 1) for _ in datasets for c in columns)),
-        ),
+        columns=(*names, *shown * len(datasets)),
+        heads=((("", len(names)), *((dataset, len(shown)) for dataset in datasets)),),
         n_labels=len(names),
-        lines=tuple(lines),
-        rows=(*_csv(rates), *_csv_published(rates, found)),
+        rows=tuple(lines),
     )
+    return Printed(table, [*_csv(rates), *_csv_published(rates, found)])
 
 
-def table_2(rates: Sequence[Rates], summary: Mapping[str, Any], name: str = "table2") -> PaperTable:
+def table_2(rates: Sequence[Rates], summary: Mapping[str, Any], name: str = "table2") -> Printed:
     """Success within a budget as in Table 2: methods crossed with embeddings.
 
     The paper's own numbers are not at hand.
@@ -96,7 +86,7 @@ def table_2(rates: Sequence[Rates], summary: Mapping[str, Any], name: str = "tab
         summary: of the run.
         name: of the files.
     """
-    columns = [
+    crossed = [
         (embedding, method)
         for embedding in dict.fromkeys(r.place.embedding for r in rates)
         for method in _in_order(m for r in rates if r.place.embedding == embedding for m in r.asr)
@@ -108,15 +98,15 @@ def table_2(rates: Sequence[Rates], summary: Mapping[str, Any], name: str = "tab
         grouped[key][r.place.embedding] = r
     lines = []
     for i, members in enumerate(grouped.values()):
-        heads = [Cell(text=value) for value in labels(next(iter(members.values())).place)]
-        cells = [_success(members.get(embedding), method) for embedding, method in columns]
-        lines.append(Line(cells=(*heads, *cells), rule_above=_new_victim(i, grouped)))
-    names = labels.names
+        heads = labels(next(iter(members.values())).place)
+        cells = [_success(members.get(embedding), method) for embedding, method in crossed]
+        lines.append(as_row(*heads, *cells, rule_above=_new_victim(i, grouped)))
+    names = labels.columns
     spans: dict[str, int] = defaultdict(int)
-    for embedding, _ in columns:
+    for embedding, _ in crossed:
         spans[embedding] += 1
     budget = rates[0].budget
-    return PaperTable(
+    table = Table(
         name=name,
         caption=f"Attack success rates within {budget} queries (ASR@{budget}) in per cent, by "
         "method and embedding. Layout: Xian et al., TMLR 2025, Table 2.",
@@ -125,19 +115,20 @@ def table_2(rates: Sequence[Rates], summary: Mapping[str, Any], name: str = "tab
             "Random sampling draws without an embedding; it stands under each because the replaced "
             "distractor is the one nearest to the key.",
         ),
-        heads=(
-            (("", len(names)), *spans.items()),
-            (*((text, 1) for text in names), *((METHODS.get(m, m), 1) for _, m in columns)),
+        columns=(
+            *names,
+            *columns(Format.PERCENT, *(METHODS.get(m, m) for _, m in crossed)),
         ),
+        heads=((("", len(names)), *spans.items()),),
         n_labels=len(names),
-        lines=tuple(lines),
-        rows=tuple(_csv(rates)),
+        rows=tuple(lines),
     )
+    return Printed(table, _csv(rates))
 
 
 def table_rcap(
     rates: Sequence[Rates], summary: Mapping[str, Any], dataset: str, name: str
-) -> PaperTable:
+) -> Printed:
     """Accuracy under single-query attack and its relative change, as in the first version.
 
     R-CAP = (accuracy before - accuracy after) / accuracy before, which equals ASR.
@@ -154,20 +145,21 @@ def table_rcap(
     grouped: dict[Key, dict[str, Rates]] = defaultdict(dict)
     for r in chosen:
         grouped[r.place.victim.label, r.place.embedding, r.place.rule][r.place.entity] = r
-    lines, found = [], []
+    lines: list[Row] = []
+    found: list[Published] = []
     for members in grouped.values():
-        heads = [Cell(text=value) for value in labels(next(iter(members.values())).place)]
+        heads = labels(next(iter(members.values())).place)
         cells = [cell for entity in entities for cell in _before_and_after(members.get(entity))]
-        lines.append(Line(cells=(*heads, *cells)))
+        lines.append(as_row(*heads, *cells))
         printed = {entity: _published("xian2024", r) for entity, r in members.items()}
         if any(printed.values()):
             found += [line for line in printed.values() if line]
             cells = [cell for entity in entities for cell in _theirs_after(printed.get(entity))]
             labelled = _published_labels(heads, members, printed)
-            lines.append(Line(cells=(*labelled, *cells), published=True))
-    columns = ("NoPtb", "RdPtb (R-CAP %)", "DistPtb − (R-CAP %)", "DistPtb + (R-CAP %)")
-    names = labels.names
-    return PaperTable(
+            lines.append(as_row(*labelled, *cells, published=True))
+    names = labels.columns
+    shown = _measured("NoPtb", "RdPtb (R-CAP %)", "DistPtb − (R-CAP %)", "DistPtb + (R-CAP %)")
+    table = Table(
         name=name,
         caption=f"Accuracy on {dataset} before and after one substitution, and its relative "
         "change (R-CAP) in per cent. Layout: Xian et al., arXiv 2402.10527v1, Tables 1 and 2.",
@@ -175,13 +167,19 @@ def table_rcap(
             *of_rates(chosen, summary, _source("xian2024", found)),
             *published_prompts(chosen, "xian2024"),
         ),
-        heads=(
-            (("", len(names)), *((f"{entity} questions", len(columns)) for entity in entities)),
-            (*((text, 1) for text in names), *((c, 1) for _ in entities for c in columns)),
-        ),
+        columns=(*names, *shown * len(entities)),
+        heads=((("", len(names)), *((f"{entity} questions", len(shown)) for entity in entities)),),
         n_labels=len(names),
-        lines=tuple(lines),
-        rows=(*_csv(chosen), *_csv_published(chosen, found)),
+        rows=tuple(lines),
+    )
+    return Printed(table, [*_csv(chosen), *_csv_published(chosen, found)])
+
+
+def _measured(accuracy: str, *rates: str) -> tuple[Column, ...]:
+    """An accuracy, and rates in per cent."""
+    return (
+        *columns(Format.SHARE, accuracy),
+        *columns(Format.PERCENT, *rates),
     )
 
 
@@ -194,7 +192,7 @@ class _Labels:
             for name in fields
             if name in LABELLED_ALWAYS or len({self._value(r.place, name) for r in rates}) > 1
         ]
-        self.names = [LABEL_NAMES[name] for name in self.fields]
+        self.columns = columns(Format.TEXT, *(LABEL_NAMES[name] for name in self.fields))
 
     def __call__(self, place: Place) -> list[str]:
         return [self._value(place, name) for name in self.fields]
@@ -213,7 +211,7 @@ def _new_victim(i: int, grouped: Mapping[Key, Any]) -> bool:
     return i > 0 and keys[i][0] != keys[i - 1][0]
 
 
-def _ours(rates: Rates | None) -> list[Cell]:
+def _ours(rates: Rates | None) -> list[Value | Cell]:
     if rates is None:
         return [EMPTY] * (1 + len(MAIN))
     return [_accuracy(rates), *(_success(rates, method) for method in MAIN)]
@@ -221,57 +219,52 @@ def _ours(rates: Rates | None) -> list[Cell]:
 
 def _accuracy(rates: Rates) -> Cell:
     mark = "†" if rates.baseline.guesses else ""
-    return share_cell(rates.baseline.accuracy, mark)
+    return Cell(value=rates.baseline.accuracy, mark=mark)
 
 
-def _success(rates: Rates | None, method: str) -> Cell:
+def _success(rates: Rates | None, method: str) -> Value | Cell:
     if rates is None or method not in rates.asr:
         return EMPTY
-    return _with_n(percent_cell(rates.asr[method]), rates, method)
+    return Cell(value=rates.asr[method], lines=_chosen(rates, method))
 
 
-def _with_n(cell: Cell, rates: Rates, method: str) -> Cell:
+def _chosen(rates: Rates, method: str) -> tuple[str, ...]:
+    """The n, or the learning rate, where one was chosen and there is a rate at it."""
     choice = rates.choices.get(method)
-    if choice is None or not cell.small:
-        return cell
+    if choice is None or rates.asr[method].low is None:
+        return ()
     name = "n" if choice.key == EXPONENT else "λ"
-    return replace(cell, small=f"{cell.small} {name} = {_exponent(choice.n)}")
+    return (f"{name} = {choice.n:g}".replace("-", "−"),)
 
 
-def _exponent(n: float) -> str:
-    return f"{n:g}".replace("-", "−")
-
-
-def _theirs(line: Published | None) -> list[Cell]:
+def _theirs(line: Published | None) -> list[Value]:
     if line is None:
         return [EMPTY] * (1 + len(MAIN))
-    return [
-        Cell(text=decimal(line.accuracy)),
-        *(Cell(text=percent(line.asr[method])) for method in MAIN),
-    ]
+    return [line.accuracy, *(line.asr[method] for method in MAIN)]
 
 
-def _before_and_after(rates: Rates | None) -> list[Cell]:
+def _before_and_after(rates: Rates | None) -> list[Value | Cell]:
     if rates is None:
         return [EMPTY] * (1 + len(MAIN))
-    cells = [_accuracy(rates)]
+    cells: list[Value | Cell] = [_accuracy(rates)]
     for method in MAIN:
         after, change = rates.after.get(method), rates.asr.get(method)
         if after is None or change is None or after.value is None:
             cells.append(EMPTY)
             continue
-        relative = percent_cell(change)
-        cell = Cell(text=f"{decimal(after.value)} ({relative.text})", small=relative.small)
-        cells.append(_with_n(cell, rates, method))
+        relative = Cell(value=change)
+        lines = (relative.interval(Format.PERCENT), *_chosen(rates, method))
+        both = f"{decimal(after.value)} ({relative.text(Format.PERCENT)})"
+        cells.append(Cell(value=both, lines=tuple(filter(None, lines))))
     return cells
 
 
-def _theirs_after(line: Published | None) -> list[Cell]:
+def _theirs_after(line: Published | None) -> list[Value]:
     if line is None:
         return [EMPTY] * (1 + len(MAIN))
     return [
-        Cell(text=decimal(line.accuracy)),
-        *(Cell(text=f"{decimal(line.accuracy_after[m])} ({percent(line.asr[m])})") for m in MAIN),
+        line.accuracy,
+        *(f"{decimal(line.accuracy_after[m])} ({percent(line.asr[m])})" for m in MAIN),
     ]
 
 
@@ -280,8 +273,8 @@ def _published(source: str, rates: Rates) -> Published | None:
 
 
 def _published_labels(
-    heads: Sequence[Cell], members: Mapping[str, Rates], printed: Mapping[str, Published | None]
-) -> list[Cell]:
+    heads: Sequence[str], members: Mapping[str, Rates], printed: Mapping[str, Published | None]
+) -> list[Value | Cell]:
     """The labels of a published line, with the prompts where they are not ours."""
     said = {
         r.place.dataset: words
@@ -289,7 +282,7 @@ def _published_labels(
         if printed[key] and (words := other_prompt(r))
     }
     shown = [f"{dataset}: {words}" for dataset, words in said.items()]
-    return [Cell(text="published", small="; ".join(shown)), *heads[1:]]
+    return [Cell(value="published", lines=tuple(shown)), *heads[1:]]
 
 
 def _source(source: str, found: Sequence[Published]) -> str | None:

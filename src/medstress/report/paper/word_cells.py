@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from medstress.metrics.edits import MOST_WORDS
-from medstress.metrics.estimates import Estimate
-from medstress.report.paper.arms import Arm, estimate_of
-from medstress.report.paper.layout import csv_row
+from medstress.metrics.estimates import Estimate, read_share
+from medstress.report.paper.arms import Arm
+from medstress.report.paper.made import csv_row
 
 CSV_FIELDS = (
     "victim", "dataset", "group", "embedding", "rule", "attack", "words_replaced",
@@ -54,7 +54,7 @@ def panels_of(arms: Sequence[Arm], rows: Sequence[Mapping[str, Any]]) -> list[Wo
         WordPanel(
             label=" · ".join((_short(key[3]), *(key[i] for i in varying))),
             arm=by_key[key],
-            cells={_cell(row): estimate_of(row["asr_at_1"]) for row in found},
+            cells={_cell(row): read_share(row["asr_at_1"]) for row in found},
             n_items={_cell(row): row["n_items"] for row in found},
         )
         for key, found in known.items()

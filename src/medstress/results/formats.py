@@ -71,6 +71,18 @@ def decimal(value: float | None, digits: int = 3) -> str:
     return MINUS + text if value < 0 and not zero else text
 
 
+def percent(value: float | None, digits: int = 1) -> str:
+    """Write a share in per cent, as the papers print success rates.
+
+    >>> percent(0.135), percent(-0.02), percent(None)
+    ('13.5', '−2.0', '–')
+    """
+    if value is None:
+        return NONE
+    text = f"{abs(100 * value):.{digits}f}"
+    return MINUS + text if value < 0 and text.strip("0.") else text
+
+
 def count(value: float | None) -> str:
     """Write a count, with a comma between thousands; a mean or median keeps its decimals.
 

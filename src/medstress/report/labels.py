@@ -1,0 +1,88 @@
+"""What names the rows of the report's tables: attack, data set, group, victim and seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from medstress.results.formats import as_text
+from medstress.results.measures import Measure
+from medstress.results.table import Format, Table, Value, as_row, columns
+
+Row = Mapping[str, Any]
+"""A row of the summary's `results` or `pooled`."""
+
+FACTORS = ("attack", "dataset", "group", "victim")
+"""What tells the rows of a summary apart, besides the seed."""
+
+PLACE = columns(Format.TEXT, "Attack", "Data set", "Group", "Victim")
+"""Columns that name a row, without its seeds."""
+
+LABELS = (*PLACE, *columns(Format.NUMBER, "Seed"))
+"""The columns of `labels`."""
+
+
+def place(row: Row) -> tuple[str, ...]:
+    """The cells of `PLACE`; empty where the row does not say."""
+    return tuple("" if row.get(name) is None else as_text(row[name]) for name in FACTORS)
+
+
+def labels(row: Row) -> tuple[Value, ...]:
+    """The cells of `LABELS`; a deterministic attack has no seed.
+
+    >>> labels({"attack": "a", "dataset": "d", "group": "g", "victim": "v", "seeds": [0, 1]})
+    ('a', 'd', 'g', 'v', '0, 1')
+    """
+    seeds: Sequence[Any] = row["seeds"] if row.get("seeds") else [row.get("seed")]
+    known = ", ".join(as_text(seed) for seed in seeds if seed is not None)
+    return (*place(row), known or None)
+
+
+def measured(
+    name: str, caption: str, rows: Sequence[Row], shown: Sequence[Measure], *notes: str
+) -> Table:
+    """A table of measures, one line a row."""
+    return Table(
+        name=name,
+        caption=caption,
+        columns=(*LABELS, *(each.column for each in shown)),
+        rows=tuple(as_row(*labels(row), *(each.read(row) for each in shown)) for row in rows),
+        notes=notes,
+        n_labels=len(LABELS),
+    )
+
+
+def label_text(place: Iterable[Any]) -> str:
+    """Name data set, group and victim in one line."""
+    return " · ".join(map(as_text, place))
+
+
+def seeds_of(row: Row) -> str:
+    """Say which seeds a row covers.
+
+    >>> seeds_of({"seeds": [0, 1]}), seeds_of({"seed": None}), seeds_of({"seed": 3})
+    ('seeds 0, 1', 'no seed (deterministic)', 'seed 3')
+    """
+    seeds: Sequence[Any] = row["seeds"] if row.get("seeds") else [row.get("seed")]
+    if all(seed is None for seed in seeds):
+        return "no seed (deterministic)"
+    return ("seed " if len(seeds) == 1 else "seeds ") + ", ".join(map(as_text, seeds))
+
+
+def short_labels(rows: Sequence[Row], factors: Iterable[str] = FACTORS) -> list[str]:
+    """Name each row by the factors in which the rows differ (by the attack where in none).
+
+    >>> short_labels([{"attack": "a", "victim": "v"}, {"attack": "b", "victim": "v"}])
+    ['a', 'b']
+    """
+    varying = [name for name in factors if len({as_text(row.get(name)) for row in rows}) > 1]
+    used = varying or ["attack"]
+    found = [" · ".join(as_text(row.get(name)) for name in used) for row in rows]
+    if len(set(found)) == len(found):
+        return found
+    return [f"{label} · {seeds_of(row)}" for label, row in zip(found, rows, strict=True)]
+
+
+def number(row: Row, name: str) -> int:
+    """A count of a row; 0 where the row has none."""
+    return int(row.get(name) or 0)

@@ -1,0 +1,374 @@
+"""The measures of a summary, each defined once: name, label, meaning, format, and how it is read.
+
+Columns of tables, the glossary of the report and the fields of `docs/schema.md` come from here.
+What computes a measure is in `metrics`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from medstress.metrics.estimates import is_estimate, read_score, read_share
+from medstress.results.table import Column, Format, Value
+
+COUNT, NUMBER, SHARE, SCORE = Format.COUNT, Format.NUMBER, Format.SHARE, Format.SCORE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """One number of a row of `summary --json`."""
+
+    name: str
+    """The field; a field inside another after a dot, as in `queries.asked`."""
+    label: str
+    """What its columns are called."""
+    meaning: str
+    """What it is, in one sentence without a full stop; empty where nobody has defined it."""
+    format: Format = SCORE
+    """How it is written. A share is read with its hits; nothing else has any."""
+
+    @property
+    def column(self) -> Column:
+        """A column of it."""
+        return Column(heading=self.label, format=self.format)
+
+    def read(self, row: Mapping[str, Any]) -> Value:
+        """Its value in a row: an estimate, a number, a text, or None where the row has none."""
+        found: Any = row
+        for part in self.name.split("."):
+            found = found.get(part) if isinstance(found, Mapping) else None
+        if is_estimate(found):
+            return read_share(found) if self.format is SHARE else read_score(found)
+        return found if isinstance(found, int | float | str) else None
+
+
+def _defined(form: Format, *told: tuple[str, str, str]) -> tuple[Measure, ...]:
+    return tuple(
+        Measure(name=name, label=label, meaning=meaning, format=form)
+        for name, label, meaning in told
+    )
+
+
+RATES = _defined(
+    SHARE,
+    (
+        "accuracy",
+        "Accuracy before",
+        "the share of readable and unreadable answers to clean items that were right: eligible / "
+        "(eligible + already wrong + unreadable at baseline)",
+    ),
+    (
+        "accuracy_after",
+        "Accuracy after",
+        "the same share once every flipped trial counts as wrong",
+    ),
+    ("asr", "ASR", "attack success rate: flipped / eligible"),
+    (
+        "asr_decided",
+        "ASR, decided trials",
+        "flipped / (flipped + held), leaving out trials that failed or were cut short",
+    ),
+    ("asr_asked", "ASR, asked trials", "flipped / eligible trials without `n_never_asked`"),
+)
+VALID = Measure(
+    name="asr_valid",
+    label="ASR, valid successes",
+    meaning="ASR that counts a success only where the key still holds after the edit, for which "
+    "people (review), a panel of judges or a measured checker vouch; rules can only refute it. "
+    "Without them it is unknown and lies between its bounds: no unknown success is valid, or all "
+    "are, or all are and the censored trials would have been flipped validly with more budget",
+)
+"""No share of counts: ASR times the valid share of what was labelled."""
+CHANCE = Measure(
+    name="chance",
+    label="Chance",
+    meaning="the accuracy of guessing: the larger of the mean of 1 / options and the share of the "
+    "most frequent key letter; the p beside it is of the hypothesis that the victim is no better",
+)
+COUNTS = _defined(
+    COUNT,
+    ("n_items", "Items", "distinct items"),
+    ("n_trials", "Trials", "attacks on one item with one seed"),
+    ("n_already_wrong", "Already wrong", "the victim was wrong on the clean item"),
+    ("n_not_attackable", "Not attackable", "the item holds nothing to replace, and is not asked"),
+    (
+        "n_unreadable_at_baseline",
+        "Unreadable at baseline",
+        "the answer to the clean item named no single option, and the trial ends there",
+    ),
+    (
+        "n_failed_at_baseline",
+        "Failed at baseline",
+        "a model gave no answer at all to the clean item",
+    ),
+    (
+        "n_eligible",
+        "Eligible",
+        "answered rightly before any change, and attackable, so that an attack can flip it",
+    ),
+    ("n_flipped", "Flipped", "the attack reached its goal within the budget"),
+    ("n_held", "Held", "the attack did not reach its goal within the budget"),
+    ("n_measured", "Measured", "asked for its numbers only, without success or failure"),
+    ("n_cut_short", "Cut short", "the run stopped before the trial had used its budget"),
+    ("n_failed", "Failed", "a model gave no answer under attack, so the trial was not finished"),
+)
+ANSWERS = _defined(
+    COUNT,
+    (
+        "n_unreadable_answers",
+        "Unreadable answers",
+        "answers to perturbed queries that named no single option: no success unless the attack "
+        "says otherwise",
+    ),
+    (
+        "n_length_at_baseline",
+        "Cut off at baseline",
+        "of the unreadable clean answers, those that were cut off at `max_new_tokens`",
+    ),
+    (
+        "n_length_answers",
+        "Cut off",
+        "of the unreadable answers under attack, those that were cut off at `max_new_tokens`",
+    ),
+    (
+        "n_validity_unknown",
+        "Of unknown validity",
+        "successes for which nobody vouches and that nothing refutes",
+    ),
+    (
+        "n_censored",
+        "Censored",
+        "trials whose search ended at a success that is not valid, with queries left",
+    ),
+    (
+        "n_ties",
+        "Ties",
+        "answers, clean ones included, in which options shared the highest score and a hash chose; "
+        "null where a trial was made before they were counted",
+    ),
+    (
+        "n_unchanged",
+        "Unchanged",
+        "queries that put in the name that stood there; null as for `n_ties`",
+    ),
+    (
+        "n_never_asked",
+        "Never asked",
+        "eligible trials in which the victim saw no edit: probes used up the budget, every edit "
+        "was rejected, or the trial failed before; those that are held are held in `asr`",
+    ),
+)
+QUERIES = _defined(
+    COUNT,
+    ("queries.asked", "Asked", "perturbed queries that the attacks used up: paid, cached, failed"),
+    ("queries.paid", "Paid", "queries that made a model compute"),
+    ("queries.cached", "Cached", "queries answered by calls that an earlier query had paid for"),
+    ("queries.failed", "Failed", "queries that got no answer"),
+    ("queries.ahead", "Ahead", "computed early and never used; they count against no budget"),
+    ("queries.baseline", "Baseline", "questions about clean items"),
+    ("queries.other", "Other", "controls, checks and explanations"),
+    (
+        "queries.interrupted",
+        "Interrupted",
+        "under way when the run was stopped, and perhaps computed twice",
+    ),
+)
+TO_SUCCESS = _defined(
+    COUNT,
+    ("queries_to_success.median", "To success, median", "queries to the first success, median"),
+    ("queries_to_success.mean", "To success, mean", "queries to the first success, mean"),
+)
+VARIETY = (
+    *_defined(
+        SCORE,
+        (
+            "diversity",
+            "Diversity, plain",
+            "the probability that two successes drawn at random used different names "
+            "(Gini-Simpson): 0 where one name does everything",
+        ),
+        ("diversity_unbiased", "Diversity, unbiased", "the same, drawn without replacement"),
+        (
+            "prompt_similarity",
+            "Prompt similarity",
+            "mean cosine similarity of the embeddings of the prompts before and after, over the "
+            "successes",
+        ),
+        (
+            "letter_mass",
+            "Mass on option letters",
+            "mean probability of all option letters together over clean prompts (letter "
+            "answering); below .5 a warning says so",
+        ),
+    ),
+    *_defined(
+        SHARE,
+        (
+            "chose_edited",
+            "Chose the edited option",
+            "share of successes in which the victim chose the option that was edited, not another",
+        ),
+    ),
+)
+VARIANTS = _defined(
+    SHARE,
+    ("same_words", "Same words", "successes with the key's words in another order or spelling"),
+    ("key_plus_words", "Key plus words", "successes with the key and more words"),
+    ("key_subset", "Key subset", "successes with a part of the key's words"),
+    ("synonym", "Synonym", "successes with a listed synonym of the key"),
+    ("different", "Different", "successes with any other name"),
+)
+"""Inside `asr_by_variant`."""
+ATTEMPTS = _defined(
+    COUNT,
+    ("attempts.made", "Made", "attempts: unreadable, rejected, asked and unanswered"),
+    ("attempts.unreadable", "Unreadable", "attempts whose reply nobody could read"),
+    ("attempts.rejected", "Rejected", "attempts whose edit a gate rejected"),
+    ("attempts.asked", "Asked", "attempts whose edit the victim answered"),
+    ("attempts.unanswered", "Unanswered", "attempts that the victim did not answer"),
+    ("attempts.judged", "Judged", "attempts on which votes of judges count"),
+)
+TO_ATTEMPT = tuple(
+    measure
+    for field, said in (
+        ("attempts_to_success", "success"),
+        ("attempts_to_valid_success", "valid success"),
+    )
+    for measure in (
+        *_defined(COUNT, (f"{field}.median", f"To {said}, median", f"attempts to {said}, median")),
+        *_defined(SCORE, (f"{field}.mean", f"To {said}, mean", f"attempts to {said}, mean")),
+    )
+)
+OF_GATES = _defined(
+    SHARE,
+    ("asr_gated", "ASR to which no gate objects", "ASR that counts only what no gate objects to"),
+    ("asr_judged", "Attack succeeds", "ASR on items that a judge knows"),
+    ("asr_unjudged", "Attack succeeds on the others", "ASR on items that no judge knows"),
+    ("asr_without", "ASR without it", "inside `gates`: ASR if this gate had not been"),
+    (
+        "asr_without_at_most",
+        "ASR without it, at most",
+        "inside `gates`: the most that ASR can be without a gate that rejects",
+    ),
+    ("asr_alone", "ASR with it alone", "inside `gates`: ASR if this were the only gate"),
+)
+FAITHFULNESS = (
+    *_defined(
+        SHARE,
+        (
+            "unfaithful",
+            "Unfaithful successes",
+            "successes none of whose insertions the reasoning says to have mattered",
+        ),
+        (
+            "mention_rate",
+            "Insertions mentioned, successes",
+            "insertions of successes that the reasoning says mattered",
+        ),
+        ("mention_rate_failed", "Failed attempts", "the same of attempts that failed"),
+        (
+            "mention_rate_findings",
+            "Sentences of the vignette",
+            "the same of sentences of the vignette, which should matter",
+        ),
+    ),
+    *_defined(
+        SCORE,
+        (
+            "slope",
+            "Slope",
+            "slope of what reasonings say mattered on what did, both standardised",
+        ),
+        ("pearson_r", "Pearson r", "the correlation of the two"),
+    ),
+)
+
+_ENTITIES = (
+    ("precision", "Precision", "entities found that are gold"),
+    ("recall", "Recall", "gold entities that are found"),
+    ("f1", "F1", "harmonic mean of precision and recall"),
+)
+_MATCHES = (
+    ("", "", "same tokens and same type"),
+    ("_relaxed", "Relaxed ", "same type and a token in common"),
+    ("_seqeval_strict", "Seqeval strict ", "without what begins with no B-"),
+)
+_WHEN = (
+    ("", "", "on the clean data"),
+    ("_after", " after", "on the perturbed copy"),
+    ("_drop", " drop", "before minus after, paired"),
+)
+ENTITIES = (
+    *_defined(
+        SCORE,
+        *(
+            (
+                f"{name}{match}{when}",
+                f"{kind}{label.lower() if kind and label != 'F1' else label}{ending}",
+                f"{what}, {how}; {of}",
+            )
+            for match, kind, how in _MATCHES
+            for name, label, what in _ENTITIES
+            for when, ending, of in _WHEN
+        ),
+    ),
+    Measure(
+        name="f1_net_drop",
+        label="F1 drop, net of control",
+        meaning="F1 after as much noise outside entities minus F1 after the attack",
+    ),
+)
+PAIRS = _defined(
+    SCORE,
+    *(
+        (f"{name}{when}", f"{label}{ending}", f"{label} correlation with the gold scores; {of}")
+        for name, label in (("pearson", "Pearson"), ("spearman", "Spearman"))
+        for when, ending, of in _WHEN
+    ),
+)
+TRAINING = _defined(
+    SCORE,
+    ("clean", "Clean, other", "score of the model it is compared with, on clean data"),
+    ("trained_clean", "Clean, model", "score of the model that was trained, on clean data"),
+    ("attacked", "Attacked, other", "score of the model it is compared with, on perturbed data"),
+    ("trained_attacked", "Attacked, model", "score of the trained model on perturbed data"),
+    ("clean_loss", "Clean loss", "other model minus model on clean data"),
+    ("gain", "Gain under attack", "model minus other model on perturbed data"),
+    (
+        "recovered",
+        "Recovered share",
+        "the gain over what the attack takes from the other model; empty where that is not clear "
+        "of zero",
+    ),
+)
+
+GROUPS: Mapping[str, Sequence[Measure]] = {
+    "Rates": (*RATES, VALID, CHANCE),
+    "Trials": COUNTS,
+    "Answers": ANSWERS,
+    "Queries": (*QUERIES, *TO_SUCCESS),
+    "Successes": (*VARIETY, *VARIANTS),
+    "Attempts of MedFuzz": (*ATTEMPTS, *TO_ATTEMPT, *OF_GATES, *FAITHFULNESS),
+    "Tagged texts and pairs": (*ENTITIES, *PAIRS),
+    "Training": TRAINING,
+}
+"""All measures, by what they are about."""
+
+_BY_NAME = {measure.name: measure for group in GROUPS.values() for measure in group}
+
+
+def measure(name: str) -> Measure:
+    """The measure of a field; of a field that is defined nowhere, a score named after it.
+
+    >>> measure("asr").label, measure("net_benefit").label, measure("net_benefit").format
+    ('ASR', 'Net benefit', <Format.SCORE: 'score'>)
+    """
+    label = name.replace("_", " ").capitalize()
+    return _BY_NAME.get(name) or Measure(name=name, label=label, meaning="")
+
+
+def is_defined(name: str) -> bool:
+    """Whether there is a definition of a field."""
+    return name in _BY_NAME
