@@ -77,7 +77,7 @@ def share_cell(estimate: Any, part: int | None = None, whole: int | None = None)
 
     Args:
         estimate: `{"value", "n", "low", "high", "method"}`, or None where the row has none.
-        part: the hits, where the row holds them as a count.
+        part: the hits, where the row holds them as a count; else value times n.
         whole: the denominator beside it.
     """
     if not is_estimate(estimate):
@@ -85,11 +85,11 @@ def share_cell(estimate: Any, part: int | None = None, whole: int | None = None)
     value, n = estimate["value"], estimate["n"]
     if value is None:
         return measure(None, f"n = {count(n)}" if part is None else f"{count(part)}/{count(whole)}")
-    if part is None or not whole or abs(part / whole - value) > _ROUNDING:
+    if part is None:
         part, whole = round(value * n), n
-    told = (
-        f"{count(part)}/{count(whole)}" if abs(part / whole - value) < _ROUNDING else f"n = {n:,}"
-    )
+    # A mean of shares is no share of its trials, though value times n may happen to be whole.
+    is_share = whole and abs(part / whole - value) < _ROUNDING
+    told = f"{count(part)}/{count(whole)}" if is_share else f"n = {count(n)}"
     return measure(value, told, interval(estimate))
 
 

@@ -47,6 +47,8 @@ def test_a_rate_over_nothing_shows_its_empty_fraction(samples):
 def test_counts_that_do_not_give_the_rate_are_not_shown_as_its_fraction(samples):
     weighted = samples.estimate(1, 3) | {"value": 0.4567}
     assert share_cell(weighted, 1, 3).lines[0] == "n = 3"
+    whole_by_chance = samples.estimate(50, 100)
+    assert share_cell(whole_by_chance, 33, 100).lines[0] == "n = 100"
 
 
 def test_scores_never_show_hits(samples):
