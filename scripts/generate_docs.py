@@ -29,6 +29,13 @@ against each other), besides those of sentences and of MedFuzz's successes. In b
 both ran on an item or entity, `difference` their paired difference and `p` the score statistic of
 the same method at 0; `p_adjusted` is Benjamini and Hochberg's within the family.
 """
+OBJECTS = """`attack_spec`, `edits`, `first_success_edits` and, of exchanges, `scores` and
+`continuations` are objects and arrays in JSONL, Parquet and `Run.trials()`, and JSON text in CSV
+and in `Run.rows()`. An edit is `{"field", "start", "end", "replacement"}`, in the JSON text an array
+of these four. A column of Parquet has one type: there a parameter that another attack has is null,
+one whose values are of several kinds (`max_edit_distance`) is JSON text, and so are the turns of
+`prompt_before` and `prompt_after`. A score that is not finite is null.
+"""
 PERFORMANCE = """## `performance` in `summary --json`
 
 `wall_seconds`, `queries_per_second` and `calls` are of all sessions of the run together, as are
@@ -211,6 +218,7 @@ def schema_page() -> str:
         "## Exported rows\n",
         "### trials\n",
         _table(SOURCE / "rows.py", "TrialRow", defaults=False),
+        OBJECTS,
         "## How answers came about, in rows of `summary --json`\n",
         _rows(ANSWERS),
         LONG_CURVES,

@@ -282,7 +282,8 @@ def test_the_report_shows_tests_histogram_and_faithfulness(tested: Run) -> None:
     assert "20/20" not in page  # an effect is no share
     # What is no paired comparison does not stand among them.
     assert "Paired comparisons: none." in page
-    assert "Asked in three turns" in page
+    assert "Not sent so" in page
+    assert "As it was sent" in page
     assert "Because he is an immigrant he will not rest." in page
     assert "majority of 3 votes of a judge" in page
 

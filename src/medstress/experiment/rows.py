@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from medstress.calls import Answer, Call
+from medstress.calls import Answer, Call, Message, Prompt
 from medstress.candidates import WHOLE, EntityUnit, candidate_of, replaced_text, with_unit
 from medstress.clusters import clusters_by_dataset, document_of
 from medstress.errors import StoreError
@@ -18,6 +18,7 @@ from medstress.metrics.counts import pick_success
 from medstress.metrics.tries import entries
 from medstress.outcomes import Outcome, Verdict
 from medstress.rows import TrialRow
+from medstress.scheduler.need import Purpose
 from medstress.sentences import SentencePair
 from medstress.store.codec import edits_of
 from medstress.store.reader import RunReader, StoredTrial
@@ -41,6 +42,9 @@ _FIRST = (
     "first_success_edits",
     "first_success_score",
 )
+_SHOWN = (
+    *("prompt_before", "listing_before", "prompt_after", "listing_after", "first_success_prompt"),
+)
 _SHOWN_AT_LEAST = 64 << 20
 _SHOWN_A_BYTE = 64
 _LOST = (Verdict.FAILED.value, Verdict.CUT_SHORT.value)
@@ -57,15 +61,14 @@ class Prompts:
             called = victim.get("part_of", label)
             for dataset, told in {None: victim, **victim.get("by_dataset", {})}.items():
                 self._tasks[called, dataset] = _task(told["task"], told["prompt"])
-        self._clean: dict[tuple[str, int], str | None] = {}
+        self._clean: dict[tuple[str, int], tuple[Prompt | None, str | None]] = {}
 
     def call(self, victim: str, dataset: str, candidate: Edited, number: int) -> Call | None:
         """The number-th call of a query about a candidate; None where no form gives it back."""
-        task = self._task(victim, dataset)
-        template = _template(task)
+        template = self._template(victim, dataset)
         if template is not None and not template.is_shown:
             return None
-        return next(task.flow(candidate))[number].call
+        return next(self._task(victim, dataset).flow(candidate))[number].call
 
     def outcome(
         self, victim: str, dataset: str, candidate: Edited, answers: Sequence[Answer]
@@ -83,25 +86,56 @@ class Prompts:
 
     def listing(self, victim: str, dataset: str, candidate: Edited) -> str | None:
         """The prompt with the options listed; None where no form gives it back."""
-        task = self._task(victim, dataset)
-        template = _template(task)
+        template = self._template(victim, dataset)
         # A prompt that does not list the options is shown in the words of one that does.
         if template is not None and template.lists_options and not template.is_shown:
             return None
-        return task.listing(candidate)
+        return self._task(victim, dataset).listing(candidate)
 
-    def clean(self, victim: str, dataset: str, row: int, item: Any) -> str | None:
+    def shown(
+        self, victim: str, dataset: str, candidate: Edited
+    ) -> tuple[Prompt | None, str | None]:
+        """The prompt of a single question as it is sent, and with the options listed."""
+        call, template = self.call(victim, dataset, candidate, 0), self._template(victim, dataset)
+        sent = sent_text(getattr(call, "prompt", None))
+        if isinstance(sent, str) and template and template.lists_options and not template.chat:
+            return sent, sent
+        listing = self.listing(victim, dataset, candidate)
+        # Sentences are sent as they are shown.
+        return listing if call is not None and sent is None else sent, listing
+
+    def clean(
+        self, victim: str, dataset: str, row: int, item: Any
+    ) -> tuple[Prompt | None, str | None]:
         """The same of an unperturbed item; `row` is its row in the run, whose trials share it."""
         if (victim, row) not in self._clean:
-            self._clean[victim, row] = self.listing(victim, dataset, candidate_of(item))
+            self._clean[victim, row] = self.shown(victim, dataset, candidate_of(item))
         return self._clean[victim, row]
 
     def _task(self, victim: str, dataset: str) -> AnyTask:
         return self._tasks.get((victim, dataset)) or self._tasks[victim, None]
 
+    def _template(self, victim: str, dataset: str) -> Template | None:
+        return getattr(self._task(victim, dataset), "template", None)
 
-def _template(task: AnyTask) -> Template | None:
-    return getattr(task, "template", None)
+
+def sent_text(prompt: Prompt | None) -> Prompt | None:
+    """A prompt as one text, where the model has said nothing in it yet; else its turns."""
+    if prompt is None or isinstance(prompt, str) or any(m.role == "assistant" for m in prompt):
+        return prompt
+    return "\n\n".join(message.content for message in prompt)
+
+
+def _stored_prompt(requests: Sequence[str]) -> Prompt | None:
+    """What was sent by a query whose calls are stored: the longest prompt, since the last turn of
+    a conversation repeats the others."""
+    prompts = [json.loads(request)[1] for request in requests]
+    if not prompts:
+        return None
+    longest = max(prompts, key=lambda each: len(str(each)))
+    if isinstance(longest, str):
+        return longest
+    return sent_text(tuple(Message(role, content) for role, content in longest))
 
 
 def _task(spec: Mapping[str, Any], prompt: Mapping[str, Any] | None) -> AnyTask:
@@ -125,8 +159,11 @@ def trial_rows(reader: RunReader) -> list[TrialRow]:
     for trial in reader.trials():
         item = items[trial.item][1]
         row = _row(run, trial, item, prompts, clusters[trial.dataset][item.id])
+        if row.verdict is Verdict.FLIPPED:
+            row = _as_sent(row, reader, trial.trial)
         # Prompts are made anew for each row, so a small folder could ask for any amount of memory.
-        room -= sum(len(each or "") for each in {row.prompt_after, row.first_success_prompt})
+        made = {row.prompt_after, row.listing_after, row.first_success_prompt}
+        room -= sum(len(each) for each in made if isinstance(each, str))
         if room < 0:
             raise StoreError(
                 f"{reader.folder / FILE} asks for more prompts than a run of its size can hold; "
@@ -198,7 +235,7 @@ def _row(run: str, trial: StoredTrial, stored: Any, prompts: Prompts, cluster: s
     n_options, key = _gold(item)
     _check_counts(trial)
     excluded, records = result.get("n_excluded"), result.get("records")
-    shown: Sequence[str | None] = (None, None, None)
+    shown: dict[str, Any] = dict.fromkeys(_SHOWN)
     if trial.verdict == Verdict.FLIPPED.value:
         shown = _shown(trial, item, candidate, prompts)
     return TrialRow(
@@ -238,9 +275,7 @@ def _row(run: str, trial: StoredTrial, stored: Any, prompts: Prompts, cluster: s
         guess=None if score is None or not n_options else score < 0.5,
         repeats=result.get("repeats"),
         first_success_repeats=result.get("first_repeats", result.get("repeats")),
-        prompt_before=shown[0],
-        prompt_after=shown[1],
-        first_success_prompt=shown[2],
+        **shown,
         error=result.get("note") if trial.verdict in _LOST else None,
         prompt_similarity=None,
         document=_document(item),
@@ -286,23 +321,29 @@ def _check_counts(trial: StoredTrial) -> None:
         )
 
 
-def _shown(
-    trial: StoredTrial, item: Any, pick: Edited, prompts: Prompts
-) -> tuple[str | None, str | None, str | None]:
-    """The prompt of a success before, after the pick, and at the first success."""
+def _shown(trial: StoredTrial, item: Any, pick: Edited, prompts: Prompts) -> dict[str, Any]:
+    """The prompts of a success before, after the pick, and at the first success."""
     edits = trial.result.get("first_edits")
     if kept := trial.result.get("listings"):
         # Folders that kept two prompts have none of a first success that is not the pick.
-        return kept[0], kept[1], kept[2] if len(kept) > 2 else None if edits else kept[1]
+        first = kept[2] if len(kept) > 2 else None if edits else kept[1]
+        return dict(zip(_SHOWN, (kept[0], kept[0], kept[1], kept[1], first), strict=True))
     before = prompts.clean(trial.victim, trial.dataset, trial.item, item)
-    after = prompts.listing(trial.victim, trial.dataset, pick)
-    if not edits:
-        return before, after, after
-    return (
-        before,
-        after,
-        prompts.listing(trial.victim, trial.dataset, candidate_of(item, edits_of(edits))),
-    )
+    after = prompts.shown(trial.victim, trial.dataset, pick)
+    first = after[1]
+    if edits:
+        first = prompts.listing(trial.victim, trial.dataset, candidate_of(item, edits_of(edits)))
+    return dict(zip(_SHOWN, (*before, *after, first), strict=True))
+
+
+def _as_sent(row: TrialRow, reader: RunReader, trial: int) -> TrialRow:
+    """A success with its prompts as its calls hold them, where these are stored in full."""
+    before = _stored_prompt(reader.requests(trial, Purpose.BASELINE.value, 0))
+    if before is None:
+        return row
+    query = pick_success(row) or 0
+    after = _stored_prompt(reader.requests(trial, Purpose.ATTACK.value, query))
+    return replace(row, prompt_before=before, prompt_after=after)
 
 
 def _first_successes(item: Any, result: Mapping[str, Any]) -> dict[str, Any]:

@@ -263,6 +263,15 @@ class RunReader:
             for row in rows:
                 yield row[0], row[1], row[2], row[3], (row[4], row[5])
 
+    def requests(self, trial: int, purpose: str, query: int) -> list[str]:
+        """The calls of one query of a victim that are stored in full, as JSON, in order."""
+        rows = self._db.execute(
+            "SELECT request FROM exchanges WHERE trial = ? AND purpose = ? AND query = ? "
+            "AND role = 'victim' AND request IS NOT NULL ORDER BY seq",
+            (trial, purpose, query),
+        )
+        return [request for (request,) in rows]
+
     def other_counts(self) -> dict[tuple[str, str, str, str, int | None], dict[str, int]]:
         """Beside the attack's queries: (data set, group, victim, attack, seed) -> counts of
         `baseline`, `other`, `ahead` and `interrupted`.
