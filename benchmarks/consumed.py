@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from bounds import at_least
+from bounds import at_least, published_data
 
 from medstress.backends.prompt_tokens import PromptTokenizer, targets_of
 from medstress.backends.token_tree import Target, shared_length
@@ -45,8 +45,10 @@ def arguments(description: str | None, n_items: int) -> argparse.ArgumentParser:
     """The arguments all benchmarks on these data have."""
     parser = argparse.ArgumentParser(description=description)
     beside = Path(__file__).resolve().parents[2] / "shared" / "data"
-    data = Path(os.environ.get("MEDSTRESS_DATA", beside))
-    parser.add_argument("--data", type=Path, default=data, help="folder with qa/ and vocab/")
+    # A default that is text is read as well, so that missing data are told at once.
+    data = os.environ.get("MEDSTRESS_DATA", str(beside))
+    help_ = "folder with qa/ and vocab/"
+    parser.add_argument("--data", type=published_data, default=data, help=help_)
     parser.add_argument("--datasets", nargs="+", choices=DATASETS, default=list(DATASETS))
     parser.add_argument(
         "--items", type=at_least(1), default=n_items, help="questions of each data set"

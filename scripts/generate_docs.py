@@ -31,7 +31,7 @@ the same method at 0; `p_adjusted` is Benjamini and Hochberg's within the family
 """
 OBJECTS = """`attack_spec`, `edits`, `first_success_edits` and, of exchanges, `scores` and
 `continuations` are objects and arrays in JSONL, Parquet and `Run.trials()`, and JSON text in CSV
-and in `Run.rows()`. An edit is `{"field", "start", "end", "replacement"}`, in the JSON text an array
+and in `Run.rows()`. An edit is `{"field", "start", "end", "replacement"}`, in JSON text an array
 of these four. A column of Parquet has one type: there a parameter that another attack has is null,
 one whose values are of several kinds (`max_edit_distance`) is JSON text, and so are the turns of
 `prompt_before` and `prompt_after`. A score that is not finite is null.
