@@ -14,7 +14,8 @@ from medstress.calls import Compared, Generated, Tagged
 from medstress.candidates import candidate_of
 from medstress.errors import UsageError, did_you_mean
 from medstress.experiment.reviews import review_rows
-from medstress.experiment.rows import Prompts, trial_rows
+from medstress.experiment.rows import trial_rows
+from medstress.experiment.stored_prompts import Prompts
 from medstress.hashing import content_hash
 from medstress.outcomes import Verdict
 from medstress.rows import NOT_SHOWN

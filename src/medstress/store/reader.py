@@ -171,23 +171,8 @@ class RunReader:
             f"WHERE t.verdict NOT IN {_INQUIRIES} ORDER BY t.id"
         )
         for row in rows:
-            yield StoredTrial(
-                trial=row[0],
-                trial_id=row[1],
-                dataset=row[2],
-                group=row[3],
-                victim=row[4],
-                attack=row[5],
-                spec=row[6],
-                seed=row[7],
-                repeat=row[8],
-                item=row[9],
-                verdict=row[10],
-                result=json.loads(row[11]),
-                n_paid=row[12],
-                n_cached=row[13],
-                n_failed=row[14],
-            )
+            told = dict(zip(StoredTrial.__slots__, row, strict=True))
+            yield StoredTrial(**told | {"result": json.loads(told["result"])})
 
     def inquiries(self) -> Iterator[StoredInquiry]:
         """All that the analyses asked, answered or not, in the order of asking."""
