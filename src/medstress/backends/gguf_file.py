@@ -38,7 +38,7 @@ def read_facts(path: Path) -> GgufFacts:
         UsageError: the package gguf is absent, or the file is damaged.
     """
     if find_spec("gguf") is None:
-        raise missing_extra("reading GGUF files", "llama_cpp")
+        raise missing_extra("reading GGUF files", "llama-cpp")
     said = f"{path} is no GGUF file of a language model, or damaged"
     with reading(lambda why: f"{said} ({why})", theirs=(TypeError,)):
         return _facts(path)

@@ -73,7 +73,7 @@ def open_engine(path: Path, n_context: int, options: BackendOptions) -> Engine:
     if kind is None:
         raise UsageError(
             "the llama_cpp back end is not installed; install it with: "
-            "pip install 'medstress[llama_cpp]' (or have llama-cpp-python)"
+            "pip install 'medstress[llama-cpp]' (or have llama-cpp-python)"
         )
     with loading(
         lambda why: (

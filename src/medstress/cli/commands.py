@@ -178,11 +178,6 @@ def review_cli(args: argparse.Namespace) -> int:
     from medstress.store.reader import RunReader
     from medstress.store.run_store import RunStore
 
-    if args.port is not None or (args.export is None and args.read is None):
-        raise UsageError(
-            "the review room is not built yet; use: medstress review DIR --export FILE.html or "
-            "FILE.csv, and --import FILE.csv"
-        )
     folder = Path(args.folder)
     with interpreting(folder / FILE):
         reader = RunReader(folder)

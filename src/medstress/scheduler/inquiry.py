@@ -54,8 +54,6 @@ class Inquiry:
     """Asked in this order; may be empty."""
     told: dict[str, Any]
     """What the analysis needs to read the answers: stored beside them, hashed into the id."""
-    repeat: int = 0
-    """Always 0."""
 
     @property
     def id(self) -> str:

@@ -20,7 +20,7 @@ from medstress.testing import check_backend
 
 pytest.importorskip("torch", reason="needs the extra transformers")
 pytest.importorskip("transformers", reason="needs the extra transformers")
-gguf = pytest.importorskip("gguf", reason="needs the extra transformers or llama_cpp")
+gguf = pytest.importorskip("gguf", reason="needs the extra transformers or llama-cpp")
 TEMPLATE = (
     "{% for m in messages %}{% if m.role == 'tool' %}{{ raise_exception('no tools') }}{% endif %}"
     "<{{ m.role }}>{{ m.content }}{% endfor %}{% if add_generation_prompt %}<reply>{% endif %}"
@@ -201,8 +201,8 @@ def test_without_the_packages_the_messages_name_the_extra(
 ) -> None:
     options = BackendOptions(model=str(write_gguf(tmp_path / "a.gguf")))
     monkeypatch.setattr(llama_engines, "find_spec", lambda name: None)
-    with pytest.raises(UsageError, match=r"pip install 'medstress\[llama_cpp\]'"):
+    with pytest.raises(UsageError, match=r"pip install 'medstress\[llama-cpp\]'"):
         llama_cpp.open_backend(options)
     monkeypatch.setattr(gguf_file, "find_spec", lambda name: None)
-    with pytest.raises(UsageError, match=r"pip install 'medstress\[llama_cpp\]'"):
+    with pytest.raises(UsageError, match=r"pip install 'medstress\[llama-cpp\]'"):
         llama_cpp.open_backend(options)
