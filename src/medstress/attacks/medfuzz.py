@@ -28,6 +28,7 @@ from medstress.prompts.kinds import evidence_told
 from medstress.prompts.replies import Plan, Unreadable
 from medstress.queries import Predict, Steps, ask, note
 from medstress.resources import Resources
+from medstress.text import edit_rows
 from medstress.validity import PANEL
 
 if TYPE_CHECKING:
@@ -356,7 +357,7 @@ def _no_distractor(item: Question, plan: Plan) -> str | None:
 
 def _told(plan: Plan, draft: Draft) -> dict[str, Any]:
     """What the attacker planned and did, for the record."""
-    edits = [[e.field, e.start, e.end, e.replacement] for e in draft.candidate.edits]
+    edits = edit_rows(draft.candidate.edits)
     return {**plan.model_dump(), "added": [a.model_dump() for a in draft.added], "edits": edits}
 
 

@@ -20,11 +20,10 @@ from medstress.outcomes import Verdict
 from medstress.rows import TrialRow
 from medstress.scheduler.need import Purpose
 from medstress.sentences import SentencePair
-from medstress.store.codec import edits_of
 from medstress.store.reader import RunReader, StoredTrial
 from medstress.store.reviews import Review
 from medstress.store.run_store import FILE
-from medstress.text import edit_distance
+from medstress.text import edit_distance, edit_rows, edits_of
 from medstress.validity import REVIEW, known_validity
 
 _FIRST = (
@@ -272,7 +271,6 @@ def _first_successes(item: Any, result: Mapping[str, Any]) -> dict[str, Any]:
 
 def _edit_fields(item: Any, candidate: Edited) -> dict[str, Any]:
     """What was replaced by what, and how far apart the two are."""
-    edits = [[e.field, e.start, e.end, e.replacement] for e in candidate.edits]
     fields: dict[str, Any] = dict.fromkeys(
         (
             "option",
@@ -284,7 +282,7 @@ def _edit_fields(item: Any, candidate: Edited) -> dict[str, Any]:
             "words_inserted",
         )
     )
-    fields["edits"] = json.dumps(edits, ensure_ascii=False)
+    fields["edits"] = json.dumps(edit_rows(candidate.edits), ensure_ascii=False)
     if candidate.edits:
         edit = candidate.edits[0]
         old = replaced_text(item, edit)

@@ -18,6 +18,7 @@ from medstress.items import Candidate, Question
 from medstress.outcomes import Goal, Outcome
 from medstress.scheduler.asking import UnansweredError, predict
 from medstress.scheduler.need import Need, Purpose
+from medstress.text import edit_rows
 from medstress.victim import Victim
 
 
@@ -58,10 +59,7 @@ class Inquiry:
     @property
     def id(self) -> str:
         """Content hash of what is asked and what for."""
-        edits = [
-            [[e.field, e.start, e.end, e.replacement] for e in candidate.edits]
-            for candidate in self.candidates
-        ]
+        edits = [edit_rows(candidate.edits) for candidate in self.candidates]
         place = [self.dataset, self.group, self.victim.label, self.attack_label, self.seed]
         item = [self.item.id, self.item.hash]
         return content_hash([self.purpose.value, place, item, edits, self.told])
