@@ -157,8 +157,13 @@ class MedFuzz:
     @property
     def roles(self) -> Mapping[str, bool]:
         """Roles it asks, and whether it cannot do without."""
-        judged = PANEL in self.gates_on or "categories" in self.gates_on
+        judged = self.has_panel or "categories" in self.gates_on
         return {ATTACKER: True} | ({JUDGE: False} if judged else {})
+
+    @property
+    def has_panel(self) -> bool:
+        """Whether judges vote on its edits."""
+        return PANEL in self.gates_on
 
     @property
     def needs_names(self) -> bool:
@@ -332,7 +337,7 @@ class MedFuzz:
             asked["category"] = yield from panel.category(draft.inserted, categories, sample)
             if asked["category"] in {category.name for category in categories}:
                 del found["categories"]
-        if judged and PANEL in self.gates_on and (not found or self.gate_mode == "mark"):
+        if judged and self.has_panel and (not found or self.gate_mode == "mark"):
             clean = yield from panel.clean()
             (votes,) = yield from panel.votes([draft.question], sample)
             asked["judges"] = {

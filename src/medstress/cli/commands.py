@@ -287,6 +287,7 @@ def _dry_run(args: argparse.Namespace) -> int:
 def _show(finished: Run) -> int:
     """Print warnings and the table; 1 where more trials failed than the experiment allows, or
     nothing that a victim said could be read."""
+    from medstress.experiment.config import LIMITS
     from medstress.metrics.sentence_table import score_table
     from medstress.metrics.surrogate_lines import name_lines
     from medstress.metrics.table import summary_table
@@ -314,11 +315,7 @@ def _show(finished: Run) -> int:
         print(f"spent: ${usd:,.4f}, of which each victim: summary --json, performance.spending")
     settings = finished.manifest()["config"]["experiment"]
     if not summary["experiment"]["complete"]:
-        limits = [
-            key
-            for key in ("max_queries", "max_tokens", "max_usd", "max_seconds")
-            if key in settings
-        ]
+        limits = [key for key in LIMITS if key in settings]
         raised = f", with a higher {' or '.join(limits)}" if limits else ""
         print(f"not complete; run the same command again{raised} to resume")
     unread = bool(victims_unread(summary))  # the warnings say of whom
