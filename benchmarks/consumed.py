@@ -239,11 +239,9 @@ def consumed_calls(folder: Path, purpose: str | None = None) -> dict[int, dict[S
             place = (row.trial, row.purpose, row.query)
             # Only the first call of a query carries its edits.
             edits = {place: edits.get(place, row.edits)}
-            known = edits[place]
-            candidate = Candidate(
-                item=items[row.item][1], edits=decode_edits(known) if known else ()
-            )
-            call = prompts.call(row.victim, candidate, row.call or 0)
+            known, (dataset, item) = edits[place], items[row.item]
+            candidate = Candidate(item=item, edits=decode_edits(known) if known else ())
+            call = prompts.call(row.victim, dataset, candidate, row.call or 0)
             assert isinstance(call, Score)
             found.setdefault(row.item, {})[call] = None
     finally:

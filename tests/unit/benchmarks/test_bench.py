@@ -17,6 +17,7 @@ from xml.etree import ElementTree
 import pytest
 
 from medstress.calls import Score, Scored
+from medstress.experiment.run import run
 
 Script = Callable[[str], ModuleType]
 
@@ -177,6 +178,27 @@ def test_needed_tokens_leave_out_what_is_known_unless_a_call_comes_again(script:
         n_needed(calls, words) for calls in ([first], [first, second], [first] * 2, [letters])
     ]
     assert counts == [6, 7, 12, 3]
+
+
+def test_consumed_calls_are_those_of_the_ledger(
+    script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
+    done = run(
+        {
+            "experiment": {"name": "x", "seeds": [0], "flip_check": False},
+            "dataset": {"name": "sample", "limit": 4},
+            "entities": {"type": "drugs", "vocabulary": "drugs", "embedding": "ngram"},
+            "victim": {"backend": "mock", "answer_by": "letter"},
+            "attack": {"name": "entity_substitution", "sampler": "random", "budget": 3},
+        },
+        tmp_path / "run",
+    )
+    done.export("exchanges", tmp_path / "e.jsonl")
+    rows = map(json.loads, (tmp_path / "e.jsonl").read_text("utf-8").splitlines())
+    asked = {row["prompt"] for row in rows if row["purpose"] != "ahead"}
+    found = script("consumed").consumed_calls(tmp_path / "run")
+    assert {call.prompt for of_item in found.values() for call in of_item} == asked
 
 
 def test_the_least_sure_answers_have_the_smallest_margins(script: Script) -> None:
