@@ -56,7 +56,9 @@ def trial_rows(reader: RunReader) -> list[TrialRow]:
     for trial in reader.trials():
         item = items[trial.item][1]
         row = _row(run, trial, item, prompts, clusters[trial.dataset][item.id])
-        if row.verdict is Verdict.FLIPPED:
+        # Calls are stored in full where no form gives them back, and of conversations.
+        is_stored = row.attempts is not None or not prompts.has_form(trial.victim, trial.dataset)
+        if row.verdict is Verdict.FLIPPED and is_stored:
             row = _as_sent(row, reader, trial.trial)
         # Prompts are made anew for each row, so a small folder could ask for any amount of memory.
         made = {row.prompt_after, row.listing_after, row.first_success_prompt}

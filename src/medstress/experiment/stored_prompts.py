@@ -79,6 +79,11 @@ class Prompts:
             self._clean[victim, row] = self.shown(victim, dataset, candidate_of(item))
         return self._clean[victim, row]
 
+    def has_form(self, victim: str, dataset: str) -> bool:
+        """Whether the calls of single questions follow from item, edits and template."""
+        template = self._template(victim, dataset)
+        return template is None or template.form is not None
+
     def _task(self, victim: str, dataset: str) -> AnyTask:
         return self._tasks.get((victim, dataset)) or self._tasks[victim, None]
 

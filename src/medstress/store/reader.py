@@ -172,7 +172,8 @@ class RunReader:
         )
         for row in rows:
             told = dict(zip(StoredTrial.__slots__, row, strict=True))
-            yield StoredTrial(**told | {"result": json.loads(told["result"])})
+            told["result"] = json.loads(told["result"])
+            yield StoredTrial(**told)
 
     def inquiries(self) -> Iterator[StoredInquiry]:
         """All that the analyses asked, answered or not, in the order of asking."""
