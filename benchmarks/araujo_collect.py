@@ -32,8 +32,8 @@ from medstress.experiment.reading_back import Run
 from medstress.experiment.sentence_summary import Arm, Place, arms_of
 from medstress.metrics.entity_scores import Reading
 from medstress.sentences import SentencePair
-from medstress.store.codec import edits_of
 from medstress.store.reader import RunReader
+from medstress.text import edits_of
 from medstress.training.train import RESULT_FILE
 
 RECIPE = "araujo2020-"

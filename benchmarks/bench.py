@@ -10,8 +10,8 @@ is skipped, and the page says why:
     python benchmarks/bench.py --add gpu=measured-elsewhere.jsonl
     python benchmarks/bench.py --page-only
 
-`--only` and `--add` replace these parts and keep the others; every part carries its own command,
-processor, date and load.
+A run replaces the parts that it measures to their end and keeps the others; every part carries
+its own command, processor, date and load.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any
 
 from bench_page import in_one_piece, render
-from bounds import above_zero
+from bounds import above_zero, published_data
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "bench.json"
@@ -61,9 +61,11 @@ class Part:
 
 def no_data(data: Path) -> str | None:
     """Why benchmarks on the published data cannot run."""
-    if (data / "qa").is_dir():
-        return None
-    return "the published data are not here (--data, or MEDSTRESS_DATA; see docs/data.md)"
+    try:
+        published_data(str(data))
+    except argparse.ArgumentTypeError:
+        return "the published data are not here (--data, or MEDSTRESS_DATA; see docs/data.md)"
+    return None
 
 
 def no_gpu(_: Path) -> str | None:
@@ -196,10 +198,15 @@ def versions() -> dict[str, str]:
 
 
 def measure(given: argparse.Namespace, before: Mapping[str, Any]) -> bool:
-    """Run the chosen parts, one after the other, and keep the others of an earlier result.
+    """Run the chosen parts, one after the other, and keep all else of an earlier result.
 
-    Returns whether none of those that ran failed.
+    What cannot be measured here is told before anything runs. Returns whether none of those that
+    ran failed.
     """
+    chosen = [part for part in PARTS if part.name in given.only]
+    for part in chosen:
+        if reason := part.missing(given.data):
+            print(f"{part.name} will be skipped: {reason}", file=sys.stderr)
     parts = dict(before.get("parts", {}))
     # No path of this machine.
     words = ["DIR" if Path(word).is_absolute() else word for word in sys.argv[1:]]
@@ -214,10 +221,8 @@ def measure(given: argparse.Namespace, before: Mapping[str, Any]) -> bool:
         **({"whole": before["whole"]} if "whole" in before else {}),
     }
     started = time.perf_counter()
-    none_failed = True
-    for part in PARTS:
-        if part.name not in given.only:
-            continue
+    none_failed = is_whole = True
+    for part in chosen:
         left = given.minutes * 60 - (time.perf_counter() - started)
         print(f"{part.name} ...", file=sys.stderr, flush=True)
         found = run_part(part, given, None if given.full else left)
@@ -227,10 +232,11 @@ def measure(given: argparse.Namespace, before: Mapping[str, Any]) -> bool:
         else:
             parts[part.name] = found
         none_failed &= found["status"] != "failed"
+        is_whole &= found["status"] == "done" or part.missing is no_gpu
         print(told, file=sys.stderr)
         result["seconds"] = round(time.perf_counter() - started, 1)
         write(result)
-    if set(given.only) == set(NAMES):
+    if is_whole and len(chosen) == len(PARTS):
         result["whole"] = in_one_piece(result)
         write(result)
     return none_failed
@@ -336,14 +342,7 @@ def main() -> int:
             print(f"{names}: lines of another version cannot be shown: {error!r}", file=sys.stderr)
             return 2
         return 0
-    kept = before if len(given.only) < len(PARTS) else elsewhere_of(before)
-    return int(not measure(given, kept))
-
-
-def elsewhere_of(before: Mapping[str, Any]) -> dict[str, Any]:
-    """Only what was measured on another machine: running everything here leaves it true."""
-    parts = before.get("parts", {})
-    return {"parts": {k: part for k, part in parts.items() if part["status"] == "elsewhere"}}
+    return int(not measure(given, before))
 
 
 if __name__ == "__main__":

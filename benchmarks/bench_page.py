@@ -452,5 +452,6 @@ def _how() -> str:
         "others kept\npython benchmarks/bench.py --page-only            # this page from the "
         "results\n```\n\nResults: "
         "[bench.json](../benchmarks/results/bench.json). The published data are not part of this "
-        "repository ([data](data.md)); without them these parts are skipped.\n"
+        "repository ([data](data.md)); without them these parts are skipped, and what was measured "
+        "before stays.\n"
     )

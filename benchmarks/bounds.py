@@ -1,9 +1,10 @@
-"""Numbers on the command line, with their bounds: a benchmark of nothing measures nothing."""
+"""What the command line may say: a benchmark of nothing, or without its data, measures nothing."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from pathlib import Path
 
 
 def at_least(least: int) -> Callable[[str], int]:
@@ -40,3 +41,15 @@ def above_zero(told: str) -> float:
     if not 0 < number < float("inf"):
         raise argparse.ArgumentTypeError(f"expected a number above 0, not {told!r}")
     return number
+
+
+def published_data(told: str) -> Path:
+    """Read the folder of the published data for argparse, which looks for them before all else."""
+    folder = Path(told)
+    missing = [name for name in ("qa", "vocab") if not (folder / name).is_dir()]
+    if missing:
+        raise argparse.ArgumentTypeError(
+            "the published data are not here (--data, or MEDSTRESS_DATA; see docs/data.md): "
+            f"no folder {' and '.join(missing)} in {told}"
+        )
+    return folder

@@ -14,14 +14,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from bounds import at_least
+from bounds import at_least, published_data
 
 from medstress.backends.prompt_tokens import PromptTokenizer, targets_of
 from medstress.backends.token_tree import Target, shared_length
 from medstress.backends.transformers import TransformersBackend
 from medstress.calls import Score
-from medstress.experiment.rows import Prompts
 from medstress.experiment.run import Run, Watcher, opened_victims, prepare, run, run_prepared
+from medstress.experiment.stored_prompts import Prompts
 from medstress.items import Candidate
 from medstress.store.codec import decode_edits
 from medstress.store.reader import RunReader
@@ -45,8 +45,10 @@ def arguments(description: str | None, n_items: int) -> argparse.ArgumentParser:
     """The arguments all benchmarks on these data have."""
     parser = argparse.ArgumentParser(description=description)
     beside = Path(__file__).resolve().parents[2] / "shared" / "data"
-    data = Path(os.environ.get("MEDSTRESS_DATA", beside))
-    parser.add_argument("--data", type=Path, default=data, help="folder with qa/ and vocab/")
+    # A default that is text is read as well, so that missing data are told at once.
+    data = os.environ.get("MEDSTRESS_DATA", str(beside))
+    help_ = "folder with qa/ and vocab/"
+    parser.add_argument("--data", type=published_data, default=data, help=help_)
     parser.add_argument("--datasets", nargs="+", choices=DATASETS, default=list(DATASETS))
     parser.add_argument(
         "--items", type=at_least(1), default=n_items, help="questions of each data set"
@@ -237,11 +239,9 @@ def consumed_calls(folder: Path, purpose: str | None = None) -> dict[int, dict[S
             place = (row.trial, row.purpose, row.query)
             # Only the first call of a query carries its edits.
             edits = {place: edits.get(place, row.edits)}
-            known = edits[place]
-            candidate = Candidate(
-                item=items[row.item][1], edits=decode_edits(known) if known else ()
-            )
-            call = prompts.call(row.victim, candidate, row.call or 0)
+            known, (dataset, item) = edits[place], items[row.item]
+            candidate = Candidate(item=item, edits=decode_edits(known) if known else ())
+            call = prompts.call(row.victim, dataset, candidate, row.call or 0)
             assert isinstance(call, Score)
             found.setdefault(row.item, {})[call] = None
     finally:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -24,7 +25,10 @@ from medstress.backends.openai_http import open_backend
 from medstress.backends.options import BackendOptions
 from medstress.calls import Score, Scored
 from medstress.experiment.run import run
-from medstress.testing import REPLACEMENTS, FaultServer, never_errs, tiny_questions
+from medstress.testing import REPLACEMENTS, never_errs, tiny_questions
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "servers"))
+from fault_server import FaultServer
 
 ITEMS = tiny_questions(400)
 TABLES: dict[str, Any] = {

@@ -29,6 +29,13 @@ against each other), besides those of sentences and of MedFuzz's successes. In b
 both ran on an item or entity, `difference` their paired difference and `p` the score statistic of
 the same method at 0; `p_adjusted` is Benjamini and Hochberg's within the family.
 """
+OBJECTS = """`attack_spec`, `edits`, `first_success_edits` and, of exchanges, `scores` and
+`continuations` are objects and arrays in JSONL, Parquet and `Run.trials()`, and JSON text in CSV
+and in `Run.rows()`. An edit is `{"field", "start", "end", "replacement"}`, in JSON text an array
+of these four. A column of Parquet has one type: there a parameter that another attack has is null,
+one whose values are of several kinds (`max_edit_distance`) is JSON text, and so are the turns of
+`prompt_before` and `prompt_after`. A score that is not finite is null.
+"""
 PERFORMANCE = """## `performance` in `summary --json`
 
 `wall_seconds`, `queries_per_second` and `calls` are of all sessions of the run together, as are
@@ -208,6 +215,7 @@ def schema_page() -> str:
         _table(SOURCE / "rows.py", "TrialRow", defaults=False),
         MEASURES,
         *_measures(),
+        OBJECTS,
         LONG_CURVES,
         STATISTICS,
         FORMAT_2 + "".join(f"| {' | '.join(change)} |\n" for change in SINCE_FORMAT_1),

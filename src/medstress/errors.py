@@ -25,10 +25,6 @@ class BackendError(MedstressError):
     """A model could not answer."""
 
 
-class TransientBackendError(BackendError):
-    """Worth trying again: a time-out, a rate limit, a dropped connection."""
-
-
 class PermanentBackendError(BackendError):
     """Trying again would not help; the trial that asked ends as failed."""
 

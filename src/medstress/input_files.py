@@ -245,3 +245,36 @@ def _complaint(value: Any) -> str | None:
         if any("\ud800" <= character <= "\udfff" for character in value):
             return "expected text, got bytes that are no UTF-8"
     return None
+
+
+def decoded(raw: bytes, path: Path, line: int = 1) -> str:
+    """Bytes of a file as text, line ends as they are.
+
+    Args:
+        raw: the file, or a piece of it.
+        path: the file, for the message.
+        line: the line that `raw` begins with, from 1.
+
+    Raises:
+        DataError: not UTF-8: file, line and byte.
+    """
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        number = line + raw.count(b"\n", 0, error.start)
+        raise DataError(
+            f"{path}, line {number}: expected UTF-8 text, got the byte "
+            f"0x{raw[error.start]:02x}; save the file as UTF-8"
+        ) from error
+
+
+def text_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines of a file with their numbers from 1, without line ends.
+
+    The byte 0x0A alone ends lines: `str.splitlines` would also split at U+2028 or U+0085.
+
+    Raises:
+        DataError: a line is not UTF-8, when it is reached.
+    """
+    lines = read_bytes(path).removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    return ((n, decoded(raw, path, n).rstrip("\r")) for n, raw in enumerate(lines, start=1))

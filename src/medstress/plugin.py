@@ -62,7 +62,6 @@ from medstress.resources import PerturbationSet, Resources
 from medstress.seeding import rng_for
 from medstress.sentences import SentencePair, TaggedText
 from medstress.testing import (
-    FaultServer,
     ScriptedBackend,
     check_attack,
     check_backend,
@@ -94,7 +93,6 @@ __all__ = [
     "Decoding",
     "Edit",
     "Failure",
-    "FaultServer",
     "Generate",
     "Generated",
     "Goal",

@@ -80,7 +80,7 @@ BACKENDS = {
     ),
     "llama_cpp": Entry(
         "medstress.backends.llama_cpp:open_backend",
-        "GGUF files through llama.cpp, in process; extra: llama_cpp",
+        "GGUF files through llama.cpp, in process; extra: llama-cpp",
     ),
     "vllm": Entry(
         "medstress.backends.vllm:open_backend",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from medstress.calls import Prompt
 from medstress.outcomes import Verdict
 
 NOT_SHOWN = "prompt not shown"
@@ -22,8 +23,10 @@ class TrialRow:
 
     The *pick* is the first success that no rule, gate or panel refuted if there is one, else the
     first success; the two differ only where the search went on after a refuted success.
-    `answer_after`, `score_after`, the edit's columns, `valid`, `validity_reason` and
-    `prompt_after` are of the pick.
+    `answer_after`, `score_after`, the edit's columns, `valid`, `validity_reason`, `prompt_after`
+    and `listing_after` are of the pick.
+
+    `attack_spec`, `edits`, `first_success_edits`, `n_excluded` and `attempts` are JSON text.
     """
 
     trial_id: str
@@ -45,7 +48,7 @@ class TrialRow:
     attack: str
     """Label of the attack."""
     attack_spec: str
-    """The attack's parameters, as JSON."""
+    """The attack's parameters."""
     arm: str
     """`attack`, or the name of a control."""
     seed: int | None
@@ -100,7 +103,7 @@ class TrialRow:
     """Class of the replacement at the first success against the key: `different` under the
     default exclusions."""
     edits: str
-    """Edits of the picked candidate, as JSON."""
+    """Edits of the picked candidate."""
     edit_characters: int | None
     """Levenshtein distance of span and replacement in characters."""
     edit_tokens: int | None
@@ -125,10 +128,11 @@ class TrialRow:
     """P(key) below .5 on the clean item; None without scores."""
     repeats: bool | None
     """Whether every success named here repeated when asked again alone; None where not asked."""
-    prompt_before: str | None
-    """The clean prompt with the options listed (successes only)."""
-    prompt_after: str | None
-    """The perturbed prompt with the options listed (successes only)."""
+    prompt_before: Prompt | None
+    """The clean prompt as it was sent (successes only): a text, or where the victim was asked in
+    turns the turns, each with `role` and `content`."""
+    prompt_after: Prompt | None
+    """The perturbed prompt as it was sent (successes only)."""
     error: str | None
     """Why a trial failed or was cut short."""
     prompt_similarity: float | None
@@ -139,11 +143,12 @@ class TrialRow:
     """What was planned, edited, objected to and answered at each attempt, as JSON, for attacks
     that count attempts."""
     first_success_edits: str | None = None
-    """Edits of the first success, as JSON."""
+    """Edits of the first success."""
     first_success_score: float | None = None
     """P(key) at the first success."""
     first_success_prompt: str | None = None
-    """The perturbed prompt of the first success with the options listed."""
+    """The perturbed prompt of the first success with the options listed, as `listing_after` is of
+    the pick."""
     first_success_repeats: bool | None = None
     """Whether the first success repeated when asked again alone; None where not asked."""
     letter_mass: float | None = None
@@ -168,3 +173,8 @@ class TrialRow:
     cluster: str | None = None
     """What intervals and tests take as one: the document where it is known; of sentence pairs
     those that share a sentence (the least of their ids); else the item."""
+    listing_before: str | None = None
+    """The clean question with its options listed, sent so or not (successes only): differences
+    and prompt similarity are of listings."""
+    listing_after: str | None = None
+    """The perturbed question with its options listed (successes only)."""

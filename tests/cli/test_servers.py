@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from medstress.testing import FaultServer
+from fault_server import FaultServer
 
 pytest.importorskip("openai", reason="needs the extra medstress[openai]")
 

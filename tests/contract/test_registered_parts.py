@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from fault_server import FaultServer
 from medstress import registry
 from medstress.attacks import DiscreteZoo, EntitySubstitution, MedFuzz
 from medstress.attacks.noise import NoiseResources
@@ -23,7 +24,6 @@ from medstress.tasks.parsers import PARSERS
 from medstress.tasks.templates import load_template, shipped_prompts
 from medstress.testing import (
     REPLACEMENTS,
-    FaultServer,
     PerturbationTable,
     ScriptedBackend,
     check_attack,

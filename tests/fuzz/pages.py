@@ -133,8 +133,8 @@ def _trial(row: TrialRow, i: int, text: str) -> TrialRow:
     changes["n_excluded"] = row.n_excluded
     changes["attack_spec"] = row.attack_spec
     changes["attempts"] = json.dumps(told(json.loads(row.attempts or "[]"), text))
-    changes["prompt_before"] = f"[Context]: {text}\nA: {text}\nB: {text}"
-    changes["prompt_after"] = f"[Context]: {text} added\nA: {text}\nB: {text[::-1]}"
+    changes["listing_before"] = f"[Context]: {text}\nA: {text}\nB: {text}"
+    changes["listing_after"] = f"[Context]: {text} added\nA: {text}\nB: {text[::-1]}"
     return replace(row, **changes)
 
 

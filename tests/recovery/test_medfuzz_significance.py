@@ -282,7 +282,8 @@ def test_the_report_shows_tests_histogram_and_faithfulness(tested: Run) -> None:
     assert "20/20" not in page  # an effect is no share
     # What is no paired comparison does not stand among them.
     assert "Paired comparisons: none." in page
-    assert "Asked in three turns" in page
+    assert "Not sent so" in page
+    assert "As it was sent" in page
     assert "Because he is an immigrant he will not rest." in page
     assert "majority of 3 votes of a judge" in page
 
@@ -492,13 +493,6 @@ def test_what_cannot_be_tested_is_refused(
 ) -> None:
     assert medstress_cli(asks(tested.folder, *arguments, "--quiet")) == 2
     assert said in capsys.readouterr().err
-
-
-def test_the_review_room_is_refused_in_one_sentence(
-    tested: Run, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert medstress_cli(["review", str(tested.folder), "--port", "8000"]) == 2
-    assert "the review room is not built yet" in capsys.readouterr().err
 
 
 def test_a_test_that_a_limit_stops_goes_on_where_it_stopped(bench: Path) -> None:

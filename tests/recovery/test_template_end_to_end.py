@@ -141,7 +141,7 @@ def test_exhaustive_covers_the_vocabulary_and_its_successes_can_be_read_off(
     wrong = defaultdict(list)
     for line in (tmp_path / "e.jsonl").read_text("utf-8").splitlines():
         exchange = json.loads(line)
-        scores = json.loads(exchange["scores"])
+        scores = exchange["scores"]
         if exchange["purpose"] == "attack":
             wrong[exchange["trial_id"]].append("ABCD"[scores.index(max(scores))])
     for trial in found.rows():

@@ -72,8 +72,8 @@ def check_word(attack: str, key: str, value: object, known: Iterable[str]) -> No
     words = tuple(known)
     if not isinstance(value, str) or value not in words:
         raise UsageError(
-            f"{attack}: unknown {key} {value!r}{did_you_mean(str(value), words)} "
-            f"(known: {', '.join(words)})"
+            f"{attack}: {key}: expected one of {', '.join(words)}, got {value!r}"
+            f"{did_you_mean(str(value), words)}"
         )
 
 

@@ -28,6 +28,7 @@ from medstress.prompts.kinds import evidence_told
 from medstress.prompts.replies import Plan, Unreadable
 from medstress.queries import Predict, Steps, ask, note
 from medstress.resources import Resources
+from medstress.text import edit_rows
 from medstress.validity import PANEL
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ class MedFuzz(Attack):
     def traits(self) -> AttackTraits:
         """What it is: the attacker is sampled, and the exemplars are drawn."""
         gates = self.gates_on
-        judged = PANEL in gates or "categories" in gates
+        judged = self.has_panel or "categories" in gates
         return AttackTraits(
             stream=NAME,
             budget=self.attempts,
@@ -149,6 +150,11 @@ class MedFuzz(Attack):
             attack_all=self.attack_all,
             reasoning_tokens=self.reasoning_tokens,
         )
+
+    @property
+    def has_panel(self) -> bool:
+        """True if judges vote on its edits."""
+        return PANEL in self.gates_on
 
     @property
     def prompts(self) -> PromptSet:
@@ -316,7 +322,7 @@ class MedFuzz(Attack):
             asked["category"] = yield from panel.category(draft.inserted, categories, sample)
             if asked["category"] in {category.name for category in categories}:
                 del found["categories"]
-        if judged and PANEL in self.gates_on and (not found or self.gate_mode == "mark"):
+        if judged and self.has_panel and (not found or self.gate_mode == "mark"):
             clean = yield from panel.clean()
             (votes,) = yield from panel.votes([draft.question], sample)
             asked["judges"] = {
@@ -341,7 +347,7 @@ def _no_distractor(item: Question, plan: Plan) -> str | None:
 
 def _told(plan: Plan, draft: Draft) -> dict[str, Any]:
     """What the attacker planned and did, for the record."""
-    edits = [[e.field, e.start, e.end, e.replacement] for e in draft.candidate.edits]
+    edits = edit_rows(draft.candidate.edits)
     return {**plan.model_dump(), "added": [a.model_dump() for a in draft.added], "edits": edits}
 
 

@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
+from medstress.attacks.choices import check_word
 from medstress.attacks.noise.protocol import NoiseResources, Perturbation
 from medstress.attacks.noise.texts import Side, perturb_pair
 from medstress.attacks.protocol import PAIRS, TAGGED, Attack, AttackTraits, SearchOn
 from medstress.attacks.set_search import greedy, random_growth
 from medstress.candidates import TOKENS, EntityUnit, candidate_of
-from medstress.errors import UsageError, did_you_mean
+from medstress.errors import UsageError
 from medstress.outcomes import Goal, Measured, Moved, Untargeted
 from medstress.queries import Predict, Steps, ask
 from medstress.sentences import SentencePair
@@ -66,15 +67,8 @@ class SentenceAttack(_Base):
         if prepare is not None:
             prepare()
         name = self.spec()["name"]
-        for key, value, known in (
-            ("search", self.search, get_args(Search)),
-            ("side", self.side, get_args(Side)),
-        ):
-            if value not in known:
-                raise UsageError(
-                    f"{name}: {key}: expected one of {', '.join(known)}, got {value!r}"
-                    f"{did_you_mean(str(value), known)}"
-                )
+        check_word(name, "search", self.search, get_args(Search))
+        check_word(name, "side", self.side, get_args(Side))
         if isinstance(self.budget, bool) or not isinstance(self.budget, int) or self.budget < 1:
             raise UsageError(f"{name}: budget: expected a whole number from 1, got {self.budget!r}")
         if self.search == "none" and self.budget != 1:

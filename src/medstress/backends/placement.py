@@ -126,12 +126,6 @@ def input_device(model: Any) -> Any:
     return torch.device(f"cuda:{where}" if isinstance(where, int) else where)
 
 
-def is_sharded(model: Any) -> bool:
-    """Whether the model's parts are on several devices."""
-    places = getattr(model, "hf_device_map", None) or {}
-    return len({str(where) for where in places.values()}) > 1
-
-
 def _device(name: str) -> Any:
     """Resolve `auto`, and check that the device is there."""
     import torch

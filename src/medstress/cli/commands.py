@@ -177,11 +177,6 @@ def review_cli(args: argparse.Namespace) -> int:
     from medstress.store.reader import RunReader
     from medstress.store.run_store import RunStore
 
-    if args.port is not None or (args.export is None and args.read is None):
-        raise UsageError(
-            "the review room is not built yet; use: medstress review DIR --export FILE.html or "
-            "FILE.csv, and --import FILE.csv"
-        )
     folder = Path(args.folder)
     with interpreting(folder / FILE):
         reader = RunReader(folder)
@@ -291,6 +286,7 @@ def _dry_run(args: argparse.Namespace) -> int:
 def _show(finished: Run) -> int:
     """Print warnings and the table; 1 where more trials failed than the experiment allows, or
     nothing that a victim said could be read."""
+    from medstress.experiment.config import LIMITS
     from medstress.metrics.surrogate_lines import name_lines
     from medstress.metrics.unreadable import victims_unread
     from medstress.report.sections import by_seed_and_pooled, summary_table
@@ -316,11 +312,7 @@ def _show(finished: Run) -> int:
         print(f"spent: ${usd:,.4f}, of which each victim: summary --json, performance.spending")
     settings = finished.manifest()["config"]["experiment"]
     if not summary["experiment"]["complete"]:
-        limits = [
-            key
-            for key in ("max_queries", "max_tokens", "max_usd", "max_seconds")
-            if key in settings
-        ]
+        limits = [key for key in LIMITS if key in settings]
         raised = f", with a higher {' or '.join(limits)}" if limits else ""
         print(f"not complete; run the same command again{raised} to resume")
     unread = bool(victims_unread(summary))  # the warnings say of whom

@@ -17,7 +17,7 @@ PARTS = (
     ),
     ("adapters (peft)", ("peft",), "pip install 'medstress[adapters]'"),
     ("4-bit models", ("bitsandbytes",), "pip install 'medstress[quantized]'"),
-    ("back end llama_cpp", ("xllamacpp", "gguf"), "pip install 'medstress[llama_cpp]'"),
+    ("back end llama_cpp", ("xllamacpp", "gguf"), "pip install 'medstress[llama-cpp]'"),
     (
         "back end vllm",
         ("vllm",),

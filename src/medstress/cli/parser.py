@@ -300,16 +300,14 @@ def _review(commands: argparse._SubParsersAction[_Parser]) -> None:
         "review",
         help="cases for experts, out as a sheet and back in",
         description="Write every success of MedFuzz as a case for experts, and read back what "
-        "they say of it. human_valid overrides what gates say. The review room (--port) is not "
-        "built yet.",
+        "they say of it. human_valid overrides what gates say.",
     )
     review.add_argument("folder", metavar="DIR")
-    how = review.add_mutually_exclusive_group()
+    how = review.add_mutually_exclusive_group(required=True)
     how.add_argument(
         "--export", metavar="FILE", help="FILE.html to read or print, FILE.csv to fill in"
     )
     how.add_argument("--import", dest="read", metavar="FILE", help="a filled-in FILE.csv")
-    how.add_argument("--port", metavar="P", help="not built yet")
 
 
 def _cache(commands: argparse._SubParsersAction[_Parser]) -> None:

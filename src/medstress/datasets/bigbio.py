@@ -20,9 +20,8 @@ from typing import Any
 
 from medstress.datasets.documents import Annotation, Document, Tally, tagged_sentences
 from medstress.datasets.iob import REPAIR_ADVICE, SCHEME_ADVICE, repair_notes
-from medstress.datasets.label_types import with_types
+from medstress.datasets.label_types import keep_types, with_types
 from medstress.datasets.pairs import Read, Row, checked, jsonl_rows, read_pairs
-from medstress.datasets.pubtator import keep_types
 from medstress.datasets.rows import parquet_rows, shown
 from medstress.datasets.source import (
     DatasetOptions,

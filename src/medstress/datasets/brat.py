@@ -16,7 +16,7 @@ import re
 from pathlib import Path
 
 from medstress.datasets.documents import Annotation, Document, Tally, tagged_sentences
-from medstress.datasets.pubtator import keep_types
+from medstress.datasets.label_types import keep_types
 from medstress.datasets.source import (
     DatasetOptions,
     LoadedTexts,
@@ -25,7 +25,7 @@ from medstress.datasets.source import (
     take_keys,
 )
 from medstress.errors import DataError, UsageError
-from medstress.input_files import read_bytes
+from medstress.input_files import decoded, read_bytes
 
 _ENTITY = re.compile(r"(\S+) (\d{1,9} \d{1,9}(?:;\d{1,9} \d{1,9})*)")
 _PASSED_OVER = frozenset("REAMN#*")
@@ -66,7 +66,7 @@ def load(options: DatasetOptions) -> LoadedTexts:
         for document in documents
         for item in tagged_sentences(document, tally)
     )
-    items, skipped = collect(texts[0], rows, lambda item: item, options.on_bad_row)
+    items, skipped = collect(folder, rows, lambda item: item, options.on_bad_row)
     return LoadedTexts(
         items=items,
         skipped=(*left_out, *skipped),
@@ -88,7 +88,7 @@ def _folder(path: Path | None) -> Path:
 
 
 def _document(path: Path, annotations: Path, folder: Path, tally: Tally) -> Document:
-    text = _decoded(path)
+    text = decoded(read_bytes(path), path)
     if not annotations.is_file():
         raise DataError(
             f"{path}: expected {annotations.name} beside it (an empty file where nothing is "
@@ -96,7 +96,8 @@ def _document(path: Path, annotations: Path, folder: Path, tally: Tally) -> Docu
         )
     identifier = path.relative_to(folder).with_suffix("").as_posix()
     document = Document(id="_".join(identifier.split()), text=text)
-    for number, line in enumerate(_decoded(annotations).split("\n"), start=1):
+    marks = decoded(read_bytes(annotations), annotations)
+    for number, line in enumerate(marks.split("\n"), start=1):
         where = f"{annotations}, line {number}"
         if line.startswith("T"):
             document.annotations.append(_entity(line.rstrip("\r"), text, where, tally))
@@ -143,16 +144,3 @@ def _passages(document: Document) -> tuple[int, ...]:
         if reach <= found.end() < len(document.text):
             begins.append(found.end())
     return tuple(begins)
-
-
-def _decoded(path: Path) -> str:
-    """The text of a file, its line ends as they are: offsets count them."""
-    raw = read_bytes(path)
-    try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        raise DataError(
-            f"{path}, line {line}: expected UTF-8 text, got the byte 0x{raw[error.start]:02x}; "
-            "save the file as UTF-8"
-        ) from error

@@ -25,7 +25,7 @@ from medstress.datasets.source import (
     take_keys,
 )
 from medstress.errors import DataError
-from medstress.input_files import read_bytes
+from medstress.input_files import text_lines
 from medstress.label_schemes import SCHEMES, Scheme, check_scheme, read_labels, type_of
 from medstress.sentences import OUTSIDE, TaggedText
 
@@ -194,16 +194,7 @@ def _item_of(read: TaggedText | DataError) -> TaggedText:
 def _blocks(path: Path) -> Iterator[list[tuple[int, str]]]:
     """The lines of each sentence with their numbers, without line ends."""
     block: list[tuple[int, str]] = []
-    # Bytes 0x0A alone end lines: a token may be a character that str.splitlines splits at.
-    lines = read_bytes(path).removeprefix(b"\xef\xbb\xbf").split(b"\n")
-    for number, raw in enumerate(lines, start=1):
-        try:
-            line = raw.decode("utf-8").rstrip("\r")
-        except UnicodeDecodeError as error:
-            raise DataError(
-                f"{path}, line {number}: expected UTF-8 text, got the byte "
-                f"0x{raw[error.start]:02x}; save the file as UTF-8"
-            ) from error
+    for number, line in text_lines(path):
         if "\r" in line:
             raise DataError(
                 f"{path}, line {number}: expected lines that end in LF or CR LF, got a CR within "

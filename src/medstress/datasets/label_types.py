@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
+from medstress.datasets.documents import Document
 from medstress.errors import UsageError, did_you_mean
 from medstress.sentences import OUTSIDE, TaggedText
 
@@ -38,6 +39,19 @@ def chosen_types(types: Types | None, known: Collection[str], path: Path) -> Cho
             raise UsageError(f"types: expected a name of one word, got {name!r}")
     new = {type_: None if name == OUTSIDE else name for type_, name in types.items()}
     return lambda type_: new.get(type_, type_)
+
+
+def keep_types(documents: list[Document], types: Types | None, path: Path) -> None:
+    """Keep the entities of some types only, under the names that are wanted.
+
+    Raises:
+        UsageError: no entity of the file has one of the types.
+    """
+    known = {entity.type for document in documents for entity in document.annotations}
+    chosen = chosen_types(types, known, path)
+    for document in documents:
+        named = ((entity, chosen(entity.type)) for entity in document.annotations)
+        document.annotations = [replace(e, type=name) for e, name in named if name is not None]
 
 
 def with_types(

@@ -22,7 +22,7 @@ from medstress.datasets.source import (
     take_keys,
 )
 from medstress.errors import DataError, UsageError, did_you_mean
-from medstress.input_files import read_bytes
+from medstress.input_files import text_lines
 from medstress.sentences import SentencePair
 
 FIELDS = ("id", "text_a", "text_b", "score")
@@ -156,15 +156,8 @@ def tsv_rows(path: Path) -> Iterator[tuple[str, Read]]:
         DataError: not UTF-8, or a header that names a column twice: file and line.
     """
     header: list[str] = []
-    lines = read_bytes(path).removeprefix(b"\xef\xbb\xbf").split(b"\n")
-    for number, raw in enumerate(lines, start=1):
-        try:
-            fields = raw.decode("utf-8").rstrip("\r").split("\t")
-        except UnicodeDecodeError as error:
-            raise DataError(
-                f"{path}, line {number}: expected UTF-8 text, got the byte "
-                f"0x{raw[error.start]:02x}; save the file as UTF-8"
-            ) from error
+    for number, line in text_lines(path):
+        fields = line.split("\t")
         if fields == [""]:
             continue
         if not header:

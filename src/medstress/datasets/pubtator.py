@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from medstress.datasets.documents import Annotation, Document, Tally, tagged_sentences
-from medstress.datasets.label_types import Types, chosen_types
+from medstress.datasets.label_types import keep_types
 from medstress.datasets.source import (
     DatasetOptions,
     LoadedTexts,
@@ -23,7 +22,7 @@ from medstress.datasets.source import (
     take_keys,
 )
 from medstress.errors import DataError
-from medstress.input_files import read_bytes
+from medstress.input_files import text_lines
 from medstress.sentences import TaggedText
 
 _TEXT = re.compile(r"([^|\t]+)\|([ta])\|(.*)")
@@ -57,19 +56,6 @@ def read_pubtator(path: Path, options: DatasetOptions) -> LoadedTexts:
     )
 
 
-def keep_types(documents: list[Document], types: Types | None, path: Path) -> None:
-    """Keep the entities of some types only, under the names that are wanted.
-
-    Raises:
-        UsageError: no entity of the file has one of the types.
-    """
-    known = {entity.type for document in documents for entity in document.annotations}
-    chosen = chosen_types(types, known, path)
-    for document in documents:
-        named = ((entity, chosen(entity.type)) for entity in document.annotations)
-        document.annotations = [replace(e, type=name) for e, name in named if name is not None]
-
-
 def _same(item: TaggedText) -> TaggedText:
     return item
 
@@ -81,7 +67,7 @@ def read_documents(path: Path) -> Iterator[Document]:
         DataError: a malformed line: file and line.
     """
     document: Document | None = None
-    for number, line in _lines(path):
+    for number, line in text_lines(path):
         where = f"{path}, line {number}"
         if not line.strip():
             if document is not None:
@@ -136,14 +122,3 @@ def _entity(document: Document, fields: list[str], where: str) -> Annotation | N
     if not mention.strip() or type_.split() != [type_]:
         raise DataError(f"{where}: expected a mention and a type of one word, got {type_!r}")
     return Annotation(start=start, end=end, type=type_)
-
-
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    for number, raw in enumerate(read_bytes(path).removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
-        try:
-            yield number, raw.decode("utf-8").rstrip("\r")
-        except UnicodeDecodeError as error:
-            raise DataError(
-                f"{path}, line {number}: expected UTF-8 text, got the byte "
-                f"0x{raw[error.start]:02x}; save the file as UTF-8"
-            ) from error

@@ -76,6 +76,15 @@ def words(text: str) -> list[str]:
     return [fold_word(word) for word in _WORD.findall(_POSSESSIVE.sub("", normalise(text)))]
 
 
+def folded(name: str) -> str:
+    """How names are compared: whatever case, plural and hyphens.
+
+    >>> folded("beta - Blockers") == folded("beta-blocker")
+    True
+    """
+    return " ".join(words(name))
+
+
 def word_set(text: str) -> frozenset[str]:
     """Return the set of folded words: equal for names that differ in word order or plural."""
     return frozenset(words(text))

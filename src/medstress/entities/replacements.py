@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 
 from medstress.entities.embeddings import Embedder
-from medstress.entities.names import words
+from medstress.entities.names import folded
 from medstress.entities.recognisers.gazetteer import MAX_INITIALS, is_initials
 from medstress.entities.synonyms import concept_rows
 from medstress.entities.vocabularies import Vocabulary, load_vocabulary
@@ -33,7 +33,7 @@ class ConceptNames:
         self._names: dict[str, list[str]] = {}
         self._concepts: dict[str, list[str]] = {}
         for concept, name in rows:
-            known = self._concepts.setdefault(_folded(name), [])
+            known = self._concepts.setdefault(folded(name), [])
             if concept not in known:
                 known.append(concept)
             self._names.setdefault(concept, []).append(name)
@@ -49,18 +49,18 @@ class ConceptNames:
         >>> ConceptNames(rows).others("aspirins")
         ['acetylsalicylic acid']
         """
-        own = _folded(mention)
+        own = folded(mention)
         names = [
             name
             for concept in self._concepts.get(own, ())
             if concept.startswith(kind)
             for name in self._names[concept]
         ]
-        distinct = {_folded(name): name for name in reversed(names)}
+        distinct = {folded(name): name for name in reversed(names)}
         return [
             name
             for name in dict.fromkeys(names)
-            if _folded(name) not in ("", own) and distinct[_folded(name)] == name
+            if folded(name) not in ("", own) and distinct[folded(name)] == name
         ]
 
 
@@ -178,14 +178,14 @@ def _nearest(
     names = embedder.vectors(vocabulary.names)
     readable = [written(text.split()) for text in texts]
     cosines = embedder.vectors(readable) @ names.T
-    folded = [_folded(name) for name in vocabulary.names]
+    known = [folded(name) for name in vocabulary.names]
     nearest = {}
     for text, read, row in zip(texts, readable, cosines, strict=True):
-        own = _folded(read)
+        own = folded(read)
         for place in np.argsort(-row, kind="stable"):
             if row[place] <= 0:
                 break
-            if folded[place] not in ("", own) and (fits is None or fits[place]):
+            if known[place] not in ("", own) and (fits is None or fits[place]):
                 nearest[text] = vocabulary.names[place]
                 break
     return nearest
@@ -225,7 +225,3 @@ def _shipped() -> ConceptNames:
 
 def _lowered(name: str) -> Tokens:
     return tokenise(name.lower())
-
-
-def _folded(name: str) -> str:
-    return " ".join(words(name))

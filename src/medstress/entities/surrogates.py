@@ -11,11 +11,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from medstress.entities.names import words
+from medstress.entities.names import folded
 from medstress.entities.recognisers.gazetteer import MAX_INITIALS
 from medstress.entities.replacements import (
     Replacements,
-    Tokens,
     related_names,
     strict_names,
 )
@@ -64,7 +63,7 @@ def listed_first(
     listed = {
         mention: kept
         for mention, names in strict_names(mentions, synonyms, base).items()
-        if (kept := tuple(name for name in names if folded(name) not in without))
+        if (kept := tuple(name for name in names if folded(" ".join(name)) not in without))
     }
     others = {
         mention: type_
@@ -74,15 +73,6 @@ def listed_first(
     near = related_names(others, vocabulary, embedding, base, is_candidate=_candidates(without))
     sources = {**dict.fromkeys(listed, LISTED), **dict.fromkeys(near, NEAREST)}
     return Surrogates(table={**listed, **near}, sources=sources)
-
-
-def folded(name: Tokens) -> str:
-    """How names are compared: whatever case, plural and hyphens.
-
-    >>> folded(("beta", "-", "Blockers")) == folded(("beta-blocker",))
-    True
-    """
-    return " ".join(words(" ".join(name)))
 
 
 def is_word(name: str) -> bool:
@@ -106,7 +96,7 @@ def _candidates(without: Collection[str]) -> Callable[[Sequence[str]], list[bool
         # Of a vocabulary that is written in capitals case says nothing.
         shouts = 2 * sum(map(str.isupper, names)) > len(names)
         return [
-            is_word(name.lower() if shouts else name) and " ".join(words(name)) not in without
+            is_word(name.lower() if shouts else name) and folded(name) not in without
             for name in names
         ]
 

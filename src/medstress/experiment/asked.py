@@ -14,9 +14,8 @@ from medstress.metrics.counts import is_eligible
 from medstress.metrics.coverage import Span, Tried
 from medstress.metrics.edits import FirstQuery
 from medstress.rows import TrialRow
-from medstress.store.codec import edits_of
 from medstress.store.reader import RunReader
-from medstress.text import Edit, edit_distance
+from medstress.text import Edit, edit_distance, edits_of
 
 EDIT_DISTANCE = "edit_distance"
 """The reason for which a name is left out on one span and not on another."""

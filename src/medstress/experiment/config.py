@@ -38,6 +38,10 @@ __all__ = [
 ]
 
 
+LIMITS = ("max_queries", "max_tokens", "max_usd", "max_seconds")
+"""Keys that stop a run before it is complete."""
+
+
 class ExperimentTable(Table):
     """`[experiment]`."""
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from io import BytesIO, TextIOWrapper
+from math import isfinite
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -13,7 +14,8 @@ from medstress.calls import Compared, Generated, Tagged
 from medstress.candidates import candidate_of
 from medstress.errors import UsageError, did_you_mean
 from medstress.experiment.reviews import review_rows
-from medstress.experiment.rows import Prompts, trial_rows
+from medstress.experiment.rows import trial_rows
+from medstress.experiment.stored_prompts import Prompts
 from medstress.hashing import content_hash
 from medstress.outcomes import Verdict
 from medstress.rows import NOT_SHOWN
@@ -29,6 +31,28 @@ if TYPE_CHECKING:
 FORMATS = ("jsonl", "csv", "parquet")
 
 Row = dict[str, Any]
+
+
+def _edit_objects(text: str) -> list[Row]:
+    return [asdict(edit) for edit in decode_edits(text)]
+
+
+def _scores(text: str) -> list[float | None]:
+    """Scores without what JSON cannot hold: null is a score that is not finite."""
+    return [value if isfinite(value) else None for value in json.loads(text)]
+
+
+_OPENED: dict[str, Callable[[str], Any]] = {
+    "attack_spec": json.loads,
+    "edits": _edit_objects,
+    "first_success_edits": _edit_objects,
+    "continuations": json.loads,
+    "scores": _scores,
+}
+"""Columns that are objects and arrays wherever the format has such, and JSON text in CSV."""
+_MIXED = ("prompt_before", "prompt_after")
+"""Columns that hold texts, and lists of turns where a victim was asked in turns: JSON text where
+a column has one type."""
 
 
 def export(reader: RunReader, table: str, to: Path) -> int:
@@ -143,16 +167,19 @@ def exchange_rows(reader: RunReader) -> Iterator[Row]:
         }
 
 
-def _trial_dicts(reader: RunReader) -> Iterator[Row]:
+def trial_dicts(reader: RunReader) -> Iterator[Row]:
+    """The finished trials of a run."""
     for row in trial_rows(reader):
         told = {**asdict(row), "verdict": row.verdict.value}
-        if row.verdict is Verdict.FLIPPED and row.prompt_after is None:
-            told |= {"prompt_before": NOT_SHOWN, "prompt_after": NOT_SHOWN}
+        if row.verdict is Verdict.FLIPPED:
+            for kind in ("prompt", "listing"):
+                if told[f"{kind}_after"] is None:
+                    told |= {f"{kind}_before": NOT_SHOWN, f"{kind}_after": NOT_SHOWN}
         yield told
 
 
 TABLES: dict[str, Callable[[RunReader], Iterator[Row]]] = {
-    "trials": _trial_dicts,
+    "trials": trial_dicts,
     "items": item_rows,
     "exchanges": exchange_rows,
     "reviews": review_rows,
@@ -173,7 +200,7 @@ def _call(
     return None if call is None else call.canonical()
 
 
-def _text(prompt: str | list[Any]) -> str:
+def _text(prompt: str | Iterable[Any]) -> str:
     return prompt if isinstance(prompt, str) else json.dumps(prompt, ensure_ascii=False)
 
 
@@ -193,10 +220,17 @@ def _answer(row: StoredExchange) -> tuple[str | None, str | None, str | None, st
     return text, None if scores is None else json.dumps(list(scores)), None, None
 
 
+def _opened(row: Row) -> Row:
+    return {
+        name: _OPENED[name](value) if value is not None and name in _OPENED else value
+        for name, value in row.items()
+    }
+
+
 def _write_jsonl(rows: Iterator[Row], stream: IO[str]) -> int:
     n = 0
     for row in rows:
-        stream.write(json.dumps(row, ensure_ascii=False) + "\n")
+        stream.write(json.dumps(_opened(row), ensure_ascii=False) + "\n")
         n += 1
     return n
 
@@ -206,17 +240,49 @@ def _write_csv(rows: Iterator[Row], stream: IO[str]) -> int:
     for row in rows:
         if writer is None:
             writer = Writer(stream, row)
-        writer.write(row)
+        writer.write(_of_text(row))
         n += 1
     return n
 
 
 def _write_parquet(rows: Iterator[Row], to: Path) -> int:
-    import polars
-
-    frame = polars.DataFrame(list(rows), infer_schema_length=None)
+    frame = frame_of(rows)
     write_frame(frame, to)
     return frame.height
+
+
+def frame_of(rows: Iterable[Row]) -> DataFrame:
+    """Rows as a data frame.
+
+    A column has one type: a parameter of attacks whose values are of several kinds, such as
+    `max_edit_distance`, is JSON text, and one that an attack does not have is null.
+    """
+    import polars
+
+    opened = [_opened(_of_text(row)) for row in rows]
+    specs = [row["attack_spec"] for row in opened if "attack_spec" in row]
+    names = dict.fromkeys(name for spec in specs for name in spec)
+    mixed = [name for name in names if not _is_of_one_type([spec.get(name) for spec in specs])]
+    for spec in specs:
+        spec |= {name: json.dumps(spec[name]) for name in mixed if spec.get(name) is not None}
+    return polars.DataFrame(opened, infer_schema_length=None)
+
+
+def _is_of_one_type(values: Iterable[Any]) -> bool:
+    """Whether a column of a data frame holds JSON values as they are."""
+    known = [value for value in values if value is not None]
+    kinds = {float if type(value) is int else type(value) for value in known}
+    if kinds == {dict}:
+        names = {name for value in known for name in value}
+        return bool(names) and all(_is_of_one_type(v.get(name) for v in known) for name in names)
+    if kinds == {list}:
+        return _is_of_one_type(each for value in known for each in value)
+    return len(kinds) <= 1
+
+
+def _of_text(row: Row) -> Row:
+    """A row whose prompts are texts: turns as JSON."""
+    return row | {name: _text(row[name]) for name in _MIXED if isinstance(row.get(name), tuple)}
 
 
 def write_frame(frame: DataFrame, to: Path) -> None:

@@ -38,8 +38,9 @@ def surrogates(
         UsageError: a table of names is missing or malformed.
     """
     from medstress.entities.definitions import defined_abbreviations
+    from medstress.entities.names import folded
     from medstress.entities.replacements import abbreviations, related_names, strict_names
-    from medstress.entities.surrogates import LISTED, NEAREST, Surrogates, folded, listed_first
+    from medstress.entities.surrogates import LISTED, NEAREST, Surrogates, listed_first
 
     types = {
         mention_key(tokens[entity.start : entity.end]): entity.type
@@ -68,7 +69,7 @@ def surrogates(
     left = {
         mention: kept
         for mention, names in table.items()
-        if (kept := tuple(name for name in names if not without or folded(name) not in without))
+        if (kept := tuple(name for name in names if folded(" ".join(name)) not in without))
     }
     return Surrogates(table=left, sources=dict.fromkeys(left, source))
 

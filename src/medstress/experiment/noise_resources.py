@@ -129,9 +129,9 @@ def names_put_into(
 
 def names_put_in(names: Sequence[Tokens], choice: str) -> frozenset[str]:
     """Which of a mention's other names may be put in, after `folded`."""
-    from medstress.entities.surrogates import folded
+    from medstress.entities.names import folded
 
-    return frozenset(folded(name) for name in names[: 1 if choice == "fixed" else None])
+    return frozenset(folded(" ".join(name)) for name in names[: 1 if choice == "fixed" else None])
 
 
 def side_of(perturbation: Perturbation) -> Side:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import product
-from typing import TypeGuard
 
 from medstress.attacks.judges import JUDGE, N_VOTES, is_judge, votes_each
 from medstress.attacks.medfuzz import MedFuzz
@@ -17,7 +16,6 @@ from medstress.experiment.significance.settings import settings_of
 from medstress.experiment.significance.writer import MAX_ROUNDS
 from medstress.experiment.spent import all_prices
 from medstress.metrics.hardness import Statistic
-from medstress.validity import PANEL
 
 PER_ATTEMPT = {"attacker": 5, JUDGE: N_VOTES + 2}
 """Calls to a role at an attempt, with all repairs and votes on categories."""
@@ -121,13 +119,9 @@ def _n_votes(prepared: Prepared, role: str, n_trials: Mapping[str, int]) -> int:
 
 def _n_clean(prepared: Prepared, role: str) -> int:
     """The votes of one judge on clean items: once an item, whatever else is asked about it."""
-    prompts = {part.attack.prompts.hash for part in prepared.attacks if _has_panel(part.attack)}
+    attacks = [part.attack for part in prepared.attacks]
+    prompts = {a.prompts.hash for a in attacks if isinstance(a, MedFuzz) and a.has_panel}
     return _n_items(prepared) * N_VOTES * len(prompts) if is_judge(role) else 0
-
-
-def _has_panel(attack: Attack) -> TypeGuard[MedFuzz]:
-    """Whether judges vote on the edits of an attack."""
-    return isinstance(attack, MedFuzz) and PANEL in attack.gates_on
 
 
 def _bounds(prepared: Prepared, votes: int = 0) -> Iterator[tuple[str, Bound]]:
@@ -137,7 +131,7 @@ def _bounds(prepared: Prepared, votes: int = 0) -> Iterator[tuple[str, Bound]]:
         return
     for part in prepared.attacks:
         if isinstance(part.attack, MedFuzz):
-            judged = table.panel and _has_panel(part.attack)
+            judged = table.panel and part.attack.has_panel
             yield part.label, _bound(part.attack, table, votes=votes if judged else 0)
 
 

@@ -25,7 +25,7 @@ from medstress.experiment.config import (
     TuneTable,
     VictimTable,
 )
-from medstress.experiment.pending import TABLES, built_but_fixed, not_built, wrong_word
+from medstress.experiment.pending import ATTACKS, TABLES
 from medstress.experiment.sources import find_source
 from medstress.experiment.table import Table
 from medstress.experiment.victim_prompts import unknown_dataset
@@ -119,11 +119,10 @@ def check_experiment(
         if not all(isinstance(row, dict) for row in rows):
             raise UsageError(f"{where.table(table)}: {table} must be a table, got {value!r}")
         # An entry that is switched off may name what is not built or not installed.
-        kept = [
-            dict(row) if _is_off(table, row) else _without_fixed(table, row, where, i)
-            for i, row in enumerate(rows)
-        ]
+        kept = [dict(row) for row in rows]
         used = [i for i, row in enumerate(kept) if not _is_off(table, row)]
+        for i in used:
+            _check_built(table, kept[i], where, i)
         where.used[table] = used
         if table in ARRAYS and kept and not used:
             raise UsageError(f"{where.table(table)}: every [[{table}]] entry has use = false")
@@ -167,27 +166,18 @@ def check_table(table: str, values: Mapping[str, Any]) -> Any:
     where = _Where(table, "")
     if not isinstance(values, Mapping):
         raise UsageError(f"{table}: expected a dict of the keys of [[{table}]], got {values!r}")
-    row = _without_fixed(table, values, where, 0)
     try:
-        return TABLES_BUILT[table].model_validate(row)
+        return TABLES_BUILT[table].model_validate(values)
     except ValidationError as failure:
         error = failure.errors()[0]
         return _refuse({**error, "loc": (table, *error["loc"])}, where)
 
 
-def _without_fixed(table: str, row: Mapping[str, Any], where: _Where, index: int) -> dict[str, Any]:
-    """Refuse what is not built; drop keys that may only be written with their default."""
-    kept: dict[str, Any] = {}
-    fields = _fields(table)
-    for key, value in row.items():
-        reason = not_built(table, key, value)
-        if reason is None and key not in fields:
-            reason = wrong_word(table, key, value)
-        if reason is not None:
-            raise UsageError(f"{where.key(table, key, index)}: {reason}")
-        if key in fields or not built_but_fixed(table, key):
-            kept[key] = value
-    return kept
+def _check_built(table: str, row: Mapping[str, Any], where: _Where, index: int) -> None:
+    """Refuse an attack that is not built yet."""
+    if table == "attack" and row.get("name") in ATTACKS:
+        place = where.key(table, "name", index)
+        raise UsageError(f"{place}: name = {row['name']!r} is not built yet")
 
 
 def _validate(raw: Mapping[str, Any], where: _Where) -> Experiment:

@@ -37,12 +37,9 @@ class Run:
 
     def trials(self) -> polars.DataFrame:
         """All finished trials as a data frame (docs: schema)."""
-        from dataclasses import asdict
+        from medstress.experiment.export import frame_of, trial_dicts
 
-        import polars
-
-        rows = [{**asdict(row), "verdict": row.verdict.value} for row in self.rows()]
-        return polars.DataFrame(rows, infer_schema_length=None)
+        return self._read(lambda reader: frame_of(trial_dicts(reader)))
 
     def summary(self) -> dict[str, Any]:
         """The numbers of the run (docs: schema)."""

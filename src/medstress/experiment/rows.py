@@ -9,26 +9,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from medstress.calls import Answer, Call
 from medstress.candidates import WHOLE, EntityUnit, candidate_of, replaced_text, with_unit
 from medstress.clusters import clusters_by_dataset, document_of
 from medstress.errors import StoreError
+from medstress.experiment.stored_prompts import Prompts, stored_prompt
 from medstress.items import Edited, Question
 from medstress.metrics.counts import pick_success
 from medstress.metrics.tries import entries
-from medstress.outcomes import Outcome, Verdict
+from medstress.outcomes import Verdict
 from medstress.rows import TrialRow
+from medstress.scheduler.need import Purpose
 from medstress.sentences import SentencePair
-from medstress.store.codec import edits_of
 from medstress.store.reader import RunReader, StoredTrial
 from medstress.store.reviews import Review
 from medstress.store.run_store import FILE
-from medstress.tasks.entity_tagging import EntityTagging
-from medstress.tasks.similarity import Similarity
-from medstress.tasks.task import AnyTask
-from medstress.tasks.templates import Template, stored_template
-from medstress.tasks.wrapping import task_from_spec
-from medstress.text import edit_distance
+from medstress.text import edit_distance, edit_rows, edits_of
 from medstress.validity import REVIEW, known_validity
 
 _FIRST = (
@@ -41,76 +36,12 @@ _FIRST = (
     "first_success_edits",
     "first_success_score",
 )
+_SHOWN = (
+    *("prompt_before", "listing_before", "prompt_after", "listing_after", "first_success_prompt"),
+)
 _SHOWN_AT_LEAST = 64 << 20
 _SHOWN_A_BYTE = 64
 _LOST = (Verdict.FAILED.value, Verdict.CUT_SHORT.value)
-
-
-class Prompts:
-    """The tasks of a run's victims, rebuilt from the manifest."""
-
-    def __init__(self, manifest: Mapping[str, Any]) -> None:
-        self._tasks: dict[tuple[str, str | None], AnyTask] = {}
-        """By victim and data set; None stands for all data sets without a prompt of their own."""
-        for label, victim in manifest["victims"].items():
-            # Those that share the items have one name in rows, and the same task.
-            called = victim.get("part_of", label)
-            for dataset, told in {None: victim, **victim.get("by_dataset", {})}.items():
-                self._tasks[called, dataset] = _task(told["task"], told["prompt"])
-        self._clean: dict[tuple[str, int], str | None] = {}
-
-    def call(self, victim: str, dataset: str, candidate: Edited, number: int) -> Call | None:
-        """The number-th call of a query about a candidate; None where no form gives it back."""
-        task = self._task(victim, dataset)
-        template = _template(task)
-        if template is not None and not template.is_shown:
-            return None
-        return next(task.flow(candidate))[number].call
-
-    def outcome(
-        self, victim: str, dataset: str, candidate: Edited, answers: Sequence[Answer]
-    ) -> Outcome:
-        """What a victim's stored answers about a candidate are worth."""
-        flow, given = self._task(victim, dataset).flow(candidate), list(answers)
-        requests = next(flow)
-        while True:
-            taken, given = given[: len(requests)], given[len(requests) :]
-            try:
-                requests = flow.send(tuple(taken))
-            except StopIteration as stop:
-                outcome: Outcome = stop.value.outcome
-                return outcome
-
-    def listing(self, victim: str, dataset: str, candidate: Edited) -> str | None:
-        """The prompt with the options listed; None where no form gives it back."""
-        task = self._task(victim, dataset)
-        template = _template(task)
-        # A prompt that does not list the options is shown in the words of one that does.
-        if template is not None and template.lists_options and not template.is_shown:
-            return None
-        return task.listing(candidate)
-
-    def clean(self, victim: str, dataset: str, row: int, item: Any) -> str | None:
-        """The same of an unperturbed item; `row` is its row in the run, whose trials share it."""
-        if (victim, row) not in self._clean:
-            self._clean[victim, row] = self.listing(victim, dataset, candidate_of(item))
-        return self._clean[victim, row]
-
-    def _task(self, victim: str, dataset: str) -> AnyTask:
-        return self._tasks.get((victim, dataset)) or self._tasks[victim, None]
-
-
-def _template(task: AnyTask) -> Template | None:
-    return getattr(task, "template", None)
-
-
-def _task(spec: Mapping[str, Any], prompt: Mapping[str, Any] | None) -> AnyTask:
-    """A task as the manifest describes it; those of sentences have no prompt."""
-    if prompt is not None:
-        return task_from_spec(spec, stored_template(prompt))
-    if spec["kind"] == "similarity":
-        return Similarity()
-    return EntityTagging(types=tuple(spec["types"]), names=spec["names"])
 
 
 def trial_rows(reader: RunReader) -> list[TrialRow]:
@@ -125,8 +56,13 @@ def trial_rows(reader: RunReader) -> list[TrialRow]:
     for trial in reader.trials():
         item = items[trial.item][1]
         row = _row(run, trial, item, prompts, clusters[trial.dataset][item.id])
+        # Calls are stored in full where no form gives them back, and of conversations.
+        is_stored = row.attempts is not None or not prompts.has_form(trial.victim, trial.dataset)
+        if row.verdict is Verdict.FLIPPED and is_stored:
+            row = _as_sent(row, reader, trial.trial)
         # Prompts are made anew for each row, so a small folder could ask for any amount of memory.
-        room -= sum(len(each or "") for each in {row.prompt_after, row.first_success_prompt})
+        made = {row.prompt_after, row.listing_after, row.first_success_prompt}
+        room -= sum(len(each) for each in made if isinstance(each, str))
         if room < 0:
             raise StoreError(
                 f"{reader.folder / FILE} asks for more prompts than a run of its size can hold; "
@@ -198,7 +134,7 @@ def _row(run: str, trial: StoredTrial, stored: Any, prompts: Prompts, cluster: s
     n_options, key = _gold(item)
     _check_counts(trial)
     excluded, records = result.get("n_excluded"), result.get("records")
-    shown: Sequence[str | None] = (None, None, None)
+    shown: dict[str, Any] = dict.fromkeys(_SHOWN)
     if trial.verdict == Verdict.FLIPPED.value:
         shown = _shown(trial, item, candidate, prompts)
     return TrialRow(
@@ -238,9 +174,7 @@ def _row(run: str, trial: StoredTrial, stored: Any, prompts: Prompts, cluster: s
         guess=None if score is None or not n_options else score < 0.5,
         repeats=result.get("repeats"),
         first_success_repeats=result.get("first_repeats", result.get("repeats")),
-        prompt_before=shown[0],
-        prompt_after=shown[1],
-        first_success_prompt=shown[2],
+        **shown,
         error=result.get("note") if trial.verdict in _LOST else None,
         prompt_similarity=None,
         document=_document(item),
@@ -286,23 +220,29 @@ def _check_counts(trial: StoredTrial) -> None:
         )
 
 
-def _shown(
-    trial: StoredTrial, item: Any, pick: Edited, prompts: Prompts
-) -> tuple[str | None, str | None, str | None]:
-    """The prompt of a success before, after the pick, and at the first success."""
+def _shown(trial: StoredTrial, item: Any, pick: Edited, prompts: Prompts) -> dict[str, Any]:
+    """The prompts of a success before, after the pick, and at the first success."""
     edits = trial.result.get("first_edits")
     if kept := trial.result.get("listings"):
         # Folders that kept two prompts have none of a first success that is not the pick.
-        return kept[0], kept[1], kept[2] if len(kept) > 2 else None if edits else kept[1]
+        first = kept[2] if len(kept) > 2 else None if edits else kept[1]
+        return dict(zip(_SHOWN, (kept[0], kept[0], kept[1], kept[1], first), strict=True))
     before = prompts.clean(trial.victim, trial.dataset, trial.item, item)
-    after = prompts.listing(trial.victim, trial.dataset, pick)
-    if not edits:
-        return before, after, after
-    return (
-        before,
-        after,
-        prompts.listing(trial.victim, trial.dataset, candidate_of(item, edits_of(edits))),
-    )
+    after = prompts.shown(trial.victim, trial.dataset, pick)
+    first = after[1]
+    if edits:
+        first = prompts.listing(trial.victim, trial.dataset, candidate_of(item, edits_of(edits)))
+    return dict(zip(_SHOWN, (*before, *after, first), strict=True))
+
+
+def _as_sent(row: TrialRow, reader: RunReader, trial: int) -> TrialRow:
+    """A success with its prompts as its calls hold them, where these are stored in full."""
+    before = stored_prompt(reader.requests(trial, Purpose.BASELINE.value, 0))
+    if before is None:
+        return row
+    query = pick_success(row) or 0
+    after = stored_prompt(reader.requests(trial, Purpose.ATTACK.value, query))
+    return replace(row, prompt_before=before, prompt_after=after)
 
 
 def _first_successes(item: Any, result: Mapping[str, Any]) -> dict[str, Any]:
@@ -333,7 +273,6 @@ def _first_successes(item: Any, result: Mapping[str, Any]) -> dict[str, Any]:
 
 def _edit_fields(item: Any, candidate: Edited) -> dict[str, Any]:
     """What was replaced by what, and how far apart the two are."""
-    edits = [[e.field, e.start, e.end, e.replacement] for e in candidate.edits]
     fields: dict[str, Any] = dict.fromkeys(
         (
             "option",
@@ -345,7 +284,7 @@ def _edit_fields(item: Any, candidate: Edited) -> dict[str, Any]:
             "words_inserted",
         )
     )
-    fields["edits"] = json.dumps(edits, ensure_ascii=False)
+    fields["edits"] = json.dumps(edit_rows(candidate.edits), ensure_ascii=False)
     if candidate.edits:
         edit = candidate.edits[0]
         old = replaced_text(item, edit)

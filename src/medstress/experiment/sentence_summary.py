@@ -36,9 +36,9 @@ from medstress.metrics.estimates import unknown
 from medstress.metrics.pairs import benjamini_hochberg
 from medstress.outcomes import Verdict
 from medstress.sentences import SentencePair, TaggedText, entities_of
-from medstress.store.codec import edits_of
 from medstress.store.reader import RunReader
 from medstress.tasks.entity_tagging import begun_entities, marked_entities
+from medstress.text import edits_of
 
 Place: TypeAlias = tuple[str, str, str, str]
 """(data set, group, victim, attack)."""

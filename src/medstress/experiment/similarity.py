@@ -42,10 +42,10 @@ def store_similarities(store: RunStore, encoder: PromptEncoder, table: AnalysisT
     reader = RunReader(store.folder)
     try:
         open_ = [
-            (stored.trial, row.prompt_before, row.first_success_prompt)
+            (stored.trial, row.listing_before, row.first_success_prompt)
             for stored, row in zip(reader.trials(), trial_rows(reader), strict=True)
             if row.prompt_similarity is None
-            and row.prompt_before is not None
+            and row.listing_before is not None
             and row.first_success_prompt is not None
         ]
     finally:

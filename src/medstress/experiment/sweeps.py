@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from medstress.calls import Answer
-from medstress.experiment.rows import Prompts
+from medstress.experiment.stored_prompts import Prompts
 from medstress.items import Candidate
 from medstress.metrics.arms import spec_of
 from medstress.metrics.coverage import Swept

@@ -246,13 +246,13 @@ def length_correlation(trials: Sequence[TrialRow]) -> Effect:
     rows = [
         row
         for row in trials
-        if is_flipped(row) and row.prompt_similarity is not None and row.prompt_before
+        if is_flipped(row) and row.prompt_similarity is not None and row.listing_before
     ]
     items = sorted({row.item_id for row in rows})
     if len(items) < LEAST:
         return Effect(estimate=_too_few_items(len(items), "with an embedded success"))
     place = {item: i for i, item in enumerate(items)}
-    lengths = np.array([len((row.prompt_before or "").split()) for row in rows])
+    lengths = np.array([len((row.listing_before or "").split()) for row in rows])
     values = np.array([row.prompt_similarity for row in rows], dtype=np.float64)
     columns = np.array([place[row.item_id] for row in rows])
     observed = float(_spearman(lengths, values, np.ones((1, len(rows))))[0])

@@ -17,7 +17,7 @@ from medstress.metrics.counts import is_refused
 from medstress.metrics.shares import rate
 from medstress.metrics.tries import entries, pick_attempt
 from medstress.rows import TrialRow
-from medstress.text import Edit
+from medstress.text import Edit, edits_of
 
 LEXICAL = "shared content words"
 _WORD = re.compile(r"[^\W\d_]{3,}")
@@ -66,10 +66,7 @@ def reasonings(trial: TrialRow) -> list[Reasoning]:
         if not attempt:
             continue
         if "edits" in entry:
-            edits[attempt] = tuple(
-                Edit(field=field, start=start, end=end, replacement=text)
-                for field, start, end, text in entry["edits"]
-            )
+            edits[attempt] = edits_of(entry["edits"])
         clauses = [inserted_words(edit) for edit in edits.get(attempt, ())]
         if entry.get("rationale") and any(clauses):
             found.append(

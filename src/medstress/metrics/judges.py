@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
+from medstress.attacks.judges import picks_key
 from medstress.metrics.counts import is_eligible, is_flipped, unit_of
 from medstress.metrics.shares import rate
 from medstress.metrics.tries import tries
@@ -34,7 +35,7 @@ def known(letters: Sequence[str | None], key: str) -> Known:
     >>> [known(votes, "A").value for votes in (["A", "A", None], ["A", "B", None], [None] * 3)]
     ['key', 'other', 'unreadable']
     """
-    if letters.count(key) * 2 > len(letters):
+    if picks_key(letters, key):
         return Known.KEY
     return Known.UNREADABLE if letters.count(None) * 2 > len(letters) else Known.OTHER
 

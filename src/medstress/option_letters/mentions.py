@@ -69,7 +69,6 @@ _RUNS_ON = re.compile(
     r"can|cannot|may|though|although|rather|instead)\b)[a-zà-ɏ])"
 )
 """A word after a letter that may be named with it: "A patient", "B symptoms", "C cells"."""
-_PRONOUN = re.compile(r"I(?=\s+[a-z])")
 _MAY_PRECEDE = frozenset(
     re.findall(
         r"\S+",

@@ -11,6 +11,7 @@ from difflib import SequenceMatcher
 from enum import StrEnum
 from itertools import groupby
 
+from medstress.calls import Prompt
 from medstress.hashing import digest
 from medstress.metrics.tries import entries, pick_attempt
 from medstress.outcomes import Verdict
@@ -51,7 +52,7 @@ class Example:
 
     trial: TrialRow
     segments: tuple[Segment, ...]
-    """The prompt; both the removed and the added words are in it."""
+    """The question with its options listed; both the removed and the added words are in it."""
     before: str
     """P(key) on the clean item."""
     after: str
@@ -60,6 +61,8 @@ class Example:
     """Whether the success repeated."""
     note: str | None = None
     """Why the whole prompt is not here, where it is not."""
+    sent: tuple[tuple[str, str], ...] = ()
+    """(role, text) of the perturbed prompt as it was sent, where the listing was not."""
     said: tuple[tuple[str, str], ...] = ()
     """(what, text) of the attempt that succeeded, where the victim was asked in turns: the
     attacker's plan, the victim's reasoning."""
@@ -97,7 +100,7 @@ def _place(trial: TrialRow) -> tuple[str, ...]:
 def show(trial: TrialRow) -> Example:
     """Prepare a trial for the page."""
     checks = {True: "flipped again", False: "did not flip again", None: "not asked"}
-    before, after = trial.prompt_before, trial.prompt_after
+    before, after = trial.listing_before, trial.listing_after
     note = None
     if before is None or after is None:
         before, after = trial.replaced or "", trial.replacement or ""
@@ -110,7 +113,16 @@ def show(trial: TrialRow) -> Example:
         flip_check=checks[trial.repeats],
         said=_said(trial),
         note=note,
+        sent=() if trial.prompt_after == after else _turns(trial.prompt_after),
     )
+
+
+def _turns(prompt: Prompt | None) -> tuple[tuple[str, str], ...]:
+    if prompt is None:
+        return ()
+    if isinstance(prompt, str):
+        return (("prompt", prompt),)
+    return tuple((turn.role, turn.content) for turn in prompt)
 
 
 def _said(trial: TrialRow) -> tuple[tuple[str, str], ...]:

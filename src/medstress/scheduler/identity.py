@@ -18,6 +18,11 @@ def arm_spec(trial: Trial | Inquiry | Study) -> dict[str, Any]:
     return {"budget": trial.attack.traits.budget, **trial.attack.spec()}
 
 
+def repeat_of(trial: Trial | Inquiry | Study) -> int:
+    """Which run of an attack on its item a trial is; everything else runs once."""
+    return trial.repeat if isinstance(trial, Trial) else 0
+
+
 def trial_id(trial: Trial | Inquiry | Study) -> str:
     """Content hash of what a trial is; labels, item and seed, no order."""
     if isinstance(trial, Inquiry | Study):

@@ -18,6 +18,7 @@ from medstress.items import Candidate, Question
 from medstress.outcomes import Goal, Outcome
 from medstress.scheduler.asking import UnansweredError, predict
 from medstress.scheduler.need import Need, Purpose
+from medstress.text import edit_rows
 from medstress.victim import Victim
 
 
@@ -54,16 +55,11 @@ class Inquiry:
     """Asked in this order; may be empty."""
     told: dict[str, Any]
     """What the analysis needs to read the answers: stored beside them, hashed into the id."""
-    repeat: int = 0
-    """Always 0."""
 
     @property
     def id(self) -> str:
         """Content hash of what is asked and what for."""
-        edits = [
-            [[e.field, e.start, e.end, e.replacement] for e in candidate.edits]
-            for candidate in self.candidates
-        ]
+        edits = [edit_rows(candidate.edits) for candidate in self.candidates]
         place = [self.dataset, self.group, self.victim.label, self.attack_label, self.seed]
         item = [self.item.id, self.item.hash]
         return content_hash([self.purpose.value, place, item, edits, self.told])

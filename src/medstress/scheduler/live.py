@@ -8,7 +8,6 @@ from medstress.calls import Failure, Reply
 from medstress.candidates import WHOLE
 from medstress.errors import StoreError
 from medstress.hashing import canonical_json
-from medstress.items import Edited
 from medstress.outcomes import Prediction
 from medstress.scheduler.asking import OutOfTimeError
 from medstress.scheduler.inquiry import Findings, Inquiring, Inquiry, inquire
@@ -17,6 +16,7 @@ from medstress.scheduler.need import Need
 from medstress.scheduler.result import TrialResult
 from medstress.scheduler.study import Study, conduct_study
 from medstress.scheduler.trial import Conduct, Trial, conduct
+from medstress.text import edit_rows
 
 
 class Live:
@@ -126,8 +126,7 @@ def as_edits(need: Need) -> str | None:
     """The edits of a query's candidate as compact JSON; None on the clean item."""
     if need.candidate is None or not need.candidate.edits:
         return None
-    rows = [[e.field, e.start, e.end, e.replacement] for e in need.candidate.edits]
-    return canonical_json(rows)
+    return canonical_json(edit_rows(need.candidate.edits))
 
 
 def as_record(result: TrialResult | Findings) -> dict[str, Any]:
@@ -143,10 +142,10 @@ def as_record(result: TrialResult | Findings) -> dict[str, Any]:
         "note": result.note,
         "before": _prediction(result.before),
         "after": _prediction(result.after),
-        "edits": _edits(result.pick),
+        "edits": edit_rows(result.pick.edits if result.pick else ()),
         "first_success": result.first_success,
         "first_after": _prediction(result.first_after) if first else None,
-        "first_edits": _edits(first),
+        "first_edits": edit_rows(first.edits if first else ()),
         "first_unrefuted_success": result.first_unrefuted_success,
         "first_valid_success": result.first_valid_success,
         "n_asked": result.n_asked,
@@ -167,11 +166,6 @@ def as_record(result: TrialResult | Findings) -> dict[str, Any]:
         "listings": result.listings,
     }
     return {name: value for name, value in record.items() if value not in (None, [])}
-
-
-def _edits(candidate: Edited | None) -> list[list[Any]]:
-    edits = candidate.edits if candidate else ()
-    return [[e.field, e.start, e.end, e.replacement] for e in edits]
 
 
 def _prediction(prediction: Prediction | None) -> list[Any] | None:

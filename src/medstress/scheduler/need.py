@@ -19,7 +19,6 @@ class Purpose(StrEnum):
 
     BASELINE = "baseline"
     ATTACK = "attack"
-    AHEAD = "ahead"
     FLIP_CHECK = "flip_check"
     TRANSFER = "transfer"
     UNIVERSALITY = "universality"

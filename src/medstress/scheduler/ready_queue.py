@@ -21,7 +21,7 @@ from medstress.scheduler.asking import OutOfTimeError
 from medstress.scheduler.batches import next_batch
 from medstress.scheduler.collections import rare_collections
 from medstress.scheduler.deadlines import Deadlines
-from medstress.scheduler.identity import arm_spec, trial_id
+from medstress.scheduler.identity import arm_spec, repeat_of, trial_id
 from medstress.scheduler.inquiry import Ending, Findings, Inquiry
 from medstress.scheduler.lane import Batch, Entry, Group, Lane
 from medstress.scheduler.ledger import Exchange, Ledger
@@ -114,7 +114,7 @@ class Scheduler:
             trials = list(islice(plan, room))
             begun = self._ledger.begin_trials(
                 [
-                    (trial_id(one), self._arm(one), one.dataset, one.item, one.repeat)
+                    (trial_id(one), self._arm(one), one.dataset, one.item, repeat_of(one))
                     for one in trials
                 ]
             )

@@ -78,8 +78,6 @@ class Study:
     id."""
     steps: Callable[[], Studying]
     """Starts the generator; the same one in every process."""
-    repeat: int = 0
-    """Always 0."""
 
     @property
     def id(self) -> str:

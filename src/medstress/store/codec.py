@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from math import isfinite
 from typing import Any
 
@@ -13,7 +12,7 @@ from medstress.candidates import EntityUnit
 from medstress.errors import StoreError
 from medstress.items import Mention, Question
 from medstress.sentences import SentencePair, TaggedText
-from medstress.text import Edit
+from medstress.text import Edit, edits_of
 
 
 def encode_answer(answer: Answer) -> str:
@@ -67,22 +66,9 @@ def decode_answer(body: str, tokens_in: int, tokens_out: int) -> Answer:
     )
 
 
-def encode_edits(edits: tuple[Edit, ...]) -> str:
-    """Edits as compact JSON rows."""
-    return _dump([[edit.field, edit.start, edit.end, edit.replacement] for edit in edits])
-
-
 def decode_edits(text: str) -> tuple[Edit, ...]:
-    """The inverse of `encode_edits`."""
+    """Edits from JSON text of their rows (`medstress.text.edit_rows`)."""
     return edits_of(orjson.loads(text))
-
-
-def edits_of(rows: Iterable[Sequence[Any]]) -> tuple[Edit, ...]:
-    """Edits from rows of field, start, end and replacement."""
-    return tuple(
-        Edit(field=name, start=start, end=end, replacement=replacement)
-        for name, start, end, replacement in rows
-    )
 
 
 def encode_item(item: Any) -> str:

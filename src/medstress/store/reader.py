@@ -171,23 +171,9 @@ class RunReader:
             f"WHERE t.verdict NOT IN {_INQUIRIES} ORDER BY t.id"
         )
         for row in rows:
-            yield StoredTrial(
-                trial=row[0],
-                trial_id=row[1],
-                dataset=row[2],
-                group=row[3],
-                victim=row[4],
-                attack=row[5],
-                spec=row[6],
-                seed=row[7],
-                repeat=row[8],
-                item=row[9],
-                verdict=row[10],
-                result=json.loads(row[11]),
-                n_paid=row[12],
-                n_cached=row[13],
-                n_failed=row[14],
-            )
+            told = dict(zip(StoredTrial.__slots__, row, strict=True))
+            told["result"] = json.loads(told["result"])
+            yield StoredTrial(**told)
 
     def inquiries(self) -> Iterator[StoredInquiry]:
         """All that the analyses asked, answered or not, in the order of asking."""
@@ -262,6 +248,15 @@ class RunReader:
             )
             for row in rows:
                 yield row[0], row[1], row[2], row[3], (row[4], row[5])
+
+    def requests(self, trial: int, purpose: str, query: int) -> list[str]:
+        """The calls of one query of a victim that are stored in full, as JSON, in order."""
+        rows = self._db.execute(
+            "SELECT request FROM exchanges WHERE trial = ? AND purpose = ? AND query = ? "
+            "AND role = 'victim' AND request IS NOT NULL ORDER BY seq",
+            (trial, purpose, query),
+        )
+        return [request for (request,) in rows]
 
     def other_counts(self) -> dict[tuple[str, str, str, str, int | None], dict[str, int]]:
         """Beside the attack's queries: (data set, group, victim, attack, seed) -> counts of

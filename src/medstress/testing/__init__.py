@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from medstress.testing.attacks import check_attack
 from medstress.testing.backends import check_backend
-from medstress.testing.conversation_server import ConversationServer
 from medstress.testing.conversations import rule_target, scripted_attacker, scripted_judge
-from medstress.testing.fault_server import FAULTS, FaultServer, random_faults
 from medstress.testing.perturbations import PerturbationTable, tiny_resources
 from medstress.testing.questions import REPLACEMENTS, TINY_TYPE, tiny_questions
 from medstress.testing.scripted import ScriptedBackend, scripted_reply
@@ -25,11 +23,8 @@ from medstress.testing.victims import (
 )
 
 __all__ = [
-    "FAULTS",
     "REPLACEMENTS",
     "TINY_TYPE",
-    "ConversationServer",
-    "FaultServer",
     "PerturbationTable",
     "PromptVictim",
     "ScriptedBackend",
@@ -41,7 +36,6 @@ __all__ = [
     "errs_on_names",
     "never_errs",
     "planted",
-    "random_faults",
     "rule_target",
     "scripted_attacker",
     "scripted_judge",

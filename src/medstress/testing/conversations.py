@@ -2,7 +2,7 @@
 
 What MedFuzz has to find is known before it runs: the target errs on an item as soon as the case
 holds a cue of that item, and the attacker inserts what its script says. Give them to the python
-back end from a file of yours, or let a `ConversationServer` answer with them::
+back end from a file of yours::
 
     items = tiny_questions(8)
     target = rule_target(items, {"tiny-0": "teacher"})

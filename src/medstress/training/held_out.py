@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from medstress.attacks.noise import Abbreviation, NoiseResources, Synonym
-from medstress.entities.surrogates import folded
+from medstress.entities.names import folded
 from medstress.errors import UsageError
 from medstress.experiment.noise_resources import (
     mentions_in,
@@ -112,7 +112,7 @@ def _trained_on(data: TrainingData, kind: Kind) -> frozenset[str]:
 
 
 def _known(items: Sequence[Any], noise: NoiseResources) -> frozenset[str]:
-    return frozenset(folded((mention,)) for mention in mentions_in(items, noise))
+    return frozenset(folded(mention) for mention in mentions_in(items, noise))
 
 
 def _attacked(prepared: Prepared) -> NoiseResources:

@@ -193,13 +193,13 @@ def test_what_cannot_be_attacked_is_told_before_any_query(
     [
         (
             {"sampler": "pwds", "n": 1},
-            "entity_substitution: unknown sampler 'pwds'; did you mean 'pdws'? "
-            "(known: random, pdws, nearest, farthest, exhaustive)",
+            "entity_substitution: sampler: expected one of random, pdws, nearest, farthest, "
+            "exhaustive, got 'pwds'; did you mean 'pdws'?",
         ),
         (
             {"sampler": 3},
-            "entity_substitution: unknown sampler 3 "
-            "(known: random, pdws, nearest, farthest, exhaustive)",
+            "entity_substitution: sampler: expected one of random, pdws, nearest, farthest, "
+            "exhaustive, got 3",
         ),
         ({}, "entity_substitution: sampler 'pdws' needs its exponent, e.g. n = -20"),
         ({"sampler": "random", "n": 1}, "entity_substitution: sampler 'random' takes no n"),

@@ -154,12 +154,12 @@ def test_labels_name_what_was_written_and_not_what_follows_from_it() -> None:
     [
         (
             {"victim_span": "nearst"},
-            "unknown victim_span 'nearst'; did you mean 'nearest'? (known: nearest, random, "
-            "saliency)",
+            "victim_span: expected one of nearest, random, saliency, got 'nearst'; did you mean "
+            "'nearest'?",
         ),
-        ({"choices": "published"}, "unknown choices 'published'; did you mean 'as_published'? "
-            "(known: default, as_published, as_released)"),
-        ({"variants": 1}, "unknown variants 1 (known: exclude, mark)"),
+        ({"choices": "published"}, "choices: expected one of default, as_published, "
+            "as_released, got 'published'; did you mean 'as_published'?"),
+        ({"variants": 1}, "variants: expected one of exclude, mark, got 1"),
         ({"goal": "K"}, f"goal = 'K': {GOALS}"),
         ({"goal": "AB"}, f"goal = 'AB': {GOALS}"),
         ({"goal": 1}, f"goal = 1: {GOALS}"),

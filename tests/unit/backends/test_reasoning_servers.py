@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from fault_server import FaultServer
 from medstress.backends.options import BackendOptions
 from medstress.backends.server_temperature import Temperature
 from medstress.calls import Decoding, Failure, Generate, Generated, Message, Score
 from medstress.store.codec import decode_answer, encode_answer
-from medstress.testing import FaultServer
 
 pytest.importorskip("openai", reason="needs the extra medstress[openai]")
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from fault_server import FAULTS, Asked, FaultServer
 from medstress.backends.options import BackendOptions
 from medstress.backends.rate_limits import RateLimits
 from medstress.backends.server_address import address_of, key_of
@@ -30,8 +31,6 @@ from medstress.calls import (
     Scored,
 )
 from medstress.errors import UsageError
-from medstress.testing import FAULTS, FaultServer
-from medstress.testing.fault_server import Asked
 
 pytest.importorskip("openai", reason="needs the extra medstress[openai]")
 

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
+from fault_server import FaultServer
 from medstress.backends.mock import MockBackend
 from medstress.backends.server_errors import Server, ServerTrouble
 from medstress.backends.server_schemas import SchemaWatch, follows
 from medstress.calls import Failure, Generate, Generated, Message, ModelIdentity, Request
 from medstress.errors import UsageError
 from medstress.hashing import canonical_json
-from medstress.testing import FaultServer, ScriptedBackend
+from medstress.testing import ScriptedBackend
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

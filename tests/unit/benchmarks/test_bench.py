@@ -17,6 +17,7 @@ from xml.etree import ElementTree
 import pytest
 
 from medstress.calls import Score, Scored
+from medstress.experiment.run import run
 
 Script = Callable[[str], ModuleType]
 
@@ -177,6 +178,27 @@ def test_needed_tokens_leave_out_what_is_known_unless_a_call_comes_again(script:
         n_needed(calls, words) for calls in ([first], [first, second], [first] * 2, [letters])
     ]
     assert counts == [6, 7, 12, 3]
+
+
+def test_consumed_calls_are_those_of_the_ledger(
+    script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
+    done = run(
+        {
+            "experiment": {"name": "x", "seeds": [0], "flip_check": False},
+            "dataset": {"name": "sample", "limit": 4},
+            "entities": {"type": "drugs", "vocabulary": "drugs", "embedding": "ngram"},
+            "victim": {"backend": "mock", "answer_by": "letter"},
+            "attack": {"name": "entity_substitution", "sampler": "random", "budget": 3},
+        },
+        tmp_path / "run",
+    )
+    done.export("exchanges", tmp_path / "e.jsonl")
+    rows = map(json.loads, (tmp_path / "e.jsonl").read_text("utf-8").splitlines())
+    asked = {row["prompt"] for row in rows if row["purpose"] != "ahead"}
+    found = script("consumed").consumed_calls(tmp_path / "run")
+    assert {call.prompt for of_item in found.values() for call in of_item} == asked
 
 
 def test_the_least_sure_answers_have_the_smallest_margins(script: Script) -> None:
@@ -466,7 +488,6 @@ def test_what_was_measured_elsewhere_is_put_in_and_stays(script: Script, tmp_pat
     file.write_text(json.dumps({"device": "X"}) + "\n")
     after = bench.added(result(start=part()), [bench.measured_elsewhere(f"gpu={file}")])
     assert after["parts"]["gpu"]["lines"] == [{"device": "X"}]
-    assert set(bench.elsewhere_of(after)["parts"]) == {"gpu"}
 
 
 @pytest.mark.parametrize(
@@ -498,6 +519,60 @@ def test_what_was_measured_stays_until_it_is_measured_anew(
     given = argparse.Namespace(only=["start"], minutes=1, full=False, data=tmp_path)
     assert bench.measure(given, result(start=known) if earlier else {}) == well
     assert written[-1]["parts"]["start"]["lines"] == [{"anew": not stays}]
+
+
+def test_a_run_of_everything_without_the_data_erases_nothing_and_says_so_first(
+    script: Script,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    bench = script("bench")
+    monkeypatch.setattr(bench, "RESULTS", tmp_path / "bench.json")
+    monkeypatch.setattr(bench, "PAGE", tmp_path / "page.md")
+    monkeypatch.setattr(bench, "no_gpu", lambda _: None)
+    before = json.loads((Path(bench.__file__).parent / "results" / "bench.json").read_text("utf-8"))
+    (tmp_path / "bench.json").write_text(json.dumps(before), "utf-8")
+    n_targets = len(script("bench_targets").targets(before["parts"]))
+    ran: list[str] = []
+
+    def found(part: Any, given: Any, seconds: Any) -> dict[str, Any]:
+        if reason := part.missing(given.data):
+            return {"status": "skipped", "reason": reason, "lines": []}
+        ran.append(part.name)
+        told = capsys.readouterr().err
+        assert len(ran) > 1 or all(
+            f"{name} will be skipped: the published data are not here" in told
+            for name in ("prefix_sharing", "padding", "baselines", "equality")
+        )
+        return {**before["parts"][part.name], "status": "done", "date": "anew"}
+
+    monkeypatch.setattr(bench, "run_part", found)
+    monkeypatch.setattr("sys.argv", ["bench.py", "--data", str(tmp_path / "none")])
+    assert bench.main() == 0
+    after = json.loads((tmp_path / "bench.json").read_text("utf-8"))
+    assert {"start", "overhead", "growth"} <= set(ran)
+    assert after["parts"]["start"]["date"] == "anew"
+    for name in ("prefix_sharing", "padding", "baselines", "equality"):
+        assert after["parts"][name] == before["parts"][name]
+    assert after.get("whole") == before.get("whole")
+    assert len(script("bench_targets").targets(after["parts"])) == n_targets
+
+
+@pytest.mark.parametrize("name", ["prefix_sharing", "padding", "baselines", "equality"])
+def test_a_benchmark_looks_for_its_data_before_it_works(
+    name: str,
+    script: Script,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("MEDSTRESS_DATA", str(tmp_path))
+    monkeypatch.setattr("sys.argv", [f"{name}.py"])
+    with pytest.raises(SystemExit) as stopped:
+        script(name).main()
+    assert stopped.value.code == 2
+    assert "the published data are not here" in " ".join(capsys.readouterr().err.split())
 
 
 def test_lines_of_another_version_are_refused_in_one_sentence(

@@ -374,8 +374,8 @@ def test_tables_are_checked(tmp_path: Path, text: str, sentence: str) -> None:
         ),
         (
             'sampler = "pwds"\nn = 1',
-            "entity_substitution: unknown sampler 'pwds'; did you mean 'pdws'? "
-            "(known: random, pdws, nearest, farthest, exhaustive)",
+            "entity_substitution: sampler: expected one of random, pdws, nearest, farthest, "
+            "exhaustive, got 'pwds'; did you mean 'pdws'?",
         ),
         ('sampler = "nearest"\nn = 1', "entity_substitution: sampler 'nearest' takes no n"),
         (

@@ -9,18 +9,13 @@ from functools import partial
 
 import pytest
 
+from conversation_server import ConversationServer
+from fault_server import random_faults
 from medstress.backends import openai_http
 from medstress.backends.rate_limits import RateLimits
 from medstress.cli.app import medstress_cli
 from medstress.experiment.run import Run, run
-from medstress.testing import (
-    ConversationServer,
-    random_faults,
-    rule_target,
-    scripted_attacker,
-    scripted_judge,
-    tiny_questions,
-)
+from medstress.testing import rule_target, scripted_attacker, scripted_judge, tiny_questions
 
 pytest.importorskip("openai")
 ITEMS = tiny_questions(6)

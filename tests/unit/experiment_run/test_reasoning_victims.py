@@ -7,16 +7,12 @@ import re
 
 import pytest
 
+from conversation_server import ConversationServer
+from fault_server import FaultServer
 from medstress.cli.app import medstress_cli
 from medstress.experiment.run import Run, run
 from medstress.store.reader import RunReader
-from medstress.testing import (
-    ConversationServer,
-    FaultServer,
-    rule_target,
-    scripted_attacker,
-    tiny_questions,
-)
+from medstress.testing import rule_target, scripted_attacker, tiny_questions
 
 pytest.importorskip("openai")
 ITEMS = tiny_questions(6)

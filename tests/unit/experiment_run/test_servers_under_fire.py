@@ -13,13 +13,13 @@ from functools import partial
 import orjson
 import pytest
 
+from fault_server import FAULTS, FaultServer, random_faults
 from medstress.backends import openai_http, server_connection
 from medstress.backends.rate_limits import RateLimits
 from medstress.backends.server_connection import Patience
 from medstress.calls import Decoding, Failure, Generate, Generated
 from medstress.errors import UsageError
 from medstress.experiment.run import run
-from medstress.testing import FAULTS, FaultServer, random_faults
 
 pytest.importorskip("openai", reason="needs the extra medstress[openai]")
 

@@ -213,7 +213,7 @@ def test_a_planted_correlation_of_length_and_similarity_is_found(arm, slope, ver
     values = 0.5 + (slope * lengths + noise) / 200
     rows = arm(
         share(90, 90),
-        prompt_before=lambda i: "word " * int(lengths[i]),
+        listing_before=lambda i: "word " * int(lengths[i]),
         prompt_similarity=lambda i: float(values[i]),
     )
     found = length_correlation(rows).estimate
@@ -222,7 +222,7 @@ def test_a_planted_correlation_of_length_and_similarity_is_found(arm, slope, ver
 
 
 def test_prompts_of_one_length_tell_nothing(arm) -> None:
-    rows = arm(share(40), prompt_before="two words", prompt_similarity=lambda i: i / 100)
+    rows = arm(share(40), listing_before="two words", prompt_similarity=lambda i: i / 100)
     assert length_correlation(rows).estimate.method == "lengths or similarities are all the same"
 
 

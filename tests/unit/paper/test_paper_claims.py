@@ -76,7 +76,7 @@ def with_texts(run, level):
             row = replace(
                 row,
                 replacement=f"name {i}" if near else f"name {i % 3}",
-                prompt_before="word " * (10 + i),
+                listing_before="word " * (10 + i),
                 prompt_similarity=level(row) + i / 1000,
             )
         trials.append(row)

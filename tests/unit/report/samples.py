@@ -6,6 +6,7 @@ import json
 from math import sqrt
 from typing import Any
 
+from medstress.calls import Message
 from medstress.outcomes import Verdict
 from medstress.results import text
 from medstress.results.table import Table
@@ -264,6 +265,8 @@ def trial(i: int = 0, **changes: Any) -> TrialRow:
         "repeats": i % 5 != 4,
         "prompt_before": prompt(question, options),
         "prompt_after": prompt(question, new),
+        "listing_before": prompt(question, options),
+        "listing_after": prompt(question, new),
         "error": None,
         "prompt_similarity": None,
     }
@@ -279,7 +282,8 @@ def prompt(question: str, options: tuple[str, ...]) -> str:
 def trials() -> list[TrialRow]:
     """Forty trials: 24 successes, 10 held, 4 already wrong, 2 failed."""
     unchanged: dict[str, Any] = {
-        "first_success": None, "prompt_before": None, "prompt_after": None, "repeats": None,
+        "first_success": None, "prompt_before": None, "prompt_after": None,
+        "listing_before": None, "listing_after": None, "repeats": None,
         "answer_after": None, "score_after": None,
     }  # fmt: skip
     failed = {"verdict": Verdict.FAILED, "error": "connection refused: 127.0.0.1:8000"}
@@ -322,8 +326,10 @@ def hostile() -> tuple[dict[str, Any], list[TrialRow], dict[str, Any]]:
             i, trial_id=f"hostile-{i}", dataset=text, group=text, victim=text, attack=text,
             item_id=text, key=text, answer_before=text, answer_after=text, option=text,
             replaced=text, replacement=text[::-1], validity_reason=text,
-            prompt_before=prompt(text, (text,) * 4),
-            prompt_after=prompt(text, (text, text[::-1], text, text)),
+            prompt_before=(Message("system", text), Message("assistant", text)),
+            prompt_after=(Message("system", text), Message("assistant", text)),
+            listing_before=prompt(text, (text,) * 4),
+            listing_after=prompt(text, (text, text[::-1], text, text)),
         )
         for i, text in enumerate(HOSTILE)
     ]  # fmt: skip

@@ -82,7 +82,7 @@ def test_controls_that_flip_are_no_successes(samples):
 
 
 def test_a_success_without_prompts_shows_the_names(samples):
-    shown = show(samples.trial(0, prompt_before=None, prompt_after=None))
+    shown = show(samples.trial(0, listing_before=None, listing_after=None))
     assert [segment.text for segment in shown.segments] == [
         shown.trial.replaced,
         shown.trial.replacement,

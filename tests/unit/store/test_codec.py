@@ -15,10 +15,9 @@ from medstress.store.codec import (
     decode_edits,
     decode_item,
     encode_answer,
-    encode_edits,
     encode_item,
 )
-from medstress.text import Edit
+from medstress.text import Edit, edit_rows
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 WORDS = TEXT.filter(str.strip)
@@ -115,7 +114,7 @@ def test_an_answer_of_a_newer_kind_is_refused():
     ).map(tuple)
 )
 def test_edits_come_back(edits):
-    assert decode_edits(encode_edits(edits)) == edits
+    assert decode_edits(json.dumps(edit_rows(edits))) == edits
 
 
 @given(questions())

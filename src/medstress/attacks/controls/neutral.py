@@ -301,5 +301,14 @@ def _doubled(clauses: Sequence[str]) -> list[str]:
     return [*clauses, *pairs]
 
 
+def is_about(n: int, wanted: int) -> bool:
+    """Whether a text of n words has about as many as wanted: a fifth more or fewer, or one.
+
+    >>> [is_about(n, 10) for n in (7, 8, 12, 13)], is_about(2, 1)
+    ([False, True, True, False], True)
+    """
+    return abs(n - wanted) <= max(SLACK * wanted, 1)
+
+
 def _fits(text: str, n_words: int) -> bool:
-    return abs(len(text.split()) - n_words) <= max(SLACK * n_words, 1)
+    return is_about(len(text.split()), n_words)

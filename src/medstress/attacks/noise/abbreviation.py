@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias, get_args
 
-from medstress.attacks.noise.mention_table import Choice, check_choice
+from medstress.attacks.choices import check_word
+from medstress.attacks.noise.mention_table import Choice
 from medstress.attacks.noise.parameters import MentionReplacement
-from medstress.errors import UsageError, did_you_mean
+from medstress.errors import UsageError
 
 Direction: TypeAlias = Literal["both", "expand", "contract"]
 
@@ -32,12 +33,8 @@ class Abbreviation(MentionReplacement):
     name: ClassVar[str] = "abbreviation"
 
     def __post_init__(self) -> None:
-        if self.direction not in get_args(Direction):
-            raise UsageError(
-                f"{self.name}: direction: expected one of {', '.join(get_args(Direction))}, "
-                f"got {self.direction!r}{did_you_mean(str(self.direction), get_args(Direction))}"
-            )
-        check_choice(self.name, self.choice)
+        check_word(self.name, "direction", self.direction, get_args(Direction))
+        check_word(self.name, "choice", self.choice, get_args(Choice))
         if not isinstance(self.synonyms, str) or self.synonyms in ("", "none"):
             raise UsageError(
                 f"{self.name}: synonyms: expected 'default' or a path, got {self.synonyms!r}"

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias, get_args
 
+from medstress.attacks.choices import check_word
 from medstress.attacks.noise.word_noise import Draws, WordNoise
-from medstress.errors import UsageError, did_you_mean
 
 Mode: TypeAlias = Literal["random", "upper", "lower", "capitalised", "letter"]
 
@@ -25,11 +25,7 @@ class CaseNoise(WordNoise):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.to not in get_args(Mode):
-            raise UsageError(
-                f"{self.name}: to: expected one of {', '.join(get_args(Mode))}, got {self.to!r}"
-                f"{did_you_mean(str(self.to), get_args(Mode))}"
-            )
+        check_word(self.name, "to", self.to, get_args(Mode))
 
     def edit(self, word: str, draws: Draws) -> str:
         """Change case once for each row of draws: (position, mode)."""

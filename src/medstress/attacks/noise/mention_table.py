@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from medstress.attacks.noise.projection import apply_edits
 from medstress.attacks.noise.protocol import Perturbed, Replacements, TokenEdit, Tokens
-from medstress.errors import UsageError, did_you_mean
 from medstress.sentences import Entity, TaggedText
 
 if TYPE_CHECKING:
@@ -50,16 +49,3 @@ def known_mentions(
     for entity in item.entities:
         if names := table.get(mention_key(item.tokens[entity.start : entity.end])):
             yield entity, names
-
-
-def check_choice(name: str, choice: str) -> None:
-    """Refuse an unknown choice.
-
-    Raises:
-        UsageError: naming those there are.
-    """
-    if choice not in get_args(Choice):
-        raise UsageError(
-            f"{name}: choice: expected one of {', '.join(get_args(Choice))}, got {choice!r}"
-            f"{did_you_mean(str(choice), get_args(Choice))}"
-        )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from medstress.attacks.choices import check_word
 from medstress.attacks.noise.abbreviation import Abbreviation
 from medstress.attacks.noise.case_noise import CaseNoise
 from medstress.attacks.noise.hyphen_noise import HyphenNoise
@@ -65,11 +66,7 @@ class NonEntityNoise:
     """The perturbation that it controls."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.noise, str) or self.noise not in NOISES:
-            raise UsageError(
-                f"{self.name}: noise: expected one of {', '.join(NOISES)}, got {self.noise!r}"
-                f"{did_you_mean(str(self.noise), NOISES)}"
-            )
+        check_word(self.name, "noise", self.noise, NOISES)
         base = NOISES[self.noise](
             scope=self.scope,  # type: ignore[arg-type]  # checked there
             rate=self.rate,

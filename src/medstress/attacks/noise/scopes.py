@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, get_args
 from medstress.attacks.choices import BY_CHOICES, CHOICES, check_word
 from medstress.attacks.noise.parameters import Parameters
 from medstress.attacks.noise.protocol import NoiseResources
-from medstress.errors import UsageError, did_you_mean
+from medstress.errors import UsageError
 from medstress.sentences import OUTSIDE, TaggedText
 from medstress.text import tokenise
 
@@ -82,12 +82,7 @@ class Scoped(Parameters):
         is_default = self.choices == "default"
         if self.scope is BY_CHOICES:
             object.__setattr__(self, "scope", "lexicon" if is_default else "recognised")
-        known = get_args(Scope)
-        if self.scope not in known:
-            raise UsageError(
-                f"{self.name}: scope: expected one of {', '.join(known)}, got {self.scope!r}"
-                f"{did_you_mean(str(self.scope), known)}"
-            )
+        check_word(self.name, "scope", self.scope, get_args(Scope))
         self._check("words", "words")
         self._check("recogniser", "recognised")
         if self.scope == "words" and self.words is None:

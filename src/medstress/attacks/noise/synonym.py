@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 from medstress.attacks.choices import BY_CHOICES, CHOICES, check_word
-from medstress.attacks.noise.mention_table import Choice, check_choice
+from medstress.attacks.noise.mention_table import Choice
 from medstress.attacks.noise.parameters import MentionReplacement
-from medstress.errors import UsageError, did_you_mean
+from medstress.errors import UsageError
 
 Mode: TypeAlias = Literal["strict", "related"]
 Names: TypeAlias = Literal["listed_first", "nearest"]
@@ -60,12 +60,12 @@ class Synonym(MentionReplacement):
     def __post_init__(self) -> None:
         check_word(self.name, "choices", self.choices, CHOICES)
         self._fill()
-        self._check_word("mode", get_args(Mode))
+        check_word(self.name, "mode", self.mode, get_args(Mode))
         if self.mode == "related":
-            self._check_word("names", get_args(Names))
+            check_word(self.name, "names", self.names, get_args(Names))
         elif self.names is not None:
             raise UsageError(f"{self.name}: names is for mode = 'related', got {self.mode!r}")
-        check_choice(self.name, self.choice)
+        check_word(self.name, "choice", self.choice, get_args(Choice))
         for key in ("synonyms", "embedding"):
             value = getattr(self, key)
             if not isinstance(value, str) or not value:
@@ -124,11 +124,3 @@ class Synonym(MentionReplacement):
             put(self, "names", "listed_first")
         if self.embedding is BY_CHOICES:
             put(self, "embedding", "ngram" if self.names == "listed_first" else "minilm")
-
-    def _check_word(self, key: str, known: tuple[str, ...]) -> None:
-        value = getattr(self, key)
-        if value not in known:
-            raise UsageError(
-                f"{self.name}: {key}: expected one of {', '.join(known)}, got {value!r}"
-                f"{did_you_mean(str(value), known)}"
-            )

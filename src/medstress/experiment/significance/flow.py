@@ -18,6 +18,7 @@ from medstress.metrics.monte_carlo import LEAST, ControlPlan, is_as_hard
 from medstress.metrics.significance import Null
 from medstress.outcomes import Outcome, Prediction
 from medstress.scheduler.study import Converse, Look, Replies, Studying
+from medstress.text import edit_rows
 
 KEPT = 30
 """Controls whose text is kept for reviewers."""
@@ -255,7 +256,7 @@ def _measure(
         drawn.as_hard.append(is_hard)
         drawn.flipped.append(flipped)
         if len(drawn.edits) < KEPT and candidate is not None:
-            drawn.edits.append([[e.field, e.start, e.end, e.replacement] for e in candidate.edits])
+            drawn.edits.append(edit_rows(candidate.edits))
 
 
 def _samples(candidate: Candidate, start: int, n: int) -> Generator[Any, Replies, list[Sampled]]:

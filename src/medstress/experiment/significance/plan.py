@@ -37,7 +37,6 @@ from medstress.seeding import rng_for
 from medstress.store.codec import decode_edits
 from medstress.tasks.conversation import Conversation
 from medstress.tasks.multiple_choice import AnswerBy
-from medstress.validity import PANEL
 from medstress.victim import Victim
 
 TEMPERATURE = 1.0
@@ -280,7 +279,7 @@ def _controls(leader: TrialRow, fuzz: Candidate, tools: Tools, settings: Setting
 
 def has_panel(attack: MedFuzz, tools: Tools, settings: Settings) -> bool:
     """Whether judges vote on controls, as they did on the attack's edits."""
-    return bool(judges_in(tools.roles)) and PANEL in attack.gates_on and settings.panel
+    return bool(judges_in(tools.roles)) and attack.has_panel and settings.panel
 
 
 def _added(row: TrialRow) -> list[tuple[str, str]]:

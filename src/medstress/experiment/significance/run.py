@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from medstress.attacks.medfuzz import MedFuzz
 from medstress.errors import UsageError
-from medstress.experiment.config import SignificanceTable
+from medstress.experiment.config import LIMITS, SignificanceTable
 from medstress.experiment.free_group import free_group
 from medstress.experiment.prepared import Prepared
 from medstress.experiment.rows import trial_rows
@@ -41,7 +41,6 @@ from medstress.store.run_store import RunStore
 Note = Callable[[str], None]
 OnProgress = Callable[[Progress], None]
 Start = Callable[[], Scheduler]
-LIMITS = ("max_queries", "max_tokens", "max_usd", "max_seconds")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from medstress.attacks.controls.neutral import SLACK
+from medstress.attacks.controls.neutral import is_about
 from medstress.attacks.controls.slots import Slot
 from medstress.experiment.significance.settings import Settings
 from medstress.metrics.significance import Null
@@ -76,6 +76,6 @@ def _like(ours: Slot, theirs: Slot) -> bool:
         for slot in (ours, theirs)
     )
     return a == b and all(
-        abs(one.n_words - other.n_words) <= max(SLACK * one.n_words, 1)
+        is_about(other.n_words, one.n_words)
         for one, other in zip(ours.parts, theirs.parts, strict=True)
     )

@@ -20,7 +20,7 @@ from medstress.prompts.replies import Vote
 from medstress.rows import TrialRow
 from medstress.scheduler.need import Purpose
 from medstress.scheduler.study import Converse, Look, Study, Studying
-from medstress.text import Edit
+from medstress.text import Edit, edit_rows
 
 FIRST_SAMPLE = 4_000_000
 """Sample indices of these votes, apart from those of gates and mentions."""
@@ -77,7 +77,7 @@ def _study(one: _Edited, tools: Tools, n_samples: int) -> Study:
     asker = Asker(item=item, before=row.answer_before, prompts=attack.prompts)
     told = {
         "trial": row.trial_id,
-        "edits": [[e.field, e.start, e.end, e.replacement] for e in one.edits],
+        "edits": edit_rows(one.edits),
         "samples": n_samples,
         "prompts": attack.prompts.hash,
         "judged": bool(judges),

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from medstress.attacks.controls.neutral import SLACK, Gate
+from medstress.attacks.controls.neutral import Gate, is_about
 from medstress.attacks.controls.slots import Slot, is_distinct, text_of
 from medstress.attacks.medfuzz import ATTACKER
 from medstress.calls import Decoding, Generate, Generated, Message
@@ -128,7 +128,7 @@ class RoleWriter:
         for slot in self.slots:
             words = [next(rest).strip().strip(",;").strip() for _ in slot.parts]
             for text, part in zip(words, slot.parts, strict=True):
-                if abs(len(text.split()) - part.n_words) > max(SLACK * part.n_words, 1):
+                if not is_about(len(text.split()), part.n_words):
                     return f"{text!r} has not about {part.n_words} words"
             *before, last = words
             if slot.trail.startswith("."):
@@ -144,7 +144,7 @@ class RoleWriter:
         if told_apart_by(told.paraphrase) == told_apart_by(old):
             return "it changes nothing"
         n_old, n_new = len(old.split()), len(told.paraphrase.split())
-        if abs(n_new - n_old) > max(SLACK * n_old, 1):
+        if not is_about(n_new, n_old):
             return f"{n_new} words for {n_old}"
         missing = [
             token for token in old.split() if _digits(token) and token not in told.paraphrase

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from fault_server import Asked, FaultServer
 from medstress.testing.conversations import Conversation, Speaker
-from medstress.testing.fault_server import Asked, FaultServer
 
 
 class ConversationServer(FaultServer):

@@ -27,7 +27,7 @@ import orjson
 
 from medstress.hashing import digest
 from medstress.items import LETTERS
-from medstress.testing.thinking import shown
+from thinking import shown
 
 FAULTS = (
     "late",

@@ -1,0 +1,119 @@
+"""What victims were sent, from item, edits, template and the calls that are stored in full."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from medstress.calls import Answer, Call, Message, Prompt
+from medstress.candidates import candidate_of
+from medstress.items import Edited
+from medstress.outcomes import Outcome
+from medstress.tasks.entity_tagging import EntityTagging
+from medstress.tasks.similarity import Similarity
+from medstress.tasks.task import AnyTask
+from medstress.tasks.templates import Template, stored_template
+from medstress.tasks.wrapping import task_from_spec
+
+
+class Prompts:
+    """The tasks of a run's victims, rebuilt from the manifest."""
+
+    def __init__(self, manifest: Mapping[str, Any]) -> None:
+        self._tasks: dict[tuple[str, str | None], AnyTask] = {}
+        """By victim and data set; None stands for all data sets without a prompt of their own."""
+        for label, victim in manifest["victims"].items():
+            # Those that share the items have one name in rows, and the same task.
+            called = victim.get("part_of", label)
+            for dataset, told in {None: victim, **victim.get("by_dataset", {})}.items():
+                self._tasks[called, dataset] = _task(told["task"], told["prompt"])
+        self._clean: dict[tuple[str, int], tuple[Prompt | None, str | None]] = {}
+
+    def call(self, victim: str, dataset: str, candidate: Edited, number: int) -> Call | None:
+        """The number-th call of a query about a candidate; None where no form gives it back."""
+        template = self._template(victim, dataset)
+        if template is not None and not template.is_shown:
+            return None
+        return next(self._task(victim, dataset).flow(candidate))[number].call
+
+    def outcome(
+        self, victim: str, dataset: str, candidate: Edited, answers: Sequence[Answer]
+    ) -> Outcome:
+        """What a victim's stored answers about a candidate are worth."""
+        flow, given = self._task(victim, dataset).flow(candidate), list(answers)
+        requests = next(flow)
+        while True:
+            taken, given = given[: len(requests)], given[len(requests) :]
+            try:
+                requests = flow.send(tuple(taken))
+            except StopIteration as stop:
+                outcome: Outcome = stop.value.outcome
+                return outcome
+
+    def listing(self, victim: str, dataset: str, candidate: Edited) -> str | None:
+        """The prompt with the options listed; None where no form gives it back."""
+        template = self._template(victim, dataset)
+        # A prompt that does not list the options is shown in the words of one that does.
+        if template is not None and template.lists_options and not template.is_shown:
+            return None
+        return self._task(victim, dataset).listing(candidate)
+
+    def shown(
+        self, victim: str, dataset: str, candidate: Edited
+    ) -> tuple[Prompt | None, str | None]:
+        """The prompt of a single question as it is sent, and with the options listed."""
+        call, template = self.call(victim, dataset, candidate, 0), self._template(victim, dataset)
+        sent = _as_text(getattr(call, "prompt", None))
+        if isinstance(sent, str) and template and template.lists_options and not template.chat:
+            return sent, sent
+        listing = self.listing(victim, dataset, candidate)
+        # Sentences are sent as they are shown.
+        return listing if call is not None and sent is None else sent, listing
+
+    def clean(
+        self, victim: str, dataset: str, row: int, item: Any
+    ) -> tuple[Prompt | None, str | None]:
+        """The same of an unperturbed item; `row` is its row in the run, whose trials share it."""
+        if (victim, row) not in self._clean:
+            self._clean[victim, row] = self.shown(victim, dataset, candidate_of(item))
+        return self._clean[victim, row]
+
+    def has_form(self, victim: str, dataset: str) -> bool:
+        """Whether the calls of single questions follow from item, edits and template."""
+        template = self._template(victim, dataset)
+        return template is None or template.form is not None
+
+    def _task(self, victim: str, dataset: str) -> AnyTask:
+        return self._tasks.get((victim, dataset)) or self._tasks[victim, None]
+
+    def _template(self, victim: str, dataset: str) -> Template | None:
+        return getattr(self._task(victim, dataset), "template", None)
+
+
+def _as_text(prompt: Prompt | None) -> Prompt | None:
+    """A prompt as one text, where the model has said nothing in it yet; else its turns."""
+    if prompt is None or isinstance(prompt, str) or any(m.role == "assistant" for m in prompt):
+        return prompt
+    return "\n\n".join(message.content for message in prompt)
+
+
+def stored_prompt(requests: Sequence[str]) -> Prompt | None:
+    """What was sent by a query whose calls are stored: the longest prompt, since the last turn of
+    a conversation repeats the others."""
+    prompts = [json.loads(request)[1] for request in requests]
+    if not prompts:
+        return None
+    longest = max(prompts, key=lambda each: len(str(each)))
+    if isinstance(longest, str):
+        return longest
+    return _as_text(tuple(Message(role, content) for role, content in longest))
+
+
+def _task(spec: Mapping[str, Any], prompt: Mapping[str, Any] | None) -> AnyTask:
+    """A task as the manifest describes it; those of sentences have no prompt."""
+    if prompt is not None:
+        return task_from_spec(spec, stored_template(prompt))
+    if spec["kind"] == "similarity":
+        return Similarity()
+    return EntityTagging(types=tuple(spec["types"]), names=spec["names"])

@@ -1,0 +1,177 @@
+"""Rows show what was sent, listings what changed, and objects are objects where they can be."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import polars
+import pytest
+
+from medstress.experiment.run import Run, run
+from medstress.testing import tiny_questions
+
+SPEAKERS = """
+from medstress.testing import rule_target, scripted_attacker, tiny_questions
+
+ITEMS = tiny_questions(3)
+target = rule_target(ITEMS, {"tiny-0": "teacher", "tiny-2": "clerk"})
+attacker = scripted_attacker(ITEMS, ["He works as a clerk.", "He is a farmer or a teacher."])
+"""
+DISTANCES = (0, {"tokens": 3})
+"""Of two arms: a parameter of several kinds in one column."""
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
+
+
+def substituted(folder: Path, *distances: Any, **victim: Any) -> Run:
+    attack = {"name": "entity_substitution", "sampler": "random", "budget": 6}
+    return run(
+        {
+            "experiment": {"name": "x", "seeds": [0]},
+            "dataset": {"name": "sample", "limit": 12},
+            "entities": {"type": "drugs", "vocabulary": "drugs", "embedding": "ngram"},
+            "victim": {"name": "v", "backend": "mock", **victim},
+            "attack": [{**attack, "max_edit_distance": each} for each in distances or (0,)],
+        },
+        folder / "run",
+    )
+
+
+def talked(folder: Path) -> Run:
+    (folder / "speakers.py").write_text(SPEAKERS, "utf-8")
+    rows = [
+        {"id": q.id, "context": q.context, "stem": q.stem, "options": q.options, "answer": q.key}
+        for q in tiny_questions(3)
+    ]
+    (folder / "q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    speaker = {"backend": "python"}
+    return run(
+        {
+            "experiment": {"name": "x", "seeds": [0]},
+            "dataset": {"name": "jsonl", "path": str(folder / "q.jsonl")},
+            "victim": {"name": "v", **speaker, "target": f"{folder}/speakers.py:target"},
+            "role": {"attacker": {**speaker, "target": f"{folder}/speakers.py:attacker"}},
+            "attack": {"name": "medfuzz", "attempts": 3, "runs": 1, "gates": ["options"]},
+        },
+        folder / "run",
+    )
+
+
+def rows_of(done: Run, table: str) -> list[dict[str, Any]]:
+    to = done.folder / f"{table}.jsonl"
+    done.export(table, to)
+    return [json.loads(line) for line in to.read_text("utf-8").splitlines()]
+
+
+def sent(done: Run) -> dict[tuple[str, str, int], list[str]]:
+    """What the victim was sent: trial, purpose and query -> the prompts of its calls."""
+    found: dict[tuple[str, str, int], list[str]] = {}
+    for row in rows_of(done, "exchanges"):
+        if row["role"] == "victim":
+            place = (row["trial_id"], row["purpose"], row["query"])
+            found.setdefault(place, []).append(row["prompt"])
+    return found
+
+
+WAYS = {
+    "letter": {"answer_by": "letter"},
+    "text": {"answer_by": "text"},
+    "cloze": {"answer_by": "text", "prompt": "cloze"},
+    "prior": {"answer_by": "text", "prompt": "cloze", "text_score": "unconditional"},
+    "head": {"answer_by": "head", "prompt": "cloze"},
+    "instructed": {"answer_by": "text", "prompt": "cloze", "wrap": ["instructed"]},
+    "chat": {"answer_by": "letter", "prompt": "chat.jinja"},
+}
+CHAT = """{% set system = "Be brief." %}{{ question }}
+{% for a, b in options %}{{ a }}: {{ b }}
+{% endfor %}"""
+
+
+@pytest.mark.parametrize("way", list(WAYS))
+def test_the_prompts_of_a_success_are_what_the_victim_was_sent(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "chat.jinja").write_text(CHAT, "utf-8")
+    monkeypatch.chdir(tmp_path)
+    done = substituted(tmp_path, **WAYS[way])
+    flipped = [row for row in done.rows() if row.verdict == "flipped"]
+    prompts = sent(done)
+    assert flipped
+    for row in flipped:
+        before = prompts[row.trial_id, "baseline", 0][0]
+        after = prompts[row.trial_id, "attack", row.first_success or 0][0]
+        if way == "chat":
+            turns = [json.loads(each) for each in (before, after)]
+            before, after = ("\n\n".join(text for _, text in each) for each in turns)
+        assert (row.prompt_before, row.prompt_after) == (before, after)
+        assert row.replacement in row.listing_after
+        is_listed = way in ("letter", "text", "chat")
+        assert (row.prompt_after == row.listing_after) == is_listed
+        assert (row.replacement in row.prompt_after) == is_listed
+    assert ("As it was sent" in done.report()) == (not is_listed)
+
+
+def test_a_victim_asked_in_turns_shows_its_turns(tmp_path: Path) -> None:
+    done = talked(tmp_path)
+    prompts = sent(done)
+    flipped = [row for row in rows_of(done, "trials") if row["verdict"] == "flipped"]
+    assert {row["item_id"] for row in flipped} == {"tiny-0", "tiny-2"}
+    for row in flipped:
+        places = (("baseline", 0), ("attack", row["first_success"]))
+        for name, place in zip(("prompt_before", "prompt_after"), places, strict=True):
+            whole = json.loads(prompts[row["trial_id"], *place][-1])
+            assert [[turn["role"], turn["content"]] for turn in row[name]] == whole
+            assert [turn["role"] for turn in row[name]][-2:] == ["assistant", "user"]
+        assert "\n[Answer]:" in row["listing_after"]
+    page = done.report()
+    assert "As it was sent" in page
+    assert page.count("<dt>assistant</dt>") >= 2 * len(flipped)
+
+
+@pytest.mark.parametrize("make", [substituted, talked])
+def test_objects_are_objects_in_jsonl_and_parquet_and_text_in_csv(
+    tmp_path: Path, make: Any
+) -> None:
+    done = make(tmp_path, *(DISTANCES if make is substituted else ()))
+    for table in ("trials", "exchanges"):
+        lines = rows_of(done, table)
+        assert lines
+        for ending in ("csv", "parquet"):
+            done.export(table, done.folder / f"t.{ending}")
+        columns = polars.read_parquet(done.folder / "t.parquet").to_dicts()
+        with (done.folder / "t.csv").open(encoding="utf-8", newline="") as stream:
+            cells = list(csv.DictReader(stream))
+        for row, column, cell in zip(lines, columns, cells, strict=True):
+            for name in {"attack_spec", "edits", "scores", "continuations"} & set(row):
+                if row[name] is None:
+                    assert (column[name], cell[name]) == (None, "")
+                    continue
+                assert isinstance(row[name], dict | list)
+                text = json.loads(cell[name])
+                if name == "edits":
+                    text = [
+                        dict(zip(("field", "start", "end", "replacement"), each, strict=True))
+                        for each in text
+                    ]
+                assert text == row[name]
+                assert without_nulls(column[name]) == without_nulls(row[name])
+    if make is substituted:
+        spec = done.trials()["attack_spec"].struct.field("max_edit_distance")
+        assert set(spec.to_list()) == {"0", '{"tokens": 3}'}
+
+
+def without_nulls(value: Any) -> Any:
+    """A value of a file without parameters that another attack has, mixed ones as their text."""
+    if not isinstance(value, dict):
+        return value
+    known = {name: each for name, each in value.items() if each is not None}
+    distance = known.get("max_edit_distance")
+    if distance is not None and not isinstance(distance, str):
+        known["max_edit_distance"] = json.dumps(distance)
+    return known
