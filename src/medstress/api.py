@@ -24,10 +24,10 @@ from medstress.experiment.parts import (
 from medstress.experiment.reading import check_table
 from medstress.experiment.recognising import recognise_mentions
 from medstress.items import Question
+from medstress.results.load import StoredRun
 from medstress.scheduler.lane import release
 from medstress.scheduler.ready_queue import Scheduler
 from medstress.scheduler.trial import Trial
-from medstress.store.reader import RunReader
 from medstress.store.run_store import RunStore
 from medstress.victim import Victim
 
@@ -122,7 +122,7 @@ def _run_one(trial: Trial) -> dict[str, Any]:
                 }
             )
             Scheduler(store).run([trial], 1)
-        reader = RunReader(Path(folder))
+        reader = StoredRun(Path(folder))
         try:
             (row,) = trial_rows(reader)
         finally:

@@ -16,6 +16,7 @@ from medstress.experiment.reviews import review_rows
 from medstress.experiment.rows import Prompts, trial_rows
 from medstress.hashing import content_hash
 from medstress.outcomes import Verdict
+from medstress.results.load import StoredRun
 from medstress.rows import NOT_SHOWN
 from medstress.sentences import SentencePair, TaggedText
 from medstress.spreadsheets import Writer
@@ -31,7 +32,7 @@ FORMATS = ("jsonl", "csv", "parquet")
 Row = dict[str, Any]
 
 
-def export(reader: RunReader, table: str, to: Path) -> int:
+def export(run: StoredRun, table: str, to: Path) -> int:
     """Write one table of a run.
 
     Returns:
@@ -46,7 +47,7 @@ def export(reader: RunReader, table: str, to: Path) -> int:
     form = to.suffix.removeprefix(".")
     if form not in FORMATS:
         raise UsageError(f"--to {to}: the name must end in .jsonl, .csv or .parquet")
-    rows = TABLES[table](reader)
+    rows = TABLES[table](run)
     try:
         if form == "parquet":
             return _write_parquet(rows, to)
@@ -143,15 +144,15 @@ def exchange_rows(reader: RunReader) -> Iterator[Row]:
         }
 
 
-def _trial_dicts(reader: RunReader) -> Iterator[Row]:
-    for row in trial_rows(reader):
+def _trial_dicts(run: StoredRun) -> Iterator[Row]:
+    for row in trial_rows(run):
         told = {**asdict(row), "verdict": row.verdict.value}
         if row.verdict is Verdict.FLIPPED and row.prompt_after is None:
             told |= {"prompt_before": NOT_SHOWN, "prompt_after": NOT_SHOWN}
         yield told
 
 
-TABLES: dict[str, Callable[[RunReader], Iterator[Row]]] = {
+TABLES: dict[str, Callable[[StoredRun], Iterator[Row]]] = {
     "trials": _trial_dicts,
     "items": item_rows,
     "exchanges": exchange_rows,

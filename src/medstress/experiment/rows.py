@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from medstress.calls import Answer, Call
 from medstress.candidates import WHOLE, EntityUnit, candidate_of, replaced_text, with_unit
@@ -17,10 +17,11 @@ from medstress.items import Edited, Question
 from medstress.metrics.counts import pick_success
 from medstress.metrics.tries import entries
 from medstress.outcomes import Outcome, Verdict
+from medstress.results.load import StoredRun
 from medstress.rows import TrialRow
 from medstress.sentences import SentencePair
 from medstress.store.codec import edits_of
-from medstress.store.reader import RunReader, StoredTrial
+from medstress.store.reader import StoredTrial
 from medstress.store.reviews import Review
 from medstress.store.run_store import FILE
 from medstress.tasks.entity_tagging import EntityTagging
@@ -113,31 +114,41 @@ def _task(spec: Mapping[str, Any], prompt: Mapping[str, Any] | None) -> AnyTask:
     return EntityTagging(types=tuple(spec["types"]), names=spec["names"])
 
 
-def trial_rows(reader: RunReader) -> list[TrialRow]:
-    """All finished trials as rows, in the plan's order."""
-    manifest = reader.manifest
-    prompts, items = Prompts(manifest), reader.items()
+def trial_rows(run: StoredRun) -> Sequence[TrialRow]:
+    """All finished trials as rows, in the plan's order; built once while the run is open."""
+    return run.once(_trial_rows)
+
+
+def _trial_rows(run: StoredRun) -> list[TrialRow]:
+    manifest = run.manifest
+    prompts, items = Prompts(manifest), run.items()
     clusters = clusters_by_dataset(items.values())
-    run = manifest["config"]["experiment"]["name"]
+    name = manifest["config"]["experiment"]["name"]
     embedder = manifest.get("similarity", {}).get("hash")
-    reviewed = human_validity(reader.reviews())
-    rows, room = [], _most_shown(reader.folder)
-    for trial in reader.trials():
+    reviewed = human_validity(run.reviews())
+    rows, room = [], _most_shown(run.folder)
+    for trial in run.trials():
         item = items[trial.item][1]
-        row = _row(run, trial, item, prompts, clusters[trial.dataset][item.id])
+        row = _row(name, trial, item, prompts, clusters[trial.dataset][item.id])
         # Prompts are made anew for each row, so a small folder could ask for any amount of memory.
         room -= sum(len(each or "") for each in {row.prompt_after, row.first_success_prompt})
         if room < 0:
             raise StoreError(
-                f"{reader.folder / FILE} asks for more prompts than a run of its size can hold; "
+                f"{run.folder / FILE} asks for more prompts than a run of its size can hold; "
                 "it is no file that medstress wrote"
             )
-        known, value, *of = trial.result.get("prompt_similarity", (None, None))
-        # Earlier folders hold that of the pick, and do not say of what.
-        if known and known == embedder and (of or "first_edits" not in trial.result):
-            row = replace(row, prompt_similarity=value)
+        row = replace(row, prompt_similarity=prompt_similarity(trial, embedder))
         rows.append(overridden(row, reviewed.get(row.trial_id, ())))
     return rows
+
+
+def prompt_similarity(trial: StoredTrial, embedder: str | None) -> float | None:
+    """That of its first success by an embedder, by its hash; None where that has not seen it."""
+    known, value, *of = trial.result.get("prompt_similarity", (None, None))
+    # Earlier folders hold that of the pick, and do not say of what.
+    if known and known == embedder and (of or "first_edits" not in trial.result):
+        return cast("float", value)
+    return None
 
 
 def _most_shown(folder: Path) -> int:
