@@ -332,7 +332,7 @@ def task_of(
 
 
 def make_attacks(tables: Sequence[AttackTable], base: Path | None = None) -> list[AttackPart]:
-    """Build every attack; each value of a list `n` is an attack of its own.
+    """The attacks of all tables under their labels, with the files that they read.
 
     Args:
         tables: the attacks.
@@ -344,15 +344,12 @@ def make_attacks(tables: Sequence[AttackTable], base: Path | None = None) -> lis
     entries: list[tuple[str | None, str, dict[str, Any]]] = []
     attacks: list[Attack] = []
     for table in tables:
-        kind = registry.load("attacks", table.name)
-        exponents = table.parameters.get("n")
-        for n in exponents if isinstance(exponents, list) else [exponents]:
-            given = table.parameters if n is None else {**table.parameters, "n": n}
-            attack: Attack = kind(**given)
+        for n, attack in zip(table.exponents, table.attacks, strict=True):
             if isinstance(attack, ReadsFiles):
                 attack = attack.with_files(base or Path())
             attacks.append(attack)
-            label = f"{table.label} n={n:g}" if table.label and n != exponents else table.label
+            one_of_several = isinstance(table.parameters.get("n"), list)
+            label = f"{table.label} n={n:g}" if table.label and one_of_several else table.label
             # What only follows from other keys names nothing.
             shown = getattr(attack, "label_parameters", attack.spec)()
             entries.append((label, table.name, shown))
