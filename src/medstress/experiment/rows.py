@@ -129,7 +129,7 @@ def _trial_rows(run: StoredRun) -> list[TrialRow]:
     rows, room = [], _most_shown(run.folder)
     for trial in run.trials():
         item = items[trial.item][1]
-        row = _row(name, trial, item, prompts, clusters[trial.dataset][item.id])
+        row = trial_row(name, trial, item, prompts, clusters[trial.dataset][item.id])
         # Prompts are made anew for each row, so a small folder could ask for any amount of memory.
         room -= sum(len(each or "") for each in {row.prompt_after, row.first_success_prompt})
         if room < 0:
@@ -200,7 +200,18 @@ def _ended_at_its_pick(row: TrialRow) -> bool:
     return row.n_asked < (spec.get("budget") or 0)
 
 
-def _row(run: str, trial: StoredTrial, stored: Any, prompts: Prompts, cluster: str) -> TrialRow:
+def trial_row(
+    run: str, trial: StoredTrial, stored: Any, prompts: Prompts, cluster: str
+) -> TrialRow:
+    """One finished trial as a row; what reviewers and embedders say of it is added later.
+
+    Args:
+        run: name of the run.
+        trial: as stored.
+        stored: its item, an entity's whole sentence.
+        prompts: of the run.
+        cluster: of the item (`medstress.clusters`).
+    """
     result = trial.result
     item = with_unit(stored, result.get("unit", WHOLE))
     before, after = result.get("before"), result.get("after")

@@ -103,7 +103,7 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
     counted(reader, "open_for_reading", "opened")
     counted(reader, "decode_item", "items")
-    counted(rows, "_row", "rows")
+    counted(rows, "trial_row", "rows")
     return found
 
 
