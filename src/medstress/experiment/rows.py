@@ -203,15 +203,7 @@ def _ended_at_its_pick(row: TrialRow) -> bool:
 def trial_row(
     run: str, trial: StoredTrial, stored: Any, prompts: Prompts, cluster: str
 ) -> TrialRow:
-    """One finished trial as a row; what reviewers and embedders say of it is added later.
-
-    Args:
-        run: name of the run.
-        trial: as stored.
-        stored: its item, an entity's whole sentence.
-        prompts: of the run.
-        cluster: of the item (`medstress.clusters`).
-    """
+    """A finished trial of a run as a row, before reviews; `stored` is its item as stored."""
     result = trial.result
     item = with_unit(stored, result.get("unit", WHOLE))
     before, after = result.get("before"), result.get("after")

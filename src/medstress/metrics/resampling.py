@@ -27,6 +27,7 @@ ROUNDING = 1e-12
 
 _SEED = 20_250_101
 _BLOCK = 64
+_AT_ONCE = 1_000_000
 _ENDS = (0.025, 0.975)
 
 
@@ -71,7 +72,9 @@ def resampled_sums(values: NDArray[np.float64] | csr_array) -> NDArray[np.float6
         Shape (RESAMPLES,) or (RESAMPLES, k).
     """
     weights = item_weights(values.shape[0])
-    blocks = (weights[start : start + _BLOCK] for start in range(0, RESAMPLES, _BLOCK))
+    # As floats in parts, so that those of many items take little memory.
+    step = max(_BLOCK, _AT_ONCE // len(weights[0])) if weights.size else RESAMPLES
+    blocks = (weights[start : start + step] for start in range(0, RESAMPLES, step))
     return np.concatenate([block.astype(np.float64) @ values for block in blocks])
 
 
