@@ -31,8 +31,8 @@ from medstress.errors import MedstressError, UsageError
 from medstress.experiment.reading_back import Run
 from medstress.experiment.sentence_summary import Arm, Place, arms_of
 from medstress.metrics.entity_scores import Reading
+from medstress.results.load import StoredRun
 from medstress.sentences import SentencePair
-from medstress.store.reader import RunReader
 from medstress.text import edits_of
 from medstress.training.train import RESULT_FILE
 
@@ -96,7 +96,7 @@ def collected(folder: Path, *, sample: bool = False) -> Json:
     check(folder, manifest, sample=sample)
     summary = run.summary()
     training = summary["training"]
-    reader = RunReader(folder)
+    reader = StoredRun(folder)
     try:
         arms, is_tagged = arms_of(reader)
         found = list(effects_of(arms, training, is_tagged=is_tagged))
@@ -279,7 +279,7 @@ def effects_of(
                 yield _effect(name, kind, attack, effect(found), n)
 
 
-def overlaps(reader: RunReader) -> Iterator[Json]:
+def overlaps(reader: StoredRun) -> Iterator[Json]:
     """What each attack does to the words that the texts of a pair share."""
     items = {row: item for row, (_, item) in reader.items().items()}
     candidates: dict[str, dict[str, PairCandidate]] = {name: {} for name in effects.ATTACKS}

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from medstress import registry
 from medstress.attacks.protocol import Attack, attack_fault
 from medstress.backends.python import wrap_function
 from medstress.calls import Backend
+from medstress.clusters import clusters_of
 from medstress.datasets.draw import draw
 from medstress.datasets.source import DatasetOptions, Loaded
 from medstress.errors import UsageError
@@ -27,8 +27,7 @@ from medstress.items import Question
 from medstress.scheduler.lane import release
 from medstress.scheduler.ready_queue import Scheduler
 from medstress.scheduler.trial import Trial
-from medstress.store.reader import RunReader
-from medstress.store.run_store import RunStore
+from medstress.store.memory import MemoryLedger
 from medstress.victim import Victim
 
 
@@ -108,27 +107,16 @@ def attack_one(
 def _run_one(trial: Trial) -> dict[str, Any]:
     from dataclasses import asdict
 
-    from medstress.experiment.rows import trial_rows
+    from medstress.experiment.rows import trial_row
+    from medstress.experiment.stored_prompts import Prompts
 
-    with tempfile.TemporaryDirectory(prefix="medstress-") as folder:
-        with RunStore(Path(folder)) as store:
-            store.write_manifest(
-                {
-                    "config": {"experiment": {"name": "attack_one"}},
-                    "victims": {
-                        trial.victim.label: {
-                            "task": trial.victim.task.spec(),
-                            "prompt": trial.victim.prompt,
-                        }
-                    },
-                }
-            )
-            Scheduler(store).run([trial], 1)
-        reader = RunReader(Path(folder))
-        try:
-            (row,) = trial_rows(reader)
-        finally:
-            reader.close()
+    ledger, victim, item = MemoryLedger(), trial.victim, cast(Question, trial.item)
+    Scheduler(ledger).run([trial], 1)
+    (stored,) = ledger.trials()
+    told = {"task": victim.task.spec(), "prompt": victim.prompt}
+    prompts = Prompts({"victims": {victim.label: told}})
+    (cluster,) = clusters_of([item]).values()
+    row = trial_row("attack_one", stored, item, prompts, cluster, ledger.requests)
     return {**asdict(row), "verdict": row.verdict.value}
 
 

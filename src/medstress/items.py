@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
@@ -103,6 +103,21 @@ class Question:
         if name in ("context", "stem", "question"):
             return str(getattr(self, name))
         return self.option(name)
+
+    def with_mentions(self, mentions: Iterable[Mention]) -> Question:
+        """This question with other mentions; only new ones are checked, all else was.
+
+        Raises:
+            DataError: a mention lies outside its field.
+        """
+        given, known = tuple(mentions), set(self.mentions)
+        for mention in given:
+            if mention not in known:
+                _check_mention(self, mention)
+        made = object.__new__(type(self))
+        vars(made).update({name: vars(self)[name] for name in self.__dataclass_fields__})
+        vars(made)["mentions"] = given
+        return made
 
     @cached_property
     def hash(self) -> str:

@@ -14,8 +14,8 @@ from medstress.items import Question
 from medstress.outcomes import Verdict
 from medstress.report.case import Case
 from medstress.report.paper import cases as paper_cases
+from medstress.results.load import StoredRun
 from medstress.rows import TrialRow
-from medstress.store.reader import RunReader
 from medstress.testing import tiny_questions
 from medstress.text import Edit
 
@@ -74,7 +74,7 @@ def template(folder: Path) -> Template:
         "test": {"null": "neutral", "controls": 30},
     }
     done = run(experiment, folder / "run")
-    reader = RunReader(folder / "run")
+    reader = StoredRun(folder / "run")
     try:
         case = cases_of(reader)[0]
     finally:

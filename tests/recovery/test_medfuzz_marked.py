@@ -17,8 +17,8 @@ from medstress.experiment.cases import cases_of
 from medstress.experiment.run import Run, run
 from medstress.experiment.significance.plan import attempts_used
 from medstress.metrics.tries import pick_attempt
+from medstress.results.load import StoredRun
 from medstress.rows import TrialRow
-from medstress.store.reader import RunReader
 
 ROLES = """
 import json
@@ -173,7 +173,7 @@ def test_the_slope_is_of_the_edit_of_that_success(marked: Run) -> None:
 def test_the_case_for_experts_shows_plan_reasoning_and_place_of_that_success(
     marked: Run,
 ) -> None:
-    reader = RunReader(marked.folder)
+    reader = StoredRun(marked.folder)
     try:
         (case,) = cases_of(reader)
     finally:

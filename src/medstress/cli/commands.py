@@ -16,11 +16,13 @@ from medstress.cli.significance import test_cli as test_cli
 from medstress.cli.streams import one_line
 from medstress.errors import UsageError
 from medstress.experiment.figures import INDEX
+from medstress.experiment.reading_back import report_of
 from medstress.experiment.remarks import dry_run_remarks
+from medstress.experiment.rows import trial_rows
 from medstress.experiment.run import Run, opened_victims, prepare, run, run_folder
+from medstress.experiment.summary import summarise_run
 from medstress.report.paper.made import Made, Skipped
-from medstress.store.interpreting import interpreting
-from medstress.store.run_store import FILE
+from medstress.results.load import StoredRun, open_run
 from medstress.writing import Access, write_text
 
 
@@ -30,8 +32,9 @@ def demo_cli(args: argparse.Namespace) -> int:
 
     with display(quiet=args.quiet, stop=args.stop) as watcher:
         finished = run(DEMO, args.out, watcher=watcher)
-    page = _write_report(finished, None)
-    code = _show(finished)
+    with finished.opened() as stored:
+        page = _write_report(stored, None)
+        code = _show(stored)
     print(f"report: {page}")
     return code
 
@@ -51,7 +54,7 @@ def run_cli(args: argparse.Namespace) -> int:
             overrides=args.set,
             watcher=watcher,
         )
-    code = _show(finished)
+    code = _show_run(finished)
     print(f"run: {finished.folder}   next: medstress report {finished.folder}")
     return code
 
@@ -59,6 +62,7 @@ def run_cli(args: argparse.Namespace) -> int:
 def tune_cli(args: argparse.Namespace) -> int:
     """`medstress tune`."""
     from medstress.experiment.tune import plan_tuning, tune, tuning_costs
+    from medstress.experiment.tuning_summary import describe_tuning
     from medstress.report.tuning import grid_table
 
     _check_limit(args)
@@ -81,9 +85,11 @@ def tune_cli(args: argparse.Namespace) -> int:
         for line in lines:
             print(one_line(line))
         return 0
-    print_table(grid_table(tuned.tuning.tuning() or {}))
-    print()
-    code = _show(tuned.report or tuned.tuning)
+    with tuned.tuning.opened() as tuning:
+        print_table(grid_table(describe_tuning(tuning, trial_rows(tuning)) or {}))
+        print()
+        shown = tuned.report or tuned.tuning
+        code = _show(tuning) if shown.folder == tuning.folder else _show_run(shown)
     if tuned.report is None:
         print(f"n is not chosen yet: tuning stopped early; its run is {tuned.tuning.folder}")
     else:
@@ -108,7 +114,7 @@ def train_cli(args: argparse.Namespace) -> int:
         for line in (*training_costs(plan), *dry_run_remarks(plan.prepared)):
             print(one_line(line))
         return 0
-    code = _show(trained.run)
+    code = _show_run(trained.run)
     folder = trained.run.folder
     if trained.is_complete:
         print(f"models: {folder / 'models'}   comparison: {folder / RESULT_FILE}")
@@ -118,17 +124,18 @@ def train_cli(args: argparse.Namespace) -> int:
 
 def summary_cli(args: argparse.Namespace) -> int:
     """`medstress summary`."""
-    with interpreting(Path(args.folder) / FILE):
+    with Run(args.folder).opened() as stored:
         if args.json:
-            print(json.dumps(Run(args.folder).summary(), indent=1, allow_nan=False))
+            print(json.dumps(summarise_run(stored), indent=1, allow_nan=False))
         else:
-            _show(Run(args.folder))
+            _show(stored)
     return 0
 
 
 def report_cli(args: argparse.Namespace) -> int:
     """`medstress report`."""
-    print(f"report: {_write_report(Run(args.folder), args.out)}")
+    with Run(args.folder).opened() as stored:
+        print(f"report: {_write_report(stored, args.out)}")
     return 0
 
 
@@ -174,20 +181,15 @@ def recipe_cli(args: argparse.Namespace) -> int:
 def review_cli(args: argparse.Namespace) -> int:
     """`medstress review`."""
     from medstress.experiment.reviews import export_sheet, import_sheet
-    from medstress.store.reader import RunReader
     from medstress.store.run_store import RunStore
 
     folder = Path(args.folder)
-    with interpreting(folder / FILE):
-        reader = RunReader(folder)
-        try:
-            if args.export is not None:
-                n = export_sheet(reader, Path(args.export))
-                print(f"{n} cases: {args.export}")
-                return 0
-            known = [trial_id for trial_id, _ in reader.trial_numbers().values()]
-        finally:
-            reader.close()
+    with open_run(folder) as stored:
+        if args.export is not None:
+            n = export_sheet(stored, Path(args.export))
+            print(f"{n} cases: {args.export}")
+            return 0
+        known = [trial_id for trial_id, _ in stored.trial_numbers().values()]
     with RunStore(folder) as store:
         n = import_sheet(store, known, Path(args.read))
     print(f"{n} reviews read; next: medstress summary {folder}")
@@ -283,7 +285,12 @@ def _dry_run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _show(finished: Run) -> int:
+def _show_run(finished: Run) -> int:
+    with finished.opened() as stored:
+        return _show(stored)
+
+
+def _show(stored: StoredRun) -> int:
     """Print warnings and the table; 1 where more trials failed than the experiment allows, or
     nothing that a victim said could be read."""
     from medstress.experiment.config import LIMITS
@@ -294,7 +301,7 @@ def _show(finished: Run) -> int:
     from medstress.report.training import comparison
     from medstress.report.tuning import tuning_lines
 
-    summary = finished.summary()
+    summary = summarise_run(stored)
     for warning in summary["warnings"]:
         print(f"! {one_line(warning)}")
     rows = by_seed_and_pooled(summary)
@@ -310,34 +317,34 @@ def _show(finished: Run) -> int:
     usd = summary["performance"]["usd"]
     if usd is not None:
         print(f"spent: ${usd:,.4f}, of which each victim: summary --json, performance.spending")
-    settings = finished.manifest()["config"]["experiment"]
+    settings = stored.manifest["config"]["experiment"]
     if not summary["experiment"]["complete"]:
         limits = [key for key in LIMITS if key in settings]
         raised = f", with a higher {' or '.join(limits)}" if limits else ""
         print(f"not complete; run the same command again{raised} to resume")
     unread = bool(victims_unread(summary))  # the warnings say of whom
-    return max(_failures(finished, summary, settings["max_failed"]), int(unread))
+    return max(_failures(stored, summary, settings["max_failed"]), int(unread))
 
 
-def _failures(finished: Run, summary: dict[str, Any], allowed: int) -> int:
+def _failures(stored: StoredRun, summary: dict[str, Any], allowed: int) -> int:
     """Say why trials failed; 1 where more did than the experiment allows."""
     failed = sum(row["n_failed"] + row["n_failed_at_baseline"] for row in summary["results"])
     if failed:
-        reasons = Counter(row.error for row in finished.rows() if row.error)
+        reasons = Counter(row.error for row in trial_rows(stored) if row.error)
         for reason, n in reasons.most_common(3):
             print(f"{n} failed: {one_line(reason)}")
     if failed <= allowed:
         return 0
     print(
         f"{failed} trials failed (max_failed = {allowed}); all of them: medstress export "
-        f"{finished.folder} --table trials --to trials.csv; again: --retry-failed"
+        f"{stored.folder} --table trials --to trials.csv; again: --retry-failed"
     )
     return 1
 
 
-def _write_report(finished: Run, out: str | None) -> Path:
-    page = Path(out) if out else finished.folder / "report.html"
-    text = finished.report()
+def _write_report(stored: StoredRun, out: str | None) -> Path:
+    page = Path(out) if out else stored.folder / "report.html"
+    text = report_of(stored)
     try:
         write_text(page, text)
     except OSError as error:

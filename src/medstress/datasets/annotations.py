@@ -8,7 +8,7 @@ identifiers or ``""``, boundaries are character offsets into the option's text.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ class Annotations:
     records: list[Any]
     """One a question, not checked yet."""
     cut: list[str] = field(default_factory=list)
-    """Words that spans cut, span by span, as `annotate` meets them."""
+    """Words that spans cut, span by span, as `mentions` meets them."""
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -41,8 +41,8 @@ class Annotations:
         n, first = len(self.cut), self.cut[0]
         return (f"{self.path}: spans left out because they cut a word: {n}; the first {first!r}",)
 
-    def annotate(self, item: Question, position: int) -> Question:
-        """Return `item` with the spans of the record at `position` (from 0).
+    def mentions(self, item: Question, position: int) -> tuple[Mention, ...]:
+        """Those of `item`, and the spans of the record at `position` (from 0); each once.
 
         Spans that begin or end inside a word are left out and counted: who published them cannot
         mend them, and one of them is no reason to refuse thousands.
@@ -67,7 +67,7 @@ class Annotations:
                     spans.append(span)
                 else:
                     self.cut.append(word)
-        return replace(item, mentions=tuple(dict.fromkeys((*item.mentions, *spans))))
+        return tuple(dict.fromkeys((*item.mentions, *spans)))
 
 
 def read_annotations(source: str, path: Path) -> Annotations:

@@ -12,7 +12,6 @@ References:
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -90,19 +89,21 @@ def _question(position: int, row: dict[str, Any], spans: Annotations | None) -> 
             "topic_name": row.get("topic_name"),
         }
     )
-    return _with_key_mention(spans.annotate(item, position)) if spans else item
+    if spans is None:
+        return item
+    mentions = spans.mentions(item, position)
+    if not any(mention.field == item.key for mention in mentions):
+        mentions = (*mentions, _key_mention(item))
+    return item.with_mentions(mentions)
 
 
-def _with_key_mention(item: Question) -> Question:
-    """Add a mention over the whole key option where it has none.
+def _key_mention(item: Question) -> Mention:
+    """A mention over the whole key option.
 
     The published records cover the three distractors only. In Xian et al. (2025) the entity that
     distances are measured from is the whole answer string, so that is the key's entity here. Its
     type is unknown ("").
     """
-    if any(mention.field == item.key for mention in item.mentions):
-        return item
     text = item.key_text
     start, end = len(text) - len(text.lstrip()), len(text.rstrip())
-    whole = Mention(field=item.key, start=start, end=end, type="")
-    return replace(item, mentions=(*item.mentions, whole))
+    return Mention(field=item.key, start=start, end=end, type="")

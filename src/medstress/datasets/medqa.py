@@ -10,8 +10,6 @@ References:
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from medstress.datasets.annotations import Annotations, read_annotations
 from medstress.datasets.rows import jsonl_lines, parse_line, question_from_row, shown
 from medstress.datasets.source import (
@@ -46,9 +44,8 @@ def load(options: DatasetOptions) -> Loaded:
     spans = read_annotations("medqa", options.annotations) if options.annotations else None
 
     def convert(line: bytes) -> Question:
-        item = question_from_row(parse_line(line))
-        if options.split is not None:
-            item = replace(item, metadata={**item.metadata, "split": options.split})
+        row = parse_line(line)
+        item = question_from_row(row if options.split is None else {**row, "split": options.split})
         return _annotate(item, spans) if spans else item
 
     questions, skipped = collect(path, jsonl_lines(path), convert, options.on_bad_row)
@@ -87,7 +84,7 @@ def _annotate(item: Question, spans: Annotations) -> Question:
     last = len(spans.records) - 1
     match position:
         case int() if not isinstance(position, bool) and 0 <= position <= last:
-            return spans.annotate(item, position)
+            return item.with_mentions(spans.mentions(item, position))
     raise DataError(
         f"field 'train_index': expected a position from 0 to {last} in {spans.path}, "
         f"got {shown(position)}"

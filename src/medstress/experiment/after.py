@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import closing
 
 import numpy as np
 
@@ -12,14 +13,14 @@ from medstress.experiment.inquiries import plan
 from medstress.experiment.prepared import Prepared
 from medstress.experiment.rows import trial_rows
 from medstress.experiment.significance.run import Tellers, finish_tests
-from medstress.experiment.similarity import store_similarities
+from medstress.experiment.similarity import prompts_to_embed, store_similarities
 from medstress.experiment.spent import limits_of
 from medstress.metrics.arms import spec_of
 from medstress.metrics.coverage import BINS
+from medstress.results.load import StoredRun
 from medstress.rows import TrialRow
 from medstress.scheduler.progress import Progress
 from medstress.scheduler.ready_queue import Scheduler
-from medstress.store.reader import RunReader
 from medstress.store.run_store import RunStore
 
 
@@ -45,32 +46,33 @@ def finish(
         Whether everything was asked; False where a limit of the run ended it.
     """
     tellers = Tellers(note=note, announce=announce, progress=on_progress)
-    if not finish_tests(store, prepared, tellers):
-        return False
     settings = prepared.experiment.analysis
     sweeping = any(part.attack.spec().get("sampler") == "exhaustive" for part in prepared.attacks)
-    if not (settings.transfer or settings.universality or sweeping or encoder):
+    analysing = settings.transfer or settings.universality or sweeping or encoder
+    if not (prepared.experiment.test or analysing):
         return True
     store.commit()
-    reader = RunReader(store.folder)
-    try:
-        rows = trial_rows(reader)
-        asked = asked_trials(reader, rows, reader.items())
-        numbers = {name: number for number, (name, _) in reader.trial_numbers().items()}
-    finally:
-        reader.close()
+    with closing(StoredRun(store.folder)) as run:
+        rows = trial_rows(run)
+        asked = asked_trials(run, rows) if analysing else []
+        numbers = {name: number for number, (name, _) in run.trial_numbers().items()}
+        prompts = prompts_to_embed(run, encoder) if encoder else []
+    if not finish_tests(store, prepared, rows, tellers):
+        return False
+    if not analysing:
+        return True
     _keep_distances(store, prepared, asked, numbers)
     done = _ask(store, prepared, rows, asked, note, on_progress)
     if encoder is not None:
         note(f"prompt similarity ({settings.embedder})")
-        store_similarities(store, encoder, settings)
+        store_similarities(store, encoder, settings, prompts)
     return done
 
 
 def _ask(
     store: RunStore,
     prepared: Prepared,
-    rows: list[TrialRow],
+    rows: Sequence[TrialRow],
     asked: list[AskedTrial],
     note: Callable[[str], None],
     on_progress: Callable[[Progress], None],

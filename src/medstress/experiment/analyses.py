@@ -18,6 +18,7 @@ from medstress.metrics.scaling import curve_rows, pair_rows
 from medstress.metrics.size import r_cap_rows, size_rows
 from medstress.metrics.transfer import Carried, transfer_rows
 from medstress.outcomes import Outcome
+from medstress.results.load import StoredRun
 from medstress.rows import TrialRow
 from medstress.store.reader import RunReader, StoredInquiry
 
@@ -25,7 +26,7 @@ _RULES = ("goal", "unreadable_is_success", "exclusions", "similarity_threshold")
 
 
 def analyse(
-    reader: RunReader,
+    run: StoredRun,
     trials: Sequence[TrialRow],
     pooled: Sequence[Mapping[str, Any]],
     budgets: Mapping[str, int],
@@ -33,19 +34,18 @@ def analyse(
     """Compute the key `analysis` of a summary (docs: analyses).
 
     Args:
-        reader: the run.
+        run: the run.
         trials: its trials.
         pooled: the pooled rows of its summary, whose estimates are repeated.
         budgets: by attack label.
     """
-    manifest = reader.manifest
+    manifest = run.manifest
     settings = manifest["config"].get("analysis", {})
     groups = {
         label: part["n_names"] for label, part in manifest["groups"].items() if "n_names" in part
     }
     arms = arrange(trials)
-    items = reader.items()
-    asked = asked_trials(reader, trials, items)
+    asked = asked_trials(run, trials)
     found = {(row["dataset"], row["group"], row["victim"], row["attack"]): row for row in pooled}
     first = list(first_queries(asked))
     curves = _limited(arms)
@@ -59,12 +59,12 @@ def analyse(
         "r_cap": r_cap_rows(trials),
         "reusable": reusable_rows(arms),
         "overlap": overlap_rows(arms),
-        "universality": _universality(reader, arms, settings),
-        "transfer": transfer_rows(trials, _carried(reader, trials))
+        "universality": _universality(run, arms, settings),
+        "transfer": transfer_rows(trials, _carried(run, trials))
         if settings.get("transfer")
         else [],
         "coverage": coverage_rows(tried(asked, groups), groups),
-        "sweeps": sweep_rows(sweeps(reader, trials, items)),
+        "sweeps": sweep_rows(sweeps(run, trials)),
     }
 
 

@@ -13,8 +13,8 @@ from medstress.items import Question
 from medstress.metrics.counts import is_eligible
 from medstress.metrics.coverage import Span, Tried
 from medstress.metrics.edits import FirstQuery
+from medstress.results.load import StoredRun
 from medstress.rows import TrialRow
-from medstress.store.reader import RunReader
 from medstress.text import Edit, edit_distance, edits_of
 
 EDIT_DISTANCE = "edit_distance"
@@ -37,25 +37,23 @@ class AskedTrial:
     """All names put in, case ignored, by the span that they replaced."""
 
 
-def asked_trials(
-    reader: RunReader, rows: Iterable[TrialRow], items: Mapping[int, tuple[str, Any]]
-) -> list[AskedTrial]:
+def asked_trials(run: StoredRun, rows: Iterable[TrialRow]) -> list[AskedTrial]:
     """Read back what every eligible trial asked; deletions, which probe, put no name in.
 
     Args:
-        reader: the run.
+        run: the run.
         rows: its trials.
-        items: its items by row.
     """
+    items = run.items()
     by_id = {row.trial_id: row for row in rows if is_eligible(row)}
     known = {
         number: (by_id[trial_id], items[item][1])
-        for number, (trial_id, item) in reader.trial_numbers().items()
+        for number, (trial_id, item) in run.trial_numbers().items()
         if trial_id in by_id
     }
     found: dict[int, AskedTrial] = {}
     last: dict[int, list[list[Any]]] = {}
-    for trial, query, text in reader.asked_edits():
+    for trial, query, text in run.asked_edits():
         if trial not in known:
             continue
         # Most queries are neither the first nor the last of a trial: their names are enough.

@@ -13,23 +13,23 @@ from medstress.metrics.counts import is_flipped
 from medstress.metrics.success_tests import FAMILY, clean_confidence, repeated
 from medstress.metrics.tries import entries, pick_attempt
 from medstress.report.case import Attempt, Case
+from medstress.results.load import StoredRun
 from medstress.rows import TrialRow
 from medstress.store.codec import decode_edits
-from medstress.store.reader import RunReader
 
 
-def cases_of(reader: RunReader) -> list[Case]:
+def cases_of(run: StoredRun) -> list[Case]:
     """Every success of an attack that counts attempts, in the plan's order."""
-    summary = summarise_run(reader)
+    summary = summarise_run(run)
     tests: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in summary["tests"]:
         if row["family"] == FAMILY:
             tests[row["trial_id"]].append(row)
     judged = {row["trial_id"]: row for row in summary.get("faithfulness", {}).get("trials", ())}
-    items = {(dataset, item.id): item for dataset, item in reader.items().values()}
+    items = run.items_by_id()
     return [
         _case(row, items[row.dataset, row.item_id], tests[row.trial_id], judged.get(row.trial_id))
-        for row in trial_rows(reader)
+        for row in trial_rows(run)
         if is_flipped(row) and row.attempts
     ]
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
+from medstress.attacks.protocol import Attack, make_attack
 from medstress.backends.options import ANSWER_SECONDS
 from medstress.experiment.model_tables import RolesTable, RoleTable, VictimTable
 from medstress.experiment.phase_tables import (
@@ -252,6 +254,25 @@ class AttackTable(Table):
     def parameters(self) -> dict[str, Any]:
         """The attack's own parameters, as written."""
         return dict(self.model_extra or {})
+
+    @property
+    def exponents(self) -> list[Any]:
+        """The values of `n`, each of which is an attack of its own; [None] without any."""
+        n = self.parameters.get("n")
+        return n if isinstance(n, list) else [n]
+
+    @cached_property
+    def attacks(self) -> tuple[Attack, ...]:
+        """The attacks, one for each of `exponents`; built once.
+
+        Raises:
+            UsageError: an attack refuses its parameters, or is not installed.
+        """
+        given = self.parameters
+        return tuple(
+            make_attack(self.name, given if n is None else {**given, "n": n})
+            for n in self.exponents
+        )
 
 
 class Experiment(Table):

@@ -18,6 +18,7 @@ from medstress.experiment.rows import trial_rows
 from medstress.experiment.stored_prompts import Prompts
 from medstress.hashing import content_hash
 from medstress.outcomes import Verdict
+from medstress.results.load import StoredRun
 from medstress.rows import NOT_SHOWN
 from medstress.sentences import SentencePair, TaggedText
 from medstress.spreadsheets import Writer
@@ -55,7 +56,7 @@ _MIXED = ("prompt_before", "prompt_after")
 a column has one type."""
 
 
-def export(reader: RunReader, table: str, to: Path) -> int:
+def export(run: StoredRun, table: str, to: Path) -> int:
     """Write one table of a run.
 
     Returns:
@@ -70,7 +71,7 @@ def export(reader: RunReader, table: str, to: Path) -> int:
     form = to.suffix.removeprefix(".")
     if form not in FORMATS:
         raise UsageError(f"--to {to}: the name must end in .jsonl, .csv or .parquet")
-    rows = TABLES[table](reader)
+    rows = TABLES[table](run)
     try:
         if form == "parquet":
             return _write_parquet(rows, to)
@@ -167,9 +168,9 @@ def exchange_rows(reader: RunReader) -> Iterator[Row]:
         }
 
 
-def trial_dicts(reader: RunReader) -> Iterator[Row]:
+def trial_dicts(run: StoredRun) -> Iterator[Row]:
     """The finished trials of a run."""
-    for row in trial_rows(reader):
+    for row in trial_rows(run):
         told = {**asdict(row), "verdict": row.verdict.value}
         if row.verdict is Verdict.FLIPPED:
             for kind in ("prompt", "listing"):
@@ -178,7 +179,7 @@ def trial_dicts(reader: RunReader) -> Iterator[Row]:
         yield told
 
 
-TABLES: dict[str, Callable[[RunReader], Iterator[Row]]] = {
+TABLES: dict[str, Callable[[StoredRun], Iterator[Row]]] = {
     "trials": trial_dicts,
     "items": item_rows,
     "exchanges": exchange_rows,

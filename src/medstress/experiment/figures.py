@@ -11,13 +11,13 @@ from medstress.experiment.summary import summarise_run
 from medstress.report.paper.canvas import FORMATS
 from medstress.report.paper.collection import make_all
 from medstress.report.paper.made import Made, Skipped, index
-from medstress.store.reader import RunReader
+from medstress.results.load import StoredRun
 from medstress.writing import make_folder, write_bytes
 
 INDEX = "index.md"
 
 
-def write_figures(reader: RunReader, out: Path, formats: Sequence[str]) -> list[Made | Skipped]:
+def write_figures(run: StoredRun, out: Path, formats: Sequence[str]) -> list[Made | Skipped]:
     """Make what the run can fill and write it; files of the same names are replaced.
 
     Returns:
@@ -27,9 +27,8 @@ def write_figures(reader: RunReader, out: Path, formats: Sequence[str]) -> list[
         UsageError: an unknown format, or a folder that cannot be written.
     """
     formats = check_formats(formats)
-    summary = summarise_run(reader)
-    items = {(dataset, item.id): item for dataset, item in reader.items().values()}
-    found = list(make_all(summary, trial_rows(reader), reader.manifest, items, formats))
+    summary = summarise_run(run)
+    found = list(make_all(summary, trial_rows(run), run.manifest, run.items_by_id(), formats))
     contents = {
         name: data for each in found if isinstance(each, Made) for name, data in each.files.items()
     }

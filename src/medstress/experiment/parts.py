@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medstress import registry
-from medstress.attacks.protocol import Attack, AttackTraits, make_attack
+from medstress.attacks.protocol import Attack, AttackTraits
 from medstress.backends.llama_cpp import NO_TEXT
 from medstress.backends.options import ANSWER_SECONDS, BackendOptions
 from medstress.calls import Backend, Decoding
@@ -337,7 +337,7 @@ def task_of(
 
 
 def make_attacks(tables: Sequence[AttackTable], base: Path | None = None) -> list[AttackPart]:
-    """Build every attack; each value of a list `n` is an attack of its own.
+    """The attacks of all tables under their labels, with the files that they read.
 
     Args:
         tables: the attacks.
@@ -349,12 +349,11 @@ def make_attacks(tables: Sequence[AttackTable], base: Path | None = None) -> lis
     entries: list[tuple[str | None, str, dict[str, Any]]] = []
     attacks: list[Attack] = []
     for table in tables:
-        exponents = table.parameters.get("n")
-        for n in exponents if isinstance(exponents, list) else [exponents]:
-            given = table.parameters if n is None else {**table.parameters, "n": n}
-            attack = make_attack(table.name, given).with_files(base or Path())
+        for n, attack in zip(table.exponents, table.attacks, strict=True):
+            attack = attack.with_files(base or Path())
             attacks.append(attack)
-            label = f"{table.label} n={n:g}" if table.label and n != exponents else table.label
+            one_of_several = isinstance(table.parameters.get("n"), list)
+            label = f"{table.label} n={n:g}" if table.label and one_of_several else table.label
             entries.append((label, table.name, attack.label_parameters()))
     labels = unique_labels("attack", entries)
     return [

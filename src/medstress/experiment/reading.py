@@ -9,7 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, NoReturn
 
-from medstress.attacks.protocol import attack_class, make_attack
+from medstress.attacks.protocol import attack_class
 from medstress.errors import UsageError, did_you_mean
 from medstress.experiment.config import (
     AnalysisTable,
@@ -183,19 +183,24 @@ def _check_built(table: str, row: Mapping[str, Any], where: _Where, index: int) 
 def _validate(raw: Mapping[str, Any], where: _Where) -> Experiment:
     from pydantic import ValidationError
 
-    for index, row in enumerate(raw.get("attack", ())):
-        _check_attack(row, where, index)
+    rows = raw.get("attack", ())
+    attacks = [_attack_table(row, where, index) for index, row in enumerate(rows)]
     try:
-        return Experiment.model_validate(raw)
+        return Experiment.model_validate({**raw, "attack": attacks} if attacks else raw)
     except ValidationError as failure:
         _refuse(failure.errors()[0], where)
 
 
-def _check_attack(row: Mapping[str, Any], where: _Where, index: int) -> None:
-    """Refuse parameters the attack does not have, with the line; values it checks itself."""
+def _attack_table(row: Mapping[str, Any], where: _Where, index: int) -> Any:
+    """The table with its attacks built, so that what they refuse is told with its line.
+
+    What is no table is left as it is, for the check of the whole experiment to refuse.
+    """
+    from pydantic import ValidationError
+
     name = row.get("name")
     if not isinstance(name, str):
-        return  # refused by the types
+        return row
     index = where.place_of("attack", index)
     place = where.key("attack", "name", index)
     try:
@@ -209,17 +214,19 @@ def _check_attack(row: Mapping[str, Any], where: _Where, index: int) -> None:
             raise UsageError(
                 f"{where.key('attack', key, index)}: unknown key {key!r} of {name}{hint}"
             )
-    given = {key: row[key] for key in row if key not in AttackTable.model_fields}
-    exponents = given.get("n")
-    if exponents == []:
+    if row.get("n") == []:
         raise UsageError(f"{where.key('attack', 'n', index)}: n = []: expected at least one value")
-    for n in exponents if isinstance(exponents, list) else [exponents]:
-        try:
-            make_attack(name, given if n is None else {**given, "n": n})
-        except UsageError as error:
-            said = re.findall(r"[a-z_]+", str(error))
-            key = next((word for word in said if word in known), "")
-            raise UsageError(f"{where.key('attack', key, index)}: {error}") from None
+    try:
+        table = AttackTable.model_validate(row)
+    except ValidationError:
+        return row
+    try:
+        _ = table.attacks
+    except UsageError as error:
+        said = re.findall(r"[a-z_]+", str(error))
+        key = next((word for word in said if word in known), "")
+        raise UsageError(f"{where.key('attack', key, index)}: {error}") from None
+    return table
 
 
 def _refuse(error: Any, where: _Where) -> NoReturn:

@@ -13,8 +13,8 @@ from medstress.errors import UsageError, did_you_mean
 from medstress.experiment import manifest as manifests
 from medstress.experiment.cases import cases_of
 from medstress.report.case import Case, render_sheet
+from medstress.results.load import StoredRun
 from medstress.spreadsheets import Reader, Writer
-from medstress.store.reader import RunReader
 from medstress.store.reviews import Review
 from medstress.store.run_store import RunStore
 from medstress.writing import write_text
@@ -64,16 +64,16 @@ SHOWN = (
 """Columns that are there to be read; only `trial_id` is read back."""
 
 
-def export_sheet(reader: RunReader, to: Path) -> int:
+def export_sheet(run: StoredRun, to: Path) -> int:
     """Write the cases of a run as an HTML or CSV sheet; returns how many there are.
 
     Raises:
         UsageError: another ending, or a file that cannot be written.
     """
-    cases = cases_of(reader)
+    cases = cases_of(run)
     if to.suffix == ".html":
         form = [(column, asked, " / ".join(values)) for column, asked, values in FORM]
-        text = render_sheet(cases, reader.manifest["config"]["experiment"]["name"], form)
+        text = render_sheet(cases, run.manifest["config"]["experiment"]["name"], form)
     elif to.suffix == ".csv":
         text = _as_csv(cases)
     else:
@@ -104,9 +104,9 @@ def import_sheet(store: RunStore, known: Sequence[str], path: Path) -> int:
     return len(reviews)
 
 
-def review_rows(reader: RunReader) -> Iterator[dict[str, Any]]:
+def review_rows(run: StoredRun) -> Iterator[dict[str, Any]]:
     """The reviews of a run, as exported."""
-    for review in reader.reviews():
+    for review in run.reviews():
         yield {
             "trial_id": review.trial_id,
             "reviewer": review.reviewer,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, cast
 
 from medstress.candidates import WHOLE, EntityUnit, candidate_of, replaced_text, with_unit
 from medstress.clusters import clusters_by_dataset, document_of
@@ -17,10 +17,11 @@ from medstress.items import Edited, Question
 from medstress.metrics.counts import pick_success
 from medstress.metrics.tries import entries
 from medstress.outcomes import Verdict
+from medstress.results.load import StoredRun
 from medstress.rows import TrialRow
 from medstress.scheduler.need import Purpose
 from medstress.sentences import SentencePair
-from medstress.store.reader import RunReader, StoredTrial
+from medstress.store.reader import StoredTrial
 from medstress.store.reviews import Review
 from medstress.store.run_store import FILE
 from medstress.text import edit_distance, edit_rows, edits_of
@@ -41,39 +42,48 @@ _SHOWN = (
 )
 _SHOWN_AT_LEAST = 64 << 20
 _SHOWN_A_BYTE = 64
+Requests: TypeAlias = Callable[[int, str, int], list[str]]
+"""(row of a trial, purpose, query) -> its calls that are stored in full, as JSON."""
+
 _LOST = (Verdict.FAILED.value, Verdict.CUT_SHORT.value)
 
 
-def trial_rows(reader: RunReader) -> list[TrialRow]:
-    """All finished trials as rows, in the plan's order."""
-    manifest = reader.manifest
-    prompts, items = Prompts(manifest), reader.items()
+def trial_rows(run: StoredRun) -> Sequence[TrialRow]:
+    """All finished trials as rows, in the plan's order; built once while the run is open."""
+    return run.once(_trial_rows)
+
+
+def _trial_rows(run: StoredRun) -> list[TrialRow]:
+    manifest = run.manifest
+    prompts, items = Prompts(manifest), run.items()
     clusters = clusters_by_dataset(items.values())
-    run = manifest["config"]["experiment"]["name"]
+    name = manifest["config"]["experiment"]["name"]
     embedder = manifest.get("similarity", {}).get("hash")
-    reviewed = human_validity(reader.reviews())
-    rows, room = [], _most_shown(reader.folder)
-    for trial in reader.trials():
+    reviewed = human_validity(run.reviews())
+    rows, room = [], _most_shown(run.folder)
+    for trial in run.trials():
         item = items[trial.item][1]
-        row = _row(run, trial, item, prompts, clusters[trial.dataset][item.id])
-        # Calls are stored in full where no form gives them back, and of conversations.
-        is_stored = row.attempts is not None or not prompts.has_form(trial.victim, trial.dataset)
-        if row.verdict is Verdict.FLIPPED and is_stored:
-            row = _as_sent(row, reader, trial.trial)
+        row = trial_row(name, trial, item, prompts, clusters[trial.dataset][item.id], run.requests)
         # Prompts are made anew for each row, so a small folder could ask for any amount of memory.
         made = {row.prompt_after, row.listing_after, row.first_success_prompt}
         room -= sum(len(each) for each in made if isinstance(each, str))
         if room < 0:
             raise StoreError(
-                f"{reader.folder / FILE} asks for more prompts than a run of its size can hold; "
+                f"{run.folder / FILE} asks for more prompts than a run of its size can hold; "
                 "it is no file that medstress wrote"
             )
-        known, value, *of = trial.result.get("prompt_similarity", (None, None))
-        # Earlier folders hold that of the pick, and do not say of what.
-        if known and known == embedder and (of or "first_edits" not in trial.result):
-            row = replace(row, prompt_similarity=value)
+        row = replace(row, prompt_similarity=prompt_similarity(trial, embedder))
         rows.append(overridden(row, reviewed.get(row.trial_id, ())))
     return rows
+
+
+def prompt_similarity(trial: StoredTrial, embedder: str | None) -> float | None:
+    """That of its first success by an embedder, by its hash; None where that has not seen it."""
+    known, value, *of = trial.result.get("prompt_similarity", (None, None))
+    # Earlier folders hold that of the pick, and do not say of what.
+    if known and known == embedder and (of or "first_edits" not in trial.result):
+        return cast("float", value)
+    return None
 
 
 def _most_shown(folder: Path) -> int:
@@ -123,6 +133,34 @@ def _ended_at_its_pick(row: TrialRow) -> bool:
         made = max(entry["attempt"] or 0 for entry in entries(row))
         return bool(made < spec["attempts"])
     return row.n_asked < (spec.get("budget") or 0)
+
+
+def trial_row(
+    run: str,
+    trial: StoredTrial,
+    stored: Any,
+    prompts: Prompts,
+    cluster: str,
+    requests: Requests,
+) -> TrialRow:
+    """A finished trial of a run as a row, before reviews.
+
+    Args:
+        run: name of the experiment.
+        trial: as stored.
+        stored: its item as stored.
+        prompts: of the run's victims.
+        cluster: the document of the item, or what else makes a cluster.
+        requests: the calls of a query of a trial that are stored in full.
+    """
+    row = _row(run, trial, stored, prompts, cluster)
+    # Calls are stored in full where no form gives them back, and of conversations.
+    is_stored = row.attempts is not None or not prompts.has_form(trial.victim, trial.dataset)
+    return (
+        _as_sent(row, requests, trial.trial)
+        if row.verdict is Verdict.FLIPPED and is_stored
+        else row
+    )
 
 
 def _row(run: str, trial: StoredTrial, stored: Any, prompts: Prompts, cluster: str) -> TrialRow:
@@ -235,13 +273,13 @@ def _shown(trial: StoredTrial, item: Any, pick: Edited, prompts: Prompts) -> dic
     return dict(zip(_SHOWN, (*before, *after, first), strict=True))
 
 
-def _as_sent(row: TrialRow, reader: RunReader, trial: int) -> TrialRow:
+def _as_sent(row: TrialRow, requests: Requests, trial: int) -> TrialRow:
     """A success with its prompts as its calls hold them, where these are stored in full."""
-    before = stored_prompt(reader.requests(trial, Purpose.BASELINE.value, 0))
+    before = stored_prompt(requests(trial, Purpose.BASELINE.value, 0))
     if before is None:
         return row
     query = pick_success(row) or 0
-    after = stored_prompt(reader.requests(trial, Purpose.ATTACK.value, query))
+    after = stored_prompt(requests(trial, Purpose.ATTACK.value, query))
     return replace(row, prompt_before=before, prompt_after=after)
 
 

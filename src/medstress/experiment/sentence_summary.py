@@ -35,8 +35,8 @@ from medstress.metrics.entity_scores import (
 from medstress.metrics.estimates import unknown
 from medstress.metrics.pairs import benjamini_hochberg
 from medstress.outcomes import Verdict
+from medstress.results.load import StoredRun
 from medstress.sentences import SentencePair, TaggedText, entities_of
-from medstress.store.reader import RunReader
 from medstress.tasks.entity_tagging import begun_entities, marked_entities
 from medstress.text import edits_of
 
@@ -86,7 +86,7 @@ class Arm:
         )
 
 
-def add_scores(reader: RunReader, summary: Json) -> None:
+def add_scores(run: StoredRun, summary: Json) -> None:
     """Add to every row the scores of the whole data set, and to `tests` before against after.
 
     Tagged texts: `precision`, `recall` and `f1`, strict, relaxed (`_relaxed`) and by seqeval's
@@ -95,7 +95,7 @@ def add_scores(reader: RunReader, summary: Json) -> None:
     Pairs: `pearson` and `spearman` likewise. Each has its `_drop`, and a test of it in `tests`
     (those of `entity_scores.TESTED`).
     """
-    arms, is_tagged = arms_of(reader)
+    arms, is_tagged = arms_of(run)
     if not arms:
         return
     describe: Callable[[Arm, Arm | None], Json] = (
@@ -114,14 +114,18 @@ def add_scores(reader: RunReader, summary: Json) -> None:
         summary["warnings"] = [*summary["warnings"], *_nothing_marked(arms)]
 
 
-def arms_of(reader: RunReader) -> tuple[dict[Place, Arm], bool]:
+def arms_of(run: StoredRun) -> tuple[dict[Place, Arm], bool]:
     """What was answered by place, and whether the items are tagged texts; nothing of questions."""
-    stored = reader.items()
+    return run.once(_arms_of)
+
+
+def _arms_of(run: StoredRun) -> tuple[dict[Place, Arm], bool]:
+    stored = run.items()
     items = {row: item for row, (_, item) in stored.items()}
     clusters = clusters_by_dataset(stored.values())
     arms: dict[Place, Arm] = {}
     is_tagged = any(isinstance(item, TaggedText) for item in items.values())
-    for trial in reader.trials():
+    for trial in run.trials():
         item = items[trial.item]
         if not isinstance(item, TaggedText | SentencePair):
             return {}, False

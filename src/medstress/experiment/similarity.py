@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 
 from medstress.entities.prompts import PromptEncoder
 from medstress.experiment.config import AnalysisTable
-from medstress.experiment.rows import trial_rows
-from medstress.store.reader import RunReader
+from medstress.experiment.rows import prompt_similarity, trial_rows
+from medstress.results.load import StoredRun
 from medstress.store.run_store import RunStore
 
 CHUNK = 64
 """Successes embedded between two commits."""
+
+Prompts: TypeAlias = tuple[int, str, str]
+"""(trial, prompt before, prompt of the first success)."""
 
 
 def prompt_encoder(table: AnalysisTable, base: Path) -> PromptEncoder | None:
@@ -29,29 +34,28 @@ def prompt_encoder(table: AnalysisTable, base: Path) -> PromptEncoder | None:
     return encoder
 
 
-def store_similarities(store: RunStore, encoder: PromptEncoder, table: AnalysisTable) -> int:
-    """Embed the prompts of all successes that this encoder has not seen yet.
+def prompts_to_embed(run: StoredRun, encoder: PromptEncoder) -> list[Prompts]:
+    """The prompts of all successes that an encoder has not seen yet."""
+    return [
+        (stored.trial, row.listing_before, row.first_success_prompt)
+        for stored, row in zip(run.trials(), trial_rows(run), strict=True)
+        if prompt_similarity(stored, encoder.identity) is None
+        and row.listing_before is not None
+        and row.first_success_prompt is not None
+    ]
+
+
+def store_similarities(
+    store: RunStore, encoder: PromptEncoder, table: AnalysisTable, prompts: Sequence[Prompts]
+) -> None:
+    """Embed prompts and keep how similar they are.
 
     Every chunk is committed, so that an interruption loses one chunk at most.
-
-    Returns:
-        How many successes were embedded.
     """
     store.write_manifest({"similarity": {"embedder": table.embedder, "hash": encoder.identity}})
     store.commit()
-    reader = RunReader(store.folder)
-    try:
-        open_ = [
-            (stored.trial, row.listing_before, row.first_success_prompt)
-            for stored, row in zip(reader.trials(), trial_rows(reader), strict=True)
-            if row.prompt_similarity is None
-            and row.listing_before is not None
-            and row.first_success_prompt is not None
-        ]
-    finally:
-        reader.close()
-    for start in range(0, len(open_), CHUNK):
-        chunk = open_[start : start + CHUNK]
+    for start in range(0, len(prompts), CHUNK):
+        chunk = prompts[start : start + CHUNK]
         texts = list(dict.fromkeys(text for _, *both in chunk for text in both))
         vectors = dict(zip(texts, encoder.encode(texts), strict=True))
         values = [
@@ -60,4 +64,3 @@ def store_similarities(store: RunStore, encoder: PromptEncoder, table: AnalysisT
         ]
         store.write_similarities(encoder.identity, values)
         store.commit()
-    return len(open_)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from medstress.experiment.about_answers import about_answers
@@ -16,17 +17,21 @@ from medstress.experiment.training_summary import describe_training
 from medstress.experiment.tuning_summary import cautions, describe_tuning
 from medstress.metrics.arms import largest_budget
 from medstress.metrics.summary import LEDGER_FIELDS, summarise
+from medstress.results.load import StoredRun
 from medstress.rows import TrialRow
-from medstress.store.reader import RunReader
 
 
-def summarise_run(reader: RunReader) -> dict[str, Any]:
-    """Summarise a run, finished or not."""
-    manifest, trials = reader.manifest, trial_rows(reader)
+def summarise_run(run: StoredRun) -> dict[str, Any]:
+    """Summarise a run, finished or not; computed once while it is open, so not to be changed."""
+    return run.once(_summarise)
+
+
+def _summarise(run: StoredRun) -> dict[str, Any]:
+    manifest, trials = run.manifest, trial_rows(run)
     performance = dict(manifest.get("performance", {}))
-    totals = reader.totals()
+    totals = run.totals()
     seconds = performance.get("wall_seconds", 0.0)
-    usd, spending = describe_spending(reader.spending(), manifest)
+    usd, spending = describe_spending(run.spending(), manifest)
     asked = sum(trial.n_asked for trial in trials)
     experiment = {
         "name": manifest["config"]["experiment"]["name"],
@@ -43,13 +48,13 @@ def summarise_run(reader: RunReader) -> dict[str, Any]:
     found = summarise(
         trials,
         experiment,
-        _ledgers(reader, trials),
+        _ledgers(run, trials),
         {
             "wall_seconds": seconds,
             "queries_per_second": asked / seconds if seconds else None,
             "calls": totals["calls"],
-            "calls_from_cache": reader.n_from_cache(),
-            "calls_per_query": reader.calls_per_query(),
+            "calls_from_cache": run.n_from_cache(),
+            "calls_per_query": run.calls_per_query(),
             "tokens_forwarded": performance.get("tokens_forwarded"),
             # Needs a tokenizer and consumed calls: see benchmarks/prefix_sharing.py.
             "tokens_unique": None,
@@ -58,15 +63,15 @@ def summarise_run(reader: RunReader) -> dict[str, Any]:
             "spending": spending,
         },
         budgets,
-        reader.role_counts(),
+        run.role_counts(),
     )
-    found["warnings"] = [*about_answers(reader, found), *found["warnings"]]
-    add_scores(reader, found)
-    tuning = describe_tuning(reader, trials)
+    found["warnings"] = [*about_answers(run, found), *found["warnings"]]
+    add_scores(run, found)
+    tuning = describe_tuning(run, trials)
     if tuning is not None:
         found["tuning"] = tuning
         found["warnings"] += cautions(tuning)
-    training = describe_training(reader, trials)
+    training = describe_training(run, trials)
     if training is not None:
         found["training"] = training
         found["warnings"] += training["cautions"]
@@ -78,16 +83,16 @@ def summarise_run(reader: RunReader) -> dict[str, Any]:
         note for part in manifest["datasets"].values() for note in part.get("notes", ())
     ]
     skipped = {label: part["skipped"] for label, part in manifest["datasets"].items()}
-    found["warnings"] += [*left_out_lines(skipped), *remarks(reader)]
-    add_tests(found, reader, trials)
-    add_faithfulness(found, reader, trials)
-    add_slopes(found, reader)
+    found["warnings"] += [*left_out_lines(skipped), *remarks(run)]
+    add_tests(found, run, trials)
+    add_faithfulness(found, run, trials)
+    add_slopes(found, run)
     # What names attacks use, and how far they lie, is asked of questions alone.
     questions = [trial for trial in trials if trial.n_options]
-    return {**found, "analysis": analyse(reader, questions, found["pooled"], budgets)}
+    return {**found, "analysis": analyse(run, questions, found["pooled"], budgets)}
 
 
-def _budgets(trials: list[TrialRow]) -> dict[str, int]:
+def _budgets(trials: Sequence[TrialRow]) -> dict[str, int]:
     """Perturbed queries an item by attack; where the vocabulary is the budget, the most asked."""
     asked: dict[str, int] = {}
     budgets: dict[str, int | None] = {}
@@ -101,7 +106,7 @@ def _budgets(trials: list[TrialRow]) -> dict[str, int]:
 
 
 def _ledgers(
-    reader: RunReader, trials: list[TrialRow]
+    run: StoredRun, trials: Sequence[TrialRow]
 ) -> dict[tuple[str, str, str, str, int | None], dict[str, int]]:
     ledgers: dict[tuple[str, str, str, str, int | None], dict[str, int]] = {}
     for trial in trials:
@@ -111,7 +116,7 @@ def _ledgers(
         ledger["paid"] += trial.n_paid
         ledger["cached"] += trial.n_cached
         ledger["failed"] += trial.n_failed
-    for key, counts in reader.other_counts().items():
+    for key, counts in run.other_counts().items():
         if key in ledgers:
             ledgers[key].update(counts)
     return ledgers

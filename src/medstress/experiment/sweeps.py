@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from medstress.calls import Answer
 from medstress.experiment.stored_prompts import Prompts
@@ -12,16 +11,14 @@ from medstress.items import Candidate
 from medstress.metrics.arms import spec_of
 from medstress.metrics.coverage import Swept
 from medstress.outcomes import Outcome, Verdict
+from medstress.results.load import StoredRun
 from medstress.rows import TrialRow
 from medstress.store.codec import decode_answer, decode_edits
-from medstress.store.reader import RunReader
 
 _ENDED = (Verdict.FLIPPED, Verdict.HELD)
 
 
-def sweeps(
-    reader: RunReader, rows: Sequence[TrialRow], items: Mapping[int, tuple[str, Any]]
-) -> Iterator[Swept]:
+def sweeps(run: StoredRun, rows: Sequence[TrialRow]) -> Iterator[Swept]:
     """What every trial of an `exhaustive` attack found, query by query.
 
     A query that was not answered readably counts as not wrong. A trial that did not end is left
@@ -34,11 +31,11 @@ def sweeps(
     }
     if not chosen:
         return
-    prompts = Prompts(reader.manifest)
-    stored = {one.trial: one for one in reader.trials() if one.trial_id in chosen}
+    prompts, items = Prompts(run.manifest), run.items()
+    stored = {one.trial: one for one in run.trials() if one.trial_id in chosen}
     answers: dict[int, dict[int, list[Answer]]] = defaultdict(lambda: defaultdict(list))
     edits: dict[tuple[int, int], str] = {}
-    for trial, query, text, body, tokens in reader.answered_queries(list(stored)):
+    for trial, query, text, body, tokens in run.answered_queries(list(stored)):
         answers[trial][query].append(decode_answer(body, *tokens))
         if text is not None:
             edits[trial, query] = text

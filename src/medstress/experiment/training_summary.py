@@ -14,11 +14,11 @@ from medstress.metrics.counts import cluster_of, is_answered, is_eligible, is_fl
 from medstress.metrics.entity_scores import Reading, measured
 from medstress.metrics.recovery import Four, recovery
 from medstress.metrics.training_seeds import Measured, over_seeds
+from medstress.results.load import StoredRun
 from medstress.rows import TrialRow
-from medstress.store.reader import RunReader
 
 
-def describe_training(reader: RunReader, trials: Sequence[TrialRow]) -> Json | None:
+def describe_training(run: StoredRun, trials: Sequence[TrialRow]) -> Json | None:
     """The summary's `training` (docs: training); None for a run that trained nothing.
 
     Models trained on perturbed copies are compared with the original ones of the same seeds, and
@@ -28,10 +28,10 @@ def describe_training(reader: RunReader, trials: Sequence[TrialRow]) -> Json | N
     of model alone, so also where none was trained on perturbed copies; of sentences with all the
     scores that the rows of single models have.
     """
-    notes: Json | None = reader.manifest.get("training")
+    notes: Json | None = run.manifest.get("training")
     if notes is None:
         return None
-    arms, _ = arms_of(reader)
+    arms, _ = arms_of(run)
     victims = {(m["model"], m["seed"]): m["victim"] for m in notes["models"]}
     seeds = list(dict.fromkeys(m["seed"] for m in notes["models"]))
     places = dict.fromkeys((row.dataset, row.group, row.attack) for row in trials)

@@ -13,11 +13,13 @@ from medstress.experiment.config import Experiment, TuneTable
 from medstress.experiment.cost import estimate
 from medstress.experiment.parts import AttackPart
 from medstress.experiment.prepared import Portion, Prepared
+from medstress.experiment.rows import trial_rows
 from medstress.experiment.run import Run, Watcher, opened_victims, prepare, run_prepared
 from medstress.experiment.tuning_plan import TuningPlan, check_plan, tune_every_n
 from medstress.experiment.tuning_summary import (
     REPORT,
     SAME_ITEMS,
+    describe_tuning,
     place_of,
     places_without_n,
     victims_without_n,
@@ -25,6 +27,7 @@ from medstress.experiment.tuning_summary import (
 from medstress.metrics.counts import is_failed_at_baseline
 from medstress.metrics.tuning import is_pdws, regime_of, template_of
 from medstress.outcomes import Verdict
+from medstress.results.load import StoredRun
 from medstress.store.database import translated
 from medstress.store.run_store import FILE, lock_folder
 from medstress.writing import refuse_link, write_text
@@ -160,9 +163,11 @@ def _tune(
     if plan.same_items:
         _write_result(folder, tuning)
         return Tuned(tuning=tuning, report=tuning)
-    if not tuning.manifest()["complete"] or _has_failed(tuning, plan):
-        return Tuned(tuning=tuning, report=None)
-    report = _report(plan, tuning.tuning() or {})
+    with tuning.opened() as stored:
+        if not stored.manifest["complete"] or _has_failed(stored, plan):
+            return Tuned(tuning=tuning, report=None)
+        found = describe_tuning(stored, trial_rows(stored)) or {}
+    report = _report(plan, found)
     portion = replace(
         report.portion,
         n_queries=spent.n_queries,
@@ -238,15 +243,19 @@ def _report(plan: TuningPlan, found: Mapping[str, Any]) -> Prepared:
 
 def _left_out(split: Path) -> frozenset[str]:
     """Victims of a finished tuning split that may be removed: nothing of the report is theirs."""
-    if not (split / FILE).is_file() or not Run(split).manifest().get("complete"):
+    if not (split / FILE).is_file():
         return frozenset()
-    return victims_without_n((Run(split).tuning() or {}).get("grids", ()))
+    with Run(split).opened() as stored:
+        if not stored.manifest.get("complete"):
+            return frozenset()
+        found = describe_tuning(stored, trial_rows(stored)) or {}
+    return victims_without_n(found.get("grids", ()))
 
 
-def _has_failed(tuning: Run, plan: TuningPlan) -> bool:
+def _has_failed(tuning: StoredRun, plan: TuningPlan) -> bool:
     """Whether more trials failed than the experiment allows: nothing is chosen from those."""
     failed = sum(
-        row.verdict is Verdict.FAILED or is_failed_at_baseline(row) for row in tuning.rows()
+        row.verdict is Verdict.FAILED or is_failed_at_baseline(row) for row in trial_rows(tuning)
     )
     return failed > plan.prepared.experiment.experiment.max_failed
 

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from medstress.metrics.bootstrap import RESAMPLES, bootstrapped
 from medstress.metrics.estimates import Estimate, unknown
+from medstress.metrics.resampling import RESAMPLES, bootstrapped, resampled_sums
 from medstress.outcomes import Prediction
 
 PSEUDO = 0.5
@@ -34,7 +34,6 @@ answered would make the divergence infinite."""
 FLOOR = 1e-9
 """Least share of an option where probabilities are known."""
 LEAST_CLAUSES = 3
-_SEED = 20_261_107
 
 Sums = NDArray[np.float64]
 
@@ -110,9 +109,7 @@ def faithfulness_slope(clauses: Sequence[Clause]) -> tuple[Estimate, Estimate]:
     if len(items) == 1:
         alone = Estimate(value=value, n=len(clauses), low=None, high=None, method="one item alone")
         return alone, alone
-    rng = np.random.default_rng(_SEED)
-    drawn = rng.multinomial(len(items), np.full(len(items), 1 / len(items)), size=RESAMPLES)
-    sxx, syy, sxy = _spread(drawn @ sums)
+    sxx, syy, sxy = _spread(resampled_sums(sums))
     slopes = sxy[sxx > 0] / sxx[sxx > 0] * math.sqrt(xx / yy)
     both = (sxx > 0) & (syy > 0)
     # Rounding may lead beyond what a correlation can be.

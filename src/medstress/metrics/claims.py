@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from scipy.stats import t as student
 
 from medstress.metrics.arms import Hits, hits
-from medstress.metrics.bootstrap import ROUNDING, around, bootstrapped
 from medstress.metrics.contrasts import (
     LEAST,
     Effect,
@@ -29,7 +28,15 @@ from medstress.metrics.counts import is_eligible
 from medstress.metrics.estimates import Estimate, unknown
 from medstress.metrics.exponents import peak
 from medstress.metrics.plateau import bend, plateau
-from medstress.metrics.resampling import RESAMPLES, resampled_mean, told, units_of
+from medstress.metrics.resampling import (
+    RESAMPLES,
+    ROUNDING,
+    around,
+    bootstrapped,
+    resampled_mean,
+    told,
+    units_of,
+)
 from medstress.metrics.size import trend
 
 MARGIN = 0.05

@@ -13,8 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from medstress.metrics import resampling
-from medstress.metrics.bootstrap import bootstrapped
 from medstress.metrics.bounds import is_open, possibly_flipped, settled, surely_flipped
 from medstress.metrics.counts import (
     flipped_within,
@@ -28,7 +26,13 @@ from medstress.metrics.diversity import gini_simpson
 from medstress.metrics.estimates import Estimate, unknown
 from medstress.metrics.paired import Difference, unite
 from medstress.metrics.pairs import pair_trials
-from medstress.metrics.resampling import item_weights, resampled_ratio
+from medstress.metrics.resampling import (
+    RESAMPLES,
+    bootstrapped,
+    item_weights,
+    resampled_ratio,
+    resampled_sums,
+)
 from medstress.metrics.shares import rate
 from medstress.rows import TrialRow
 
@@ -204,10 +208,9 @@ def diversity_difference(first: Side, second: Side, budget: int) -> Effect:
         return Effect(estimate=lack)
     if not all(arm for arms in sides for arm in arms):
         return Effect(estimate=unknown("an attack has fewer than 2 successes", sum(counts)))
-    weights = item_weights(len(items))
     with np.errstate(divide="ignore", invalid="ignore"):
         drawn = [
-            np.mean([_mean_index([weights @ seed for seed in arm]) for arm in arms], axis=0)
+            np.mean([_mean_index([resampled_sums(seed) for seed in arm]) for arm in arms], axis=0)
             for arms in sides
         ]
     observed = [
@@ -259,8 +262,8 @@ def length_correlation(trials: Sequence[TrialRow]) -> Effect:
     if not np.isfinite(observed):
         return Effect(estimate=unknown("lengths or similarities are all the same", len(rows)))
     weights = item_weights(len(items))
-    blocks = [weights[i : i + 100][:, columns] for i in range(0, len(weights), 100)]
-    drawn = np.concatenate([_spearman(lengths, values, block) for block in blocks])
+    blocks = (weights[i : i + 100][:, columns] for i in range(0, RESAMPLES, 100))
+    drawn = np.concatenate([_spearman(lengths, values, each.astype(float)) for each in blocks])
     method = f"Spearman's rank correlation; {_clusters(len(items))}"
     return Effect(estimate=bootstrapped(observed, drawn, len(rows), method))
 
@@ -360,7 +363,7 @@ def _difference(
 
 
 def _clusters(m: int, how: str = "percentile") -> str:
-    return f"cluster bootstrap over {m} items, {resampling.RESAMPLES} resamples, {how} 95 %"
+    return f"cluster bootstrap over {m} items, {RESAMPLES} resamples, {how} 95 %"
 
 
 def _too_few_items(m: int, which: str = "in common") -> Estimate:

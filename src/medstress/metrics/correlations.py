@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from medstress.metrics.bootstrap import bootstrapped
 from medstress.metrics.estimates import Estimate, unknown
+from medstress.metrics.resampling import RESAMPLES, bootstrapped, item_weights
 
-RESAMPLES = 2_000
 PERMUTATIONS = 2_000
 COEFFICIENTS = ("pearson", "spearman")
 _SEED = 20_260_202
@@ -135,10 +134,7 @@ def _mean(gold: Scores, scores: Scores, name: str) -> float | None:
 def _resampled(gold: Scores, scores: Scores, name: str, clusters: Clusters) -> Scores:
     """The coefficient of every resample of clusters, shape (RESAMPLES,)."""
     places, n = _places(len(gold), clusters)
-    drawn = np.random.default_rng(_SEED).integers(0, n, size=(RESAMPLES, n))
-    row = n * np.arange(RESAMPLES)[:, None]
-    times = np.bincount((drawn + row).ravel(), minlength=n * RESAMPLES).reshape(RESAMPLES, n)
-    weights = times[:, places].astype(np.float64)
+    weights = item_weights(n)[:, places].astype(np.float64)
     found: Scores = np.mean([_weighted(gold, one, weights, name) for one in scores], axis=0)
     return found
 

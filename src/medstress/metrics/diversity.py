@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from medstress.metrics.bootstrap import RESAMPLES, percentiles, resample
 from medstress.metrics.counts import cluster_of, seed_order, success_name
 from medstress.metrics.estimates import WILSON, Estimate, unknown, wilson_ends
+from medstress.metrics.resampling import RESAMPLES, percentiles, resample
 from medstress.rows import TrialRow
 
 

@@ -24,9 +24,8 @@ from nervaluate.entities import Entity as Marked
 from nervaluate.strategies import EntityTypeEvaluation, StrictEvaluation
 from numpy.typing import NDArray
 
-from medstress.metrics.bootstrap import bootstrapped
 from medstress.metrics.estimates import Estimate, unknown
-from medstress.metrics.resampling import RESAMPLES, item_weights
+from medstress.metrics.resampling import RESAMPLES, bootstrapped, resampled_sums
 from medstress.sentences import Entity
 
 MATCHES = {"strict": "", "relaxed": "_relaxed", "seqeval_strict": "_seqeval_strict"}
@@ -107,7 +106,7 @@ def measures(sums: Sums) -> dict[str, Estimate]:
     Intervals are 2.5 % to 97.5 % of the values of resamples in which whole clusters are drawn;
     `n` is what the measure divides by: found, gold, or both together.
     """
-    drawn = item_weights(len(sums)) @ sums if len(sums) else sums
+    drawn = resampled_sums(sums) if len(sums) else sums
     return {name: _estimate(sums, drawn, name) for name in MEASURES}
 
 
@@ -120,8 +119,7 @@ def difference(first: Sums, second: Sums, measure: str = "f1") -> Estimate:
     method = f"paired cluster bootstrap over {len(first)} clusters, {RESAMPLES} resamples"
     if values[0] is None or values[1] is None:
         return unknown(f"{method}: nothing to divide by")
-    weights = item_weights(len(first))
-    drawn = _values(weights @ first, measure) - _values(weights @ second, measure)
+    drawn = _values(resampled_sums(first), measure) - _values(resampled_sums(second), measure)
     return bootstrapped(values[0] - values[1], drawn, int(_below(second.sum(0), measure)), method)
 
 
@@ -153,7 +151,7 @@ def measured(sums: Sums, measure: str = "f1") -> tuple[float | None, Sums]:
     The resamples depend on the number of clusters alone, so that arms over the same clusters are
     resampled together.
     """
-    return _value(sums.sum(0), measure), _values(item_weights(len(sums)) @ sums, measure)
+    return _value(sums.sum(0), measure), _values(resampled_sums(sums), measure)
 
 
 def types_in(readings: Iterable[Reading]) -> list[str]:

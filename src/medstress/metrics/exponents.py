@@ -21,11 +21,17 @@ from medstress.metrics.arms import (
     place_fields,
     spec_of,
 )
-from medstress.metrics.bootstrap import around, bootstrapped
 from medstress.metrics.estimates import unknown
 from medstress.metrics.item_means import item_mean
 from medstress.metrics.pairs import benjamini_hochberg
-from medstress.metrics.resampling import RESAMPLES, resampled_mean, told, units_of
+from medstress.metrics.resampling import (
+    RESAMPLES,
+    around,
+    bootstrapped,
+    resampled_mean,
+    told,
+    units_of,
+)
 
 Lookup: TypeAlias = Callable[[Place, str], Mapping[str, Any] | None]
 """The pooled summary row of an attack in a place."""

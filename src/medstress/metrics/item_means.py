@@ -10,11 +10,17 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from medstress.metrics.bootstrap import RESAMPLES, ROUNDING, bootstrapped, percentiles, resample
 from medstress.metrics.counts import is_eligible
 from medstress.metrics.estimates import WILSON, Estimate, unknown, wilson_ends
-from medstress.metrics.resampling import RESAMPLES as DRAWS
-from medstress.metrics.resampling import n_units, resampled_mean
+from medstress.metrics.resampling import (
+    RESAMPLES,
+    ROUNDING,
+    bootstrapped,
+    n_units,
+    percentiles,
+    resample,
+    resampled_mean,
+)
 from medstress.rows import TrialRow
 
 Score: TypeAlias = Callable[[TrialRow], float]
@@ -59,7 +65,7 @@ def item_mean(
     value = fmean(values)
     if units is not None and (n := n_units(units)) < m:
         means = resampled_mean(np.array(values), units)
-        method = f"bootstrap over {n} documents, {DRAWS} resamples, percentile 95 %"
+        method = f"bootstrap over {n} documents, {RESAMPLES} resamples, percentile 95 %"
         if np.ptp(means) > ROUNDING:
             return bootstrapped(value, means, m, method)
         return _alike(value, lowest, n, m, "documents")

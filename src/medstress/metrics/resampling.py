@@ -1,46 +1,141 @@
-"""Whole items drawn with replacement, the same draws for all that is compared."""
+"""Intervals from whole clusters drawn with replacement: one seed and one number of draws for all.
+
+The draws depend on the number of clusters alone, or on how many look alike: arms over the same
+clusters are resampled together (paired), and a summary is a pure function of its rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
 
-from medstress.metrics.bootstrap import bootstrapped
 from medstress.metrics.counts import cluster_of
 from medstress.metrics.estimates import Estimate, unknown
 from medstress.rows import TrialRow
 
-RESAMPLES = 1_000
-"""Resamples behind the intervals of the analyses."""
+RESAMPLES = 2_000
+"""Resamples behind every interval."""
+ROUNDING = 1e-12
+"""Resamples no farther apart differ by rounding alone."""
 
-_SEED = 20_260_101
+_SEED = 20_250_101
 _BLOCK = 64
+_AT_ONCE = 1_000_000
+_ENDS = (0.025, 0.975)
+
+
+def random_stream(number: int = 0) -> Generator:
+    """The random numbers behind intervals, the same in every process.
+
+    Args:
+        number: 0 draws clusters; what is drawn together with clusters takes another one, as the
+            same numbers would make the two dependent.
+    """
+    return np.random.default_rng([_SEED, number] if number else _SEED)
 
 
 @lru_cache(maxsize=4)
-def item_weights(m: int) -> NDArray[np.float64]:
-    """How often each of m items is drawn in each resample of m.
-
-    The draws depend on m alone, so that two curves over the same items are resampled together
-    (paired) and a summary is a pure function of its rows.
+def item_weights(m: int) -> NDArray[np.uint8]:
+    """How often each of m items (or clusters of them) is drawn in each resample of m.
 
     Returns:
         Shape (RESAMPLES, m), not to be written to; every row sums to m.
 
-    >>> item_weights(3).shape, float(item_weights(3)[0].sum())
-    ((1000, 3), 3.0)
+    >>> item_weights(3).shape, int(item_weights(3)[0].sum())
+    ((2000, 3), 3)
     """
-    rng = np.random.default_rng(_SEED)
-    weights = np.empty((RESAMPLES, m))
+    rng = random_stream()
+    # A byte holds any count that occurs: it is about Poisson, with mean 1.
+    weights = np.empty((RESAMPLES, m), dtype=np.uint8)
     for start in range(0, RESAMPLES, _BLOCK):
         n = min(_BLOCK, RESAMPLES - start)
         drawn = rng.integers(0, m, size=(n, m)) + m * np.arange(n)[:, None]
         weights[start : start + n] = np.bincount(drawn.ravel(), minlength=n * m).reshape(n, m)
     weights.setflags(write=False)
     return weights
+
+
+def resampled_sums(values: NDArray[np.float64] | csr_array) -> NDArray[np.float64]:
+    """The sum over items, or clusters, in every resample.
+
+    Args:
+        values: one row an item, shape (m,) or (m, k).
+
+    Returns:
+        Shape (RESAMPLES,) or (RESAMPLES, k).
+    """
+    weights = item_weights(values.shape[0])
+    # As floats in parts, so that those of many items take little memory.
+    step = max(_BLOCK, _AT_ONCE // len(weights[0])) if weights.size else RESAMPLES
+    blocks = (weights[start : start + step] for start in range(0, RESAMPLES, step))
+    return np.concatenate([block.astype(np.float64) @ values for block in blocks])
+
+
+def resample(clusters: Mapping[Any, int]) -> tuple[list[Any], NDArray[np.int64]]:
+    """Draw clusters with replacement, `RESAMPLES` times as many as there are.
+
+    Clusters that look alike are exchangeable, so it suffices to draw how often each kind
+    occurs: Multinomial(m, m_kind / m) for m clusters. Sorting the kinds makes the draw
+    independent of the order of the trials.
+
+    Args:
+        clusters: how many clusters look like this, by their (sortable) looks.
+
+    Returns:
+        The kinds, sorted, and an array `(RESAMPLES, n_kinds)` of how often each was drawn.
+    """
+    kinds = sorted(clusters)
+    multiplicity = np.array([clusters[kind] for kind in kinds], dtype=np.float64)
+    m = int(multiplicity.sum())
+    return kinds, random_stream().multinomial(m, multiplicity / m, size=RESAMPLES)
+
+
+def percentiles(values: NDArray[np.float64]) -> tuple[float, float]:
+    """Return the 2.5 % and the 97.5 % quantile of resampled values."""
+    low, high = np.quantile(values, _ENDS)
+    return float(low), float(high)
+
+
+def bootstrapped(value: float, drawn: NDArray[np.float64], n: int, method: str) -> Estimate:
+    """An estimate with the percentile interval of its resamples, or with none.
+
+    Where the resamples agree the interval would have no width: nothing is known then of what was
+    not drawn, so `low` and `high` are None and the method says why.
+
+    Args:
+        value: the estimate.
+        drawn: that of every resample, shape (n_resamples,); those that are not finite are left
+            out.
+        n: what it was counted over.
+        method: how it was resampled, for people.
+
+    >>> bootstrapped(0.0, np.zeros(9), 3, "bootstrap over 3 items").method
+    'bootstrap over 3 items: no interval, as all resamples agree'
+    """
+    finite = drawn[np.isfinite(drawn)]
+    low, high = percentiles(finite) if finite.size else (value, value)
+    if high - low < ROUNDING:
+        told = f"{method}: no interval, as all resamples agree"
+        return Estimate(value=value, n=n, low=None, high=None, method=told)
+    return Estimate(value=value, n=n, low=low, high=high, method=method)
+
+
+def around(estimate: Estimate) -> Estimate:
+    """The same with an interval that holds its value, where it has one.
+
+    The place of a maximum or of a bend may lie beside most of its resamples.
+    """
+    value, low, high = estimate.value, estimate.low, estimate.high
+    if value is None or low is None or high is None:
+        return estimate
+    return replace(estimate, low=min(low, value), high=max(high, value))
 
 
 def resampled_ratio(totals: ArrayLike, counts: ArrayLike) -> NDArray[np.float64]:
@@ -55,10 +150,9 @@ def resampled_ratio(totals: ArrayLike, counts: ArrayLike) -> NDArray[np.float64]
         where nothing was counted.
     """
     above, below = np.asarray(totals, dtype=np.float64), np.asarray(counts, dtype=np.float64)
-    weights = item_weights(below.shape[0])
-    n = weights @ below
+    n, sums = resampled_sums(below), resampled_sums(above)
     with np.errstate(divide="ignore", invalid="ignore"):
-        found: NDArray[np.float64] = (weights @ above) / (n if above.ndim == 1 else n[:, None])
+        found: NDArray[np.float64] = sums / (n if above.ndim == 1 else n[:, None])
     return found
 
 

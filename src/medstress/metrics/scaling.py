@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medstress.metrics.arms import Arms, Hits, Place, hits, items_of, place_fields
-from medstress.metrics.bootstrap import around, bootstrapped
 from medstress.metrics.estimates import Estimate, unknown, wilson_ends
 from medstress.metrics.plateau import bend, plateau, slopes
-from medstress.metrics.resampling import RESAMPLES, resampled_ratio
+from medstress.metrics.resampling import RESAMPLES, around, bootstrapped, resampled_ratio
 from medstress.rows import TrialRow
 
 

@@ -10,8 +10,8 @@ import numpy as np
 from scipy.stats import linregress
 from scipy.stats import t as student
 
-from medstress.metrics.bootstrap import ROUNDING
 from medstress.metrics.estimates import Estimate, unknown
+from medstress.metrics.resampling import ROUNDING
 from medstress.metrics.success import asr
 from medstress.rows import TrialRow
 

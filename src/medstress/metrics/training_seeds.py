@@ -9,13 +9,12 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from medstress.metrics.bootstrap import bootstrapped
 from medstress.metrics.estimates import Estimate, unknown
+from medstress.metrics.resampling import bootstrapped, random_stream
 
 ENOUGH_SEEDS = 3
 """Trainings of a kind below which nothing is said of other trainings, and nothing is judged."""
 
-_SEED = 20_260_301
 _TIMES = 8
 """Draws of the seeds that every resample of the items meets: Student's t has long tails."""
 
@@ -112,7 +111,7 @@ def _weights(n_draws: int, n_seeds: int) -> Drawn:
     A direction drawn at right angles to (1, ..., 1), over the root of a chi-square variable: the
     weighted mean of any values then deviates from their mean by s / sqrt(S) t.
     """
-    rng = np.random.default_rng(_SEED)
+    rng = random_stream(1)
     normal = rng.standard_normal((n_draws, n_seeds))
     normal -= normal.mean(1, keepdims=True)
     chi_square = rng.chisquare(n_seeds - 1, size=(n_draws, 1))

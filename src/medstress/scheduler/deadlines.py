@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterable
 from medstress.scheduler.lane import Entry
 from medstress.scheduler.live import Live
 from medstress.scheduler.progress import Limits
-from medstress.scheduler.trial import Trial
 
 
 class Deadlines:
@@ -34,7 +33,7 @@ class Deadlines:
         now = self._clock()
         for entry in entries:
             for live, _ in entry.waiters:
-                if live.until is None and isinstance(live.trial, Trial):
+                if live.until is None and live.work.has_deadline:
                     live.until = now + self._seconds
 
     def late(self, lives: Collection[Live]) -> list[Live]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from medstress.calls import Reply
 from medstress.errors import MedstressError
@@ -55,6 +55,12 @@ class Inquiry:
     """Asked in this order; may be empty."""
     told: dict[str, Any]
     """What the analysis needs to read the answers: stored beside them, hashed into the id."""
+    has_deadline: ClassVar[bool] = False
+    repeat: ClassVar[int] = 0
+
+    def start(self) -> Inquiring:
+        """See `inquire`."""
+        return inquire(self)
 
     @property
     def id(self) -> str:

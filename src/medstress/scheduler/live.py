@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
 from medstress.calls import Failure, Reply
-from medstress.candidates import WHOLE
 from medstress.errors import StoreError
 from medstress.hashing import canonical_json
-from medstress.outcomes import Prediction
 from medstress.scheduler.asking import OutOfTimeError
-from medstress.scheduler.inquiry import Findings, Inquiring, Inquiry, inquire
 from medstress.scheduler.ledger import Exchange
 from medstress.scheduler.need import Need
-from medstress.scheduler.result import TrialResult
-from medstress.scheduler.study import Study, conduct_study
-from medstress.scheduler.trial import Conduct, Trial, conduct
+from medstress.scheduler.work import Result, Work
 from medstress.text import edit_rows
 
 
@@ -23,7 +18,7 @@ class Live:
     """One running trial.
 
     Attributes:
-        trial: the plan: a trial, or an inquiry of an analysis.
+        work: the plan: a trial, or an inquiry or study of an analysis.
         row: its row in the ledger.
         need: what it waits for.
         keys: cache keys of the needed calls, same order.
@@ -33,10 +28,8 @@ class Live:
         unwritten: exchanges that the ledger does not have yet.
     """
 
-    def __init__(
-        self, trial: Trial | Inquiry | Study, row: int, journal: dict[int, tuple[bytes, str | None]]
-    ) -> None:
-        self.trial = trial
+    def __init__(self, work: Work, row: int, journal: dict[int, tuple[bytes, str | None]]) -> None:
+        self.work = work
         self.row = row
         self.need: Need
         self.keys: list[bytes] = []
@@ -46,9 +39,9 @@ class Live:
         self.unwritten: list[Exchange] = []
         self._journal = journal
         self._seq = 0
-        self._conduct = _start(trial)
+        self._conduct = work.start()
 
-    def step(self) -> TrialResult | Findings | None:
+    def step(self) -> Result | None:
         """Go on until the next need, or return the result."""
         try:
             if not self.keys:
@@ -56,18 +49,18 @@ class Live:
             else:
                 self.need = self._conduct.send(cast("tuple[Reply, ...]", tuple(self.replies)))
         except StopIteration as stop:
-            result: TrialResult | Findings = stop.value
+            result: Result = stop.value
             return result
         return None
 
-    def cut_short(self, error: OutOfTimeError) -> TrialResult | Findings:
+    def cut_short(self, error: OutOfTimeError) -> Result:
         """End it where it stands, and return the result."""
         try:
             while True:
                 # It may ask something else then, such as the next flip check: not any more.
                 self._conduct.throw(error)
         except StopIteration as stop:
-            result: TrialResult | Findings = stop.value
+            result: Result = stop.value
             return result
 
     def expect(self, keys: list[bytes]) -> None:
@@ -116,60 +109,8 @@ class Live:
         return taken
 
 
-def _start(trial: Trial | Inquiry | Study) -> Conduct | Inquiring:
-    if isinstance(trial, Study):
-        return conduct_study(trial)
-    return inquire(trial) if isinstance(trial, Inquiry) else conduct(trial)
-
-
 def as_edits(need: Need) -> str | None:
     """The edits of a query's candidate as compact JSON; None on the clean item."""
     if need.candidate is None or not need.candidate.edits:
         return None
     return canonical_json(edit_rows(need.candidate.edits))
-
-
-def as_record(result: TrialResult | Findings) -> dict[str, Any]:
-    """A result as JSON values; predictions as [answer, scores, mass, text], those
-    that were cut off with their `finish_reason`."""
-    if isinstance(result, Findings):
-        return result.as_record()
-    # Where the first success is the pick as well, it is not stored twice.
-    first = result.first_pick if result.first_pick is not result.pick else None
-    record = {
-        "unit": result.unit if result.unit != WHOLE else None,
-        "at": result.at,
-        "note": result.note,
-        "before": _prediction(result.before),
-        "after": _prediction(result.after),
-        "edits": edit_rows(result.pick.edits if result.pick else ()),
-        "first_success": result.first_success,
-        "first_after": _prediction(result.first_after) if first else None,
-        "first_edits": edit_rows(first.edits if first else ()),
-        "first_unrefuted_success": result.first_unrefuted_success,
-        "first_valid_success": result.first_valid_success,
-        "n_asked": result.n_asked,
-        "n_unreadable": result.n_unreadable,
-        "n_length": result.n_length or None,
-        "n_unchanged": result.n_unchanged,
-        "n_ties": result.n_ties,
-        "probes": result.probes,
-        "repeats": result.repeats,
-        "first_repeats": result.first_repeats if first else None,
-        "variant_class": result.variant_class,
-        "valid": result.valid,
-        "validity_reason": result.validity_reason,
-        "censored": result.censored or None,
-        "n_excluded": result.n_excluded,
-        "first_success_attempt": result.first_success_attempt,
-        "records": result.records,
-        "listings": result.listings,
-    }
-    return {name: value for name, value in record.items() if value not in (None, [])}
-
-
-def _prediction(prediction: Prediction | None) -> list[Any] | None:
-    if prediction is None:
-        return None
-    told = [prediction.answer, prediction.scores, prediction.mass, prediction.text]
-    return told if prediction.finish_reason is None else [*told, prediction.finish_reason]

@@ -21,17 +21,14 @@ from medstress.scheduler.asking import OutOfTimeError
 from medstress.scheduler.batches import next_batch
 from medstress.scheduler.collections import rare_collections
 from medstress.scheduler.deadlines import Deadlines
-from medstress.scheduler.identity import arm_spec, repeat_of, trial_id
-from medstress.scheduler.inquiry import Ending, Findings, Inquiry
+from medstress.scheduler.inquiry import Ending
 from medstress.scheduler.lane import Batch, Entry, Group, Lane
 from medstress.scheduler.ledger import Exchange, Ledger
-from medstress.scheduler.live import Live, as_record
+from medstress.scheduler.live import Live
 from medstress.scheduler.need import VICTIM
 from medstress.scheduler.progress import Limits, Progress
-from medstress.scheduler.result import TrialResult
 from medstress.scheduler.sharing import KnownAnswers, Shared
-from medstress.scheduler.study import Study
-from medstress.scheduler.trial import Trial
+from medstress.scheduler.work import Result, Work
 
 WINDOW = 64
 EXCHANGES_HELD = 32
@@ -62,11 +59,11 @@ class Scheduler:
         self._live: dict[int, Live] = {}
         self._all_admitted = False
         self._outbox: list[Exchange] = []
-        self._ended: list[tuple[Live, TrialResult | Findings]] = []
+        self._ended: list[tuple[Live, Result]] = []
         self._arms: dict[tuple[str, str, str, str, int | None], int] = {}
         self.progress = Progress()
 
-    def run(self, trials: Iterable[Trial | Inquiry | Study], n_planned: int = 0) -> Progress:
+    def run(self, trials: Iterable[Work], n_planned: int = 0) -> Progress:
         """Run all trials (or inquiries, or studies) that are not finished.
 
         Raises:
@@ -90,7 +87,7 @@ class Scheduler:
                 lane.close()
         return self.progress
 
-    def _loop(self, plan: Iterator[Trial | Inquiry | Study]) -> None:
+    def _loop(self, plan: Iterator[Work]) -> None:
         while True:
             self._admit(plan)
             self._step_all()
@@ -109,14 +106,11 @@ class Scheduler:
                 # Not yet where all live trials ended in one step: the next ones are admitted.
                 return
 
-    def _admit(self, plan: Iterator[Trial | Inquiry | Study]) -> None:
+    def _admit(self, plan: Iterator[Work]) -> None:
         while (room := self._window() - len(self._live)) > 0 and not self.progress.stopped:
             trials = list(islice(plan, room))
             begun = self._ledger.begin_trials(
-                [
-                    (trial_id(one), self._arm(one), one.dataset, one.item, repeat_of(one))
-                    for one in trials
-                ]
+                [(one.id, self._arm(one), one.dataset, one.item, one.repeat) for one in trials]
             )
             for trial, (row, is_finished, journal) in zip(trials, begun, strict=True):
                 if is_finished:
@@ -140,12 +134,12 @@ class Scheduler:
         )
         return max(WINDOW, 2 * (sum(roles.values()) + max(victims, default=0)))
 
-    def _arm(self, trial: Trial | Inquiry | Study) -> int:
+    def _arm(self, trial: Work) -> int:
         """The row of a trial's arm."""
         victim = trial.victim.label
         arm = (trial.dataset, trial.group, victim, trial.attack_label, trial.seed)
         if arm not in self._arms:
-            self._arms[arm] = self._ledger.arm_id(*arm[:4], arm_spec(trial), trial.seed)
+            self._arms[arm] = self._ledger.arm_id(*arm[:4], trial.attack_spec, trial.seed)
         return self._arms[arm]
 
     def _step_all(self) -> None:
@@ -176,7 +170,7 @@ class Scheduler:
         if len(live.unwritten) >= EXCHANGES_HELD:
             self._outbox += live.take_unwritten()
 
-    def _finish(self, live: Live, result: TrialResult | Findings) -> None:
+    def _finish(self, live: Live, result: Result) -> None:
         progress = self.progress
         progress.n_done += 1
         progress.n_flipped += result.verdict is Verdict.FLIPPED
@@ -201,13 +195,13 @@ class Scheduler:
             self._ledger.consumed(self._outbox)
             self._outbox.clear()
         for live, result in self._ended:
-            self._ledger.finish_trial(live.row, result.verdict.value, as_record(result))
+            self._ledger.finish_trial(live.row, result.verdict.value, result.as_record())
         self._ended.clear()
 
     def _resolve(self, live: Live) -> bool:
         """Queue the calls a trial needs; True if it has to wait."""
         need = live.need
-        lane = self._lane(live.trial.victim.backend if need.role == VICTIM else None, need.role)
+        lane = self._lane(live.work.victim.backend if need.role == VICTIM else None, need.role)
         backend = lane.backend
         requests = tuple([request.fitted(backend) for request in need.requests])
         if requests != need.requests:

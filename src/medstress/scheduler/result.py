@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from medstress.candidates import changes_nothing
+from medstress.candidates import WHOLE, changes_nothing
 from medstress.items import Edited
 from medstress.outcomes import Outcome, Prediction, Verdict
 from medstress.queries import Predict
@@ -88,3 +88,51 @@ class TrialResult:
         self.n_length += prediction.finish_reason is not None
         self.n_ties += prediction.is_tied
         self.n_unchanged += changes_nothing(query.candidate)
+
+    def as_record(self) -> dict[str, Any]:
+        """As JSON values; predictions as [answer, scores, mass, text], those that were cut off
+        with their `finish_reason`."""
+        # Where the first success is the pick as well, it is not stored twice.
+        first = self.first_pick if self.first_pick is not self.pick else None
+        record = {
+            "unit": self.unit if self.unit != WHOLE else None,
+            "at": self.at,
+            "note": self.note,
+            "before": _prediction(self.before),
+            "after": _prediction(self.after),
+            "edits": _edits(self.pick),
+            "first_success": self.first_success,
+            "first_after": _prediction(self.first_after) if first else None,
+            "first_edits": _edits(first),
+            "first_unrefuted_success": self.first_unrefuted_success,
+            "first_valid_success": self.first_valid_success,
+            "n_asked": self.n_asked,
+            "n_unreadable": self.n_unreadable,
+            "n_length": self.n_length or None,
+            "n_unchanged": self.n_unchanged,
+            "n_ties": self.n_ties,
+            "probes": self.probes,
+            "repeats": self.repeats,
+            "first_repeats": self.first_repeats if first else None,
+            "variant_class": self.variant_class,
+            "valid": self.valid,
+            "validity_reason": self.validity_reason,
+            "censored": self.censored or None,
+            "n_excluded": self.n_excluded,
+            "first_success_attempt": self.first_success_attempt,
+            "records": self.records,
+            "listings": self.listings,
+        }
+        return {name: value for name, value in record.items() if value not in (None, [])}
+
+
+def _edits(candidate: Edited | None) -> list[list[Any]]:
+    edits = candidate.edits if candidate else ()
+    return [[e.field, e.start, e.end, e.replacement] for e in edits]
+
+
+def _prediction(prediction: Prediction | None) -> list[Any] | None:
+    if prediction is None:
+        return None
+    told = [prediction.answer, prediction.scores, prediction.mass, prediction.text]
+    return told if prediction.finish_reason is None else [*told, prediction.finish_reason]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, TypeAlias, cast
+from typing import Any, ClassVar, TypeAlias, cast
 
 from medstress.calls import Answer, Call, Reply, Request
 from medstress.errors import MedstressError, TrialError
@@ -78,6 +78,12 @@ class Study:
     id."""
     steps: Callable[[], Studying]
     """Starts the generator; the same one in every process."""
+    has_deadline: ClassVar[bool] = False
+    repeat: ClassVar[int] = 0
+
+    def start(self) -> Inquiring:
+        """See `conduct_study`."""
+        return conduct_study(self)
 
     @property
     def id(self) -> str:

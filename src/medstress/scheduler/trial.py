@@ -9,12 +9,13 @@ import json
 from collections.abc import Generator
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from medstress.attacks.protocol import Attack
 from medstress.calls import Reply
-from medstress.candidates import candidate_of, unit_of
+from medstress.candidates import WHOLE, candidate_of, unit_of
 from medstress.errors import MedstressError, TrialError
+from medstress.hashing import content_hash
 from medstress.items import Edited, Item
 from medstress.outcomes import Outcome, Prediction, Verdict
 from medstress.queries import Ask, CleanAnswer, Consult, Note, Predict
@@ -56,6 +57,34 @@ class Trial:
     """Index where an attack runs several times per item."""
     flip_check: bool = True
     """Whether a success is asked again, alone."""
+    has_deadline: ClassVar[bool] = True
+
+    @property
+    def id(self) -> str:
+        """Content hash of what it is; labels, item and seed, no order."""
+        unit = unit_of(self.item)
+        return content_hash(
+            [
+                self.dataset,
+                self.group,
+                self.item.id,
+                self.item.hash,
+                self.victim.label,
+                self.attack_label,
+                self.seed,
+                self.repeat,
+                *([unit] if unit != WHOLE else []),
+            ]
+        )
+
+    @property
+    def attack_spec(self) -> dict[str, Any]:
+        """The attack's parameters, as stored with the arm."""
+        return {"budget": self.attack.traits.budget, **self.attack.spec()}
+
+    def start(self) -> Conduct:
+        """See `conduct`."""
+        return conduct(self)
 
 
 Conduct: TypeAlias = Generator[Need, tuple[Reply, ...], TrialResult]

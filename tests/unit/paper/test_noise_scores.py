@@ -15,7 +15,7 @@ from medstress.experiment.rows import trial_rows
 from medstress.experiment.summary import summarise_run
 from medstress.report.paper import noise_scores
 from medstress.report.paper.arms import arms_of
-from medstress.store.reader import RunReader
+from medstress.results.load import StoredRun
 
 VICTIM = """
 def tags(sentences):
@@ -160,7 +160,7 @@ def test_another_data_set_has_no_published_numbers(folder: Path) -> None:
 
 def test_models_trained_on_perturbed_copies_are_left_out(folder: Path) -> None:
     ms.run(experiment("bc5cdr", "chemicals.tsv", "tags"), out="run")
-    reader = RunReader(Path("run"))
+    reader = StoredRun(Path("run"))
     summary = summarise_run(reader)
     arms = arms_of(summary, trial_rows(reader), reader.manifest)
     reader.close()

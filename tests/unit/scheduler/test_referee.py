@@ -13,7 +13,6 @@ from medstress.calls import Chosen, Failure, Reply
 from medstress.errors import TrialError
 from medstress.outcomes import Outcome, Verdict
 from medstress.queries import Ask, Predict
-from medstress.scheduler.live import as_record
 from medstress.scheduler.need import Need, Purpose
 from medstress.scheduler.result import TrialResult
 from medstress.scheduler.trial import Trial, conduct
@@ -238,9 +237,9 @@ def test_what_was_left_out_is_recorded(attacked: Make) -> None:
 
 def test_the_first_success_is_stored_apart_only_where_it_is_not_the_pick(attacked: Make) -> None:
     _, result = attacked({f"{KEY} two": WRONG, "three": Chosen(answer="C")})
-    record = as_record(result)
+    record = result.as_record()
     assert record["first_after"][0] == "B"
     assert record["after"][0] == "C"
     assert record["first_edits"] != record["edits"]
     _, result = attacked({"one": WRONG})
-    assert not {"first_after", "first_edits", "censored"} & as_record(result).keys()
+    assert not {"first_after", "first_edits", "censored"} & result.as_record().keys()

@@ -15,7 +15,7 @@ import medstress as ms
 from medstress.clusters import clusters_of, documents_of
 from medstress.errors import MedstressError, UsageError
 from medstress.experiment.rows import trial_rows
-from medstress.store.reader import RunReader
+from medstress.results.load import StoredRun
 from medstress.training import train as flow
 from medstress.training.data import parted
 from medstress.training.plan import plan_training
@@ -255,7 +255,7 @@ def test_tagged_texts_are_cross_validated_and_rows_are_read_back(
     run = ms.train(experiment, out="out").run
     (first, second) = run.summary()["pooled"]
     assert first["n_items"] == second["n_items"] == 60
-    reader = RunReader(run.folder)
+    reader = StoredRun(run.folder)
     rows = trial_rows(reader)
     reader.close()
     assert any(row.verdict == "flipped" for row in rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from medstress.items import Mention, Question
@@ -69,4 +69,4 @@ def _with(item: Question, found: dict[str, list[Found]], types: frozenset[str]) 
         for entity in sorted(set(found[text]))
         if entity.type in types and cut_word(text, entity.start, entity.end) is None
     ]
-    return replace(item, mentions=(*kept, *new))
+    return item.with_mentions((*kept, *new))

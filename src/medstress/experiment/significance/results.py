@@ -10,23 +10,21 @@ from medstress.metrics.causal_effects import Clause, divergence, faithfulness_sl
 from medstress.metrics.faithfulness import LEXICAL, rates, trial_rows
 from medstress.metrics.success_families import Tested
 from medstress.metrics.success_tests import success_test_rows
+from medstress.results.load import StoredRun
 from medstress.rows import TrialRow
 from medstress.store.reader import RunReader, StoredInquiry
 
 _PLACE = ("dataset", "group", "victim", "attack")
 
 
-def add_faithfulness(
-    summary: dict[str, Any], reader: RunReader, trials: Sequence[TrialRow]
-) -> None:
+def add_faithfulness(summary: dict[str, Any], run: StoredRun, trials: Sequence[TrialRow]) -> None:
     """Add the key `faithfulness`, and its two rates to the rows of attacks that ask in turns."""
     judged = {
         one.told["trial"]: one.found
-        for one in reader.inquiries()
+        for one in run.inquiries()
         if one.purpose == "judge" and one.found is not None
     }
-    items = {(dataset, item.id): item for dataset, item in reader.items().values()}
-    rows = trial_rows(trials, items, judged)
+    rows = trial_rows(trials, run.items_by_id(), judged)
     if not rows:
         return
     summary["faithfulness"] = {"trials": rows, "rates": []}

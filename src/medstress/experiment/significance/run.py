@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 from medstress.attacks.medfuzz import MedFuzz
@@ -31,6 +32,7 @@ from medstress.experiment.significance.slopes import slope_cost, slope_studies
 from medstress.experiment.spent import limits_of
 from medstress.metrics.counts import is_refused
 from medstress.metrics.success_families import is_called, settings_key
+from medstress.results.load import StoredRun
 from medstress.rows import TrialRow
 from medstress.scheduler.progress import Progress
 from medstress.scheduler.ready_queue import Scheduler
@@ -70,8 +72,10 @@ class Tellers:
         self.announce(what)
 
 
-def finish_tests(store: RunStore, prepared: Prepared, tellers: Tellers) -> bool:
-    """Test all successes of a run whose experiment has a `[test]` table.
+def finish_tests(
+    store: RunStore, prepared: Prepared, rows: Sequence[TrialRow], tellers: Tellers
+) -> bool:
+    """Test all successes of a run, given its rows, whose experiment has a `[test]` table.
 
     Returns:
         Whether everything was asked; False where a limit of the run ended it.
@@ -81,17 +85,17 @@ def finish_tests(store: RunStore, prepared: Prepared, tellers: Tellers) -> bool:
         return True
     tools, settings = _tools(prepared), settings_of(table)
     start = _starter(store, prepared, tellers.progress)
-    if not _faithfulness(table, store, tools, start, tellers):
+    if not _faithfulness(table, store, rows, tools, start, tellers):
         return False
-    if not table.significance or _tested_earlier(store, tools, table, tellers):
+    if not table.significance or _tested_earlier(store, rows, tools, table, tellers):
         return True
     try:
-        successes = _to_test(store, tools, settings, Chosen(), tellers)
+        successes = _to_test(store, rows, tools, settings, Chosen(), tellers)
     except UsageError as error:
         store.write_manifest(with_refusal(store.manifest(), settings, str(error)))
         tellers.say(str(error))
         return True
-    return _ask(store, tools, settings, successes, start, tellers)
+    return _ask(store, rows, tools, settings, successes, start, tellers)
 
 
 def conduct_tests(
@@ -115,18 +119,18 @@ def conduct_tests(
     table = prepared.experiment.test
     assert table is not None
     tools, start = _tools(prepared), _starter(store, prepared, tellers.progress)
-    settings = settings_of(table)
-    successes = _to_test(store, tools, settings, chosen, tellers)
+    settings, rows = settings_of(table), _rows(store)
+    successes = _to_test(store, rows, tools, settings, chosen, tellers)
     if dry_run:
         if successes:
-            _announce(store, tools, settings, successes, tellers)
+            _announce(store, rows, tools, settings, successes, tellers)
         else:
             tellers.say(f"significance: {_no_success(store)}")
-        for line in _faithfulness_costs(table, _rows(store), tools):
+        for line in _faithfulness_costs(table, rows, tools):
             tellers.say(line)
         return None
-    if _faithfulness(table, store, tools, start, tellers) and _ask(
-        store, tools, settings, successes, start, tellers
+    if _faithfulness(table, store, rows, tools, start, tellers) and _ask(
+        store, rows, tools, settings, successes, start, tellers
     ):
         return None if successes else f"nothing was tested: {_no_success(store)}"
     done = _done(store, settings)
@@ -152,7 +156,11 @@ def _no_success(store: RunStore) -> str:
 
 
 def _tested_earlier(
-    store: RunStore, tools: Tools, table: SignificanceTable, tellers: Tellers
+    store: RunStore,
+    rows: Sequence[TrialRow],
+    tools: Tools,
+    table: SignificanceTable,
+    tellers: Tellers,
 ) -> bool:
     """Whether an earlier version tested all successes as the table asked it to."""
     if table.exemplars_from is not None or not table.panel:
@@ -161,7 +169,7 @@ def _tested_earlier(
     if key not in store.manifest().get(KEY, {}):
         return False
     done = _tested_with(store, key)
-    if not all(row.trial_id in done for row in testable(_rows(store), tools.attacks)):
+    if not all(row.trial_id in done for row in testable(rows, tools.attacks)):
         return False
     tellers.say(
         "significance: an earlier version tested this run, and its p-values stay; medstress test "
@@ -186,14 +194,18 @@ def _faithfulness_costs(
 
 
 def _faithfulness(
-    table: SignificanceTable, store: RunStore, tools: Tools, start: Start, tellers: Tellers
+    table: SignificanceTable,
+    store: RunStore,
+    rows: Sequence[TrialRow],
+    tools: Tools,
+    start: Start,
+    tellers: Tellers,
 ) -> bool:
     """Ask what reasonings say and, where wanted, what insertions do.
 
     Returns:
         Whether everything was asked; False where a limit of the run ended it.
     """
-    rows = _rows(store)
     judged = mention_studies(rows, tools) if table.faithfulness else []
     for line in _faithfulness_costs(table, rows, tools):
         tellers.say(line)
@@ -211,20 +223,21 @@ def _conducted(store: RunStore, planned: Sequence[Study], start: Start) -> bool:
     return progress.n_done + progress.n_skipped == len(planned)
 
 
-def _rows(store: RunStore) -> list[TrialRow]:
+def _rows(store: RunStore) -> Sequence[TrialRow]:
     store.commit()
-    reader = RunReader(store.folder)
-    try:
-        return trial_rows(reader)
-    finally:
-        reader.close()
+    with closing(StoredRun(store.folder)) as run:
+        return trial_rows(run)
 
 
 def _to_test(
-    store: RunStore, tools: Tools, settings: Settings, chosen: Chosen, tellers: Tellers
+    store: RunStore,
+    rows: Sequence[TrialRow],
+    tools: Tools,
+    settings: Settings,
+    chosen: Chosen,
+    tellers: Tellers,
 ) -> list[TrialRow]:
     """The chosen successes; by default those of the family."""
-    rows = _rows(store)
     if left_out := [row.item_id for row in rows if is_refused(row) and row.attack in tools.attacks]:
         tellers.note(
             f"significance: left out, since experts find them not valid: {', '.join(left_out)}"
@@ -242,27 +255,22 @@ def _done(store: RunStore, settings: Settings) -> set[str]:
 
 def _ended(store: RunStore) -> set[str]:
     """Identifiers of all studies that have ended."""
-    reader = RunReader(store.folder)
-    try:
+    with closing(RunReader(store.folder)) as reader:
         return set(reader.subjects())
-    finally:
-        reader.close()
 
 
 def _tested_with(store: RunStore, key: str) -> set[str]:
-    reader = RunReader(store.folder)
-    try:
+    with closing(RunReader(store.folder)) as reader:
         return {
             one.told["trial"]
             for one in reader.inquiries()
             if one.purpose == "test" and one.found and settings_key(one.told) == key
         }
-    finally:
-        reader.close()
 
 
 def _announce(
     store: RunStore,
+    rows: Sequence[TrialRow],
     tools: Tools,
     settings: Settings,
     successes: Sequence[TrialRow],
@@ -273,7 +281,6 @@ def _announce(
         tellers.say("significance: there is no success to test")
         return
     scope, done = scope_of(settings, store.manifest()), _done(store, settings)
-    rows = _rows(store)
     ended = _ended(store)
     planned = zip(successes, studies(successes, rows, tools, settings), strict=True)
     asked = {row.trial_id for row, study in planned if study.id in ended}
@@ -283,18 +290,19 @@ def _announce(
 
 def _ask(
     store: RunStore,
+    rows: Sequence[TrialRow],
     tools: Tools,
     settings: Settings,
     successes: Sequence[TrialRow],
     start: Start,
     tellers: Tellers,
 ) -> bool:
-    _announce(store, tools, settings, successes, tellers)
+    _announce(store, rows, tools, settings, successes, tellers)
     if not successes:
         return True
     manifest = store.manifest()
     store.write_manifest(with_scope(manifest, settings, scope_of(settings, manifest)))
-    return _conducted(store, studies(successes, _rows(store), tools, settings), start)
+    return _conducted(store, studies(successes, rows, tools, settings), start)
 
 
 def _choose(

@@ -1,0 +1,57 @@
+"""Opens a run folder once, and reads and builds each thing of it once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from medstress.store.interpreting import interpreting
+from medstress.store.reader import RunReader
+from medstress.store.run_store import FILE
+
+T = TypeVar("T")
+
+
+class StoredRun(RunReader):
+    """A run folder open for reading, as it was at one moment.
+
+    Its manifest and items are read once. What functions make of a run, such as its rows and its
+    summary, is made once as well: `once` keeps it while the run is open.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._made: dict[Callable[..., Any], Any] = {}
+
+    def once(self, make: Callable[[StoredRun], T]) -> T:
+        """What a function returns for this run; the function is called the first time only."""
+        if make not in self._made:
+            self._made[make] = make(self)
+        return cast("T", self._made[make])
+
+    def items(self) -> dict[int, tuple[str, Any]]:
+        """Row -> (data set, item)."""
+        return self.once(RunReader.items)
+
+    def items_by_id(self) -> dict[tuple[str, str], Any]:
+        """(data set, item id) -> item."""
+        return {(dataset, item.id): item for dataset, item in self.items().values()}
+
+
+@contextmanager
+def open_run(folder: Path) -> Iterator[StoredRun]:
+    """Open a run folder, and close it at the end.
+
+    Raises:
+        StoreError: there is no run in the folder, it was damaged, its rows are not such as
+            medstress writes, or another process began to write it meanwhile.
+    """
+    with interpreting(folder / FILE):
+        run = StoredRun(folder)
+        try:
+            yield run
+            run.check_unchanged()
+        finally:
+            run.close()

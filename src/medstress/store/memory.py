@@ -1,0 +1,118 @@
+"""A ledger in memory, for trials that nobody resumes or reads again."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+from medstress.calls import Answer
+from medstress.hashing import canonical_json
+from medstress.store.beginnings import Begun, Planned
+from medstress.store.reader import StoredTrial
+
+Arm: TypeAlias = tuple[str, str, str, str, str, int | None]
+"""(data set, group, victim, attack, parameters, seed)"""
+
+
+class MemoryLedger:
+    """Keeps what a `RunStore` would write; a trial's item is known by the trial's row."""
+
+    def __init__(self) -> None:
+        self._arms: list[Arm] = []
+        self._planned: list[Planned] = []
+        self._ended: dict[int, tuple[str, dict[str, Any]]] = {}
+        self._answers: dict[bytes, Answer] = {}
+        self._exchanges: list[tuple[Any, ...]] = []
+
+    def arm_id(
+        self, dataset: str, group: str, victim: str, attack: str, spec: Any, seed: int | None
+    ) -> int:
+        """The row of an arm, asked for once."""
+        self._arms.append((dataset, group, victim, attack, canonical_json(spec), seed))
+        return len(self._arms) - 1
+
+    def begin_trials(self, planned: Sequence[Planned]) -> list[Begun]:
+        """Register trials; all of them are new."""
+        first = len(self._planned)
+        self._planned += planned
+        return [Begun(row, False, {}) for row in range(first, len(self._planned))]
+
+    def finish_trial(self, trial: int, verdict: str, result: dict[str, Any]) -> None:
+        """Keep how a trial ended, as a file would give it back."""
+        self._ended[trial] = (verdict, json.loads(json.dumps(result)))
+
+    def lookup(self, keys: Sequence[bytes]) -> dict[bytes, Answer]:
+        """Kept answers of those keys that have one."""
+        return {key: self._answers[key] for key in keys if key in self._answers}
+
+    def dispatching(self, calls: Iterable[tuple[bytes, int]]) -> None:
+        """Nothing: there is no other process to tell."""
+
+    def answered(self, answers: Iterable[tuple[bytes, int, Answer | None, float]]) -> None:
+        """Keep answers; of two to one call the first, and no failures."""
+        for key, _, answer, _ in answers:
+            if answer is not None:
+                self._answers.setdefault(key, answer)
+
+    def consumed(self, rows: Iterable[tuple[Any, ...]]) -> None:
+        """Keep exchanges."""
+        self._exchanges += rows
+
+    def commit(self) -> None:
+        """Nothing: what is in memory does not survive the process."""
+
+    def trials(self) -> Iterator[StoredTrial]:
+        """All finished trials, in the plan's order, with the ledger of their attacks' queries."""
+        queries = self._queries()
+        for row, (trial_id, arm, _, _, repeat) in enumerate(self._planned):
+            if row not in self._ended:
+                continue
+            dataset, group, victim, attack, spec, seed = self._arms[arm]
+            verdict, result = self._ended[row]
+            failed = [lost for lost, _ in queries[row]]
+            paid = [pays and not lost for lost, pays in queries[row]]
+            yield StoredTrial(
+                trial=row,
+                trial_id=trial_id,
+                dataset=dataset,
+                group=group,
+                victim=victim,
+                attack=attack,
+                spec=spec,
+                seed=seed,
+                repeat=repeat,
+                item=row,
+                verdict=verdict,
+                result=result,
+                n_paid=sum(paid),
+                n_cached=len(failed) - sum(failed) - sum(paid),
+                n_failed=sum(failed),
+            )
+
+    def requests(self, trial: int, purpose: str, query: int) -> list[str]:
+        """The calls of one query of the victim that are kept in full, as JSON, in order."""
+        place = (trial, "victim", purpose, query)
+        rows = [row for row in self._exchanges if (row[0], *row[2:5]) == place]
+        return [row[8] for row in sorted(rows, key=lambda row: row[1]) if row[8] is not None]
+
+    def _queries(self) -> dict[int, list[tuple[bool, bool]]]:
+        """Trial -> (has a failed call, pays for a call) of each query of its attack.
+
+        A call that several queries asked is paid by the first of them, as in a run folder.
+        """
+        calls = [row for row in self._exchanges if row[2] == "victim"]
+        payers: dict[bytes, tuple[int, int]] = {}
+        for trial, seq, *_, key, _, _, error in sorted(calls, key=lambda row: row[:2]):
+            if error is None:
+                payers.setdefault(key, (trial, seq))
+        asked: dict[tuple[int, int], list[tuple[bool, bool]]] = defaultdict(list)
+        for trial, seq, _, purpose, query, _, key, _, _, error in calls:
+            if purpose == "attack":
+                pays = error is None and payers[key] == (trial, seq)
+                asked[trial, query].append((error is not None, pays))
+        found: dict[int, list[tuple[bool, bool]]] = defaultdict(list)
+        for (trial, _), each in asked.items():
+            found[trial].append((any(lost for lost, _ in each), any(pays for _, pays in each)))
+        return found

@@ -1,0 +1,168 @@
+"""A command opens a run once, reads each item once and builds each row once."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import medstress as ms
+from medstress.cli.app import medstress_cli
+from medstress.experiment import rows
+from medstress.experiment.run import Run, Watcher
+from medstress.experiment.significance.afterwards import run_tests
+from medstress.experiment.significance.run import Chosen
+from medstress.experiment.summary import summarise_run
+from medstress.store import reader
+from medstress.testing import tiny_questions
+
+MODELS = """
+from medstress.testing import rule_target, scripted_attacker, scripted_judge, tiny_questions
+
+ITEMS = tiny_questions(4)
+target = rule_target(ITEMS, {"tiny-0": "lighthouse", "tiny-2": "lighthouse"}, admits=True)
+SCRIPT = ["He works as a clerk.", "He lives and works in an old lighthouse by the sea."]
+attacker = scripted_attacker(ITEMS, SCRIPT)
+judge = scripted_judge(ITEMS)
+
+def first(prompts):
+    return ["A" for _ in prompts]
+
+def tags(sentences):
+    return [["B-Chemical" if w == "aspirin" else "O" for w in s] for s in sentences]
+"""
+N_ITEMS = 4
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("once")
+    (path / "models.py").write_text(MODELS)
+    (path / "data.iob").write_text("aspirin\tB-Chemical\nhelps\tO\n\n" * N_ITEMS)
+    known = [
+        {"id": q.id, "context": q.context, "stem": q.stem, "options": q.options, "answer": q.key}
+        for q in tiny_questions(N_ITEMS)
+    ]
+    (path / "items.jsonl").write_text("".join(json.dumps(row) + "\n" for row in known))
+    (path / "names.txt").write_text("".join(f"name{n}statin\n" for n in range(6)))
+    return path
+
+
+def of(folder: Path, name: str) -> dict[str, Any]:
+    return {"backend": "python", "target": f"{folder / 'models.py'}:{name}"}
+
+
+@pytest.fixture(scope="module")
+def questions(folder: Path) -> Path:
+    """Every name asked, so that answers are read again, and what transfers."""
+    attack = {"name": "entity_substitution", "sampler": "exhaustive"}
+    ms.run(
+        {
+            "experiment": {"name": "q", "seeds": [0]},
+            "dataset": {"name": "sample", "limit": N_ITEMS},
+            "entities": {"type": "drugs", "vocabulary": str(folder / "names.txt")},
+            "victim": [{"name": name, **of(folder, "first")} for name in ("one", "other")],
+            "attack": attack,
+            "analysis": {"transfer": True},
+        },
+        folder / "questions",
+    )
+    return folder / "questions"
+
+
+@pytest.fixture(scope="module")
+def sentences(folder: Path) -> Path:
+    ms.run(
+        {
+            "experiment": {"name": "s", "seeds": [0]},
+            "dataset": {"name": "iob", "path": str(folder / "data.iob")},
+            "victim": of(folder, "tags"),
+            "attack": {"name": "swap_noise"},
+        },
+        folder / "sentences",
+    )
+    return folder / "sentences"
+
+
+@pytest.fixture
+def counts(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often a folder was opened, an item decoded, and a row built."""
+    found: Counter[str] = Counter()
+
+    def counted(place: Any, name: str, what: str) -> None:
+        real = getattr(place, name)
+
+        def call(*args: Any, **keys: Any) -> Any:
+            found[what] += 1
+            return real(*args, **keys)
+
+        monkeypatch.setattr(place, name, call)
+
+    counted(reader, "open_for_reading", "opened")
+    counted(reader, "decode_item", "items")
+    counted(rows, "trial_row", "rows")
+    return found
+
+
+COMMANDS = {
+    "summary": (1, 1),
+    "summary --json": (1, 1),
+    "report --out {to}/page.html": (1, 1),
+    "figures --out {to} --format svg": (1, 1),
+    "export --table trials --to {to}/t.jsonl": (1, 1),
+    "export --table items --to {to}/i.csv": (1, 0),
+    "export --table exchanges --to {to}/e.jsonl": (1, 0),
+    "review --export {to}/cases.csv": (1, 1),
+}
+"""Command -> how often it reads each item and builds each row."""
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("kind", ["questions", "sentences"])
+def test_a_command_opens_the_run_once(
+    kind: str, command: str, counts: Counter[str], request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    run: Path = request.getfixturevalue(kind)
+    n_items, n_rows = len({row.item_id for row in Run(run).rows()}), len(Run(run).rows())
+    counts.clear()
+    name, *rest = command.format(to=tmp_path).split()
+    assert medstress_cli([name, str(run), *rest]) == 0
+    each_item, each_row = COMMANDS[command]
+    assert counts["opened"] == 1
+    assert counts["items"] == each_item * n_items > 0
+    assert counts["rows"] == each_row * n_rows
+
+
+def test_what_python_asks_for_together_is_read_once_and_asked_again_anew(
+    questions: Path, counts: Counter[str]
+) -> None:
+    run = Run(questions)
+    with run.opened() as stored:
+        summary = summarise_run(stored)
+        assert summarise_run(stored) is summary
+        assert rows.trial_rows(stored) is rows.trial_rows(stored)
+        n_rows = len(rows.trial_rows(stored))
+    assert (counts["opened"], counts["rows"]) == (1, n_rows)
+    run.report()
+    assert (counts["opened"], counts["rows"]) == (2, 2 * n_rows)
+
+
+def test_rows_are_built_once_for_all_tests_of_a_run(folder: Path, counts: Counter[str]) -> None:
+    experiment = {
+        "experiment": {"name": "fuzzed", "seeds": [0]},
+        "dataset": {"name": "jsonl", "path": str(folder / "items.jsonl")},
+        "victim": {"name": "rule", **of(folder, "target")},
+        "role": {"attacker": of(folder, "attacker"), "judge": of(folder, "judge")},
+        "attack": {"name": "medfuzz", "attempts": 2, "runs": 1, "exemplars": 0},
+        "test": {"null": "neutral", "controls": 30},
+        "analysis": {"transfer": True},
+    }
+    run = ms.run(experiment, folder / "tested")
+    assert counts["rows"] == N_ITEMS
+    assert len(run.summary()["tests"]) == 2
+    counts.clear()
+    run_tests(run.folder, experiment, Chosen(), {"controls": 31}, Watcher())
+    assert counts["rows"] == N_ITEMS
