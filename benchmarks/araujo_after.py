@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from araujo_cells import named, rank, shown, table, theirs
-from araujo_judged import NOT_RUN, ORIGINAL, TITLES, TWICE, Results, negative, rows_of
+from araujo_judged import NOT_RUN, ORIGINAL, TWICE, Results, named, negative, rank, rows_of
+from araujo_printed import theirs
+from pages import blocks, table
 
-from medstress.metrics.estimates import read_score
-from medstress.results.formats import NONE, decimal
+from medstress.metrics.estimates import Estimate, read_score
+from medstress.results.formats import decimal
 
 
 def after(results: Results, name: str) -> str:
     """The part of the section on one table."""
     run = results.get(name)
     if run is None:
-        return f"### {TITLES[name]}\n\n{NOT_RUN}"
+        return NOT_RUN
     measures, titles = (
         (("precision", "recall", "f1"), ["precision", "recall", "F1"])
         if "f1" in run["scores"][0]
@@ -27,18 +28,11 @@ def after(results: Results, name: str) -> str:
     heads += [f"{score} gained over twice", f"printed {titles[0]}", *titles[1:]]
     kinds = dict.fromkeys(row["model"] for row in run["comparison"])
     lines = [line for kind in kinds for line in _of_kind(run, kind, measures)]
-    told = (
-        "*Gained*: against the model trained on clean data, on the same test; *over twice*: "
-        "against original twice. *Recovered*: the share of the loss of the model trained on clean "
-        "data; a dash where that is not clear of zero.\n"
-    )
-    parts = [f"### {TITLES[name]}\n", f"`{run['command']}`\n", table(heads, lines), told]
-    return "\n".join(
-        [*parts, _seeds_apart(run, measures[-1 if len(titles) == 3 else 0]), _met(run)]
-    )
+    alone = _seeds_apart(run, measures[-1 if len(titles) == 3 else 0])
+    return blocks(table(heads, lines), alone, _met(run))
 
 
-def _of_kind(run: Mapping[str, Any], kind: str, measures: Sequence[str]) -> list[list[str]]:
+def _of_kind(run: Mapping[str, Any], kind: str, measures: Sequence[str]) -> list[list[Any]]:
     """A kind of model on the clean test set, then under each attack."""
     rows = rows_of(run, "comparison", model=kind, against=ORIGINAL)
     twice = {row["attack"]: row for row in rows_of(run, "comparison", model=kind, against=TWICE)}
@@ -49,11 +43,11 @@ def _of_kind(run: Mapping[str, Any], kind: str, measures: Sequence[str]) -> list
         [
             title,
             "original",
-            *(shown(scores[0][name]) for name in measures),
-            shown(negative(read_score(rows[0]["clean_loss"]))),
-            NONE,
+            *(scores[0][name] for name in measures),
+            negative(read_score(rows[0]["clean_loss"])),
+            None,
             _clean_gain(twice),
-            *(theirs(run, "original", on) if on else [NONE] * len(measures)),
+            *(theirs(run, "original", on) if on else [None] * len(measures)),
         ]
     ]
     for row in sorted(rows, key=lambda row: rank(row["attack"])):
@@ -63,19 +57,19 @@ def _of_kind(run: Mapping[str, Any], kind: str, measures: Sequence[str]) -> list
             [
                 title,
                 named(row["attack"]) + (" (trained on)" if row["trained_on"] else ""),
-                *(shown(score[f"{name}_after"]) for name in measures),
-                shown(row["gain"]),
-                shown(row["recovered"]),
-                shown(over["gain"]) if over else NONE,
-                *(theirs(run, row["attack"], on) if row["trained_on"] else [NONE] * len(measures)),
+                *(score[f"{name}_after"] for name in measures),
+                row["gain"],
+                row["recovered"],
+                over["gain"] if over else None,
+                *(theirs(run, row["attack"], on) if row["trained_on"] else [None] * len(measures)),
             ]
         )
     return lines
 
 
-def _clean_gain(twice: Mapping[str, Mapping[str, Any]]) -> str:
+def _clean_gain(twice: Mapping[str, Mapping[str, Any]]) -> Estimate | None:
     row = next(iter(twice.values()), None)
-    return shown(negative(read_score(row["clean_loss"]))) if row else NONE
+    return negative(read_score(row["clean_loss"])) if row else None
 
 
 def _seeds_apart(run: Mapping[str, Any], measure: str) -> str:
@@ -112,7 +106,7 @@ def _met(run: Mapping[str, Any]) -> str:
         return (
             f"{told}stands in the training copy as well: {'; '.join(shares)}. These models are of "
             "an earlier version, whose originals have such names even in the arm with held-out "
-            "names.\n"
+            "names."
         )
     left_out = "".join(
         f" For held-out names {each['n_left_out']:,} of {each['n_offered']:,} sentences or pairs "
@@ -121,5 +115,5 @@ def _met(run: Mapping[str, Any]) -> str:
     )
     return (
         f"{told}the model is trained on, in the originals or in the copy: {'; '.join(shares)}."
-        f"{left_out}\n"
+        f"{left_out}"
     )

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from math import hypot
 from typing import Any
 
-from araujo_effects import SYNONYM
+from araujo_effects import ATTACKS, SYNONYM
 
 from medstress.metrics.claims import Finding, inside
 from medstress.metrics.estimates import Estimate, unknown
 from medstress.metrics.training_seeds import ENOUGH_SEEDS
-from medstress.results.formats import decimal
+from medstress.results.formats import decimal, plural
 
 ABOUT = (0.15, 0.25)
 """What "about 20 %" is taken to mean."""
@@ -32,7 +32,9 @@ TITLES = {
     "table5-disease": "Table 5, diseases",
     "table6-biosses-folds": "Table 6, all pairs by cross-validation",
 }
-NOT_RUN = "Not run with this edition.\n"
+NOT_RUN = "Not run with this edition."
+NAMES = {"chem": "a", "disease": "b", "biosses-folds": "c"}
+"""The letter by which verdicts call what stood for synonyms in each data set."""
 ORIGINAL, TWICE, UNTRAINED = "original", "original twice", "untrained"
 LABELS = {
     "chem": "chemicals",
@@ -74,17 +76,19 @@ class Judged:
     n_seeds: int | None = None
     """Training seeds behind it, of the kind that has fewest; None: nothing was trained."""
     surrogate: str = ""
-    """What stood for synonyms, where they are judged."""
+    """The letters of the names that stood for synonyms, where they are judged."""
 
     @property
-    def told(self) -> str:
-        """The verdict in words; with too few seeds it is open."""
+    def outcome(self) -> str:
+        """The verdict; with too few seeds it is open."""
         if self.n_seeds is not None and self.n_seeds < ENOUGH_SEEDS:
-            seeds = "training seed" if self.n_seeds == 1 else "training seeds"
-            return f"open: {self.n_seeds} {seeds}"
-        told = self.verdict.value
-        is_judged = self.verdict is not Finding.NOT_TESTED
-        return f"{told}, of {self.surrogate}" if self.surrogate and is_judged else told
+            return f"open: {plural(self.n_seeds, 'training seed')}"
+        return self.verdict.value
+
+    @property
+    def where_of_names(self) -> str:
+        """Where, with the names that stood for synonyms: a verdict speaks of these alone."""
+        return f"{self.where} (names {self.surrogate})" if self.surrogate else self.where
 
 
 def difference(first: Estimate, second: Estimate) -> Estimate:
@@ -149,34 +153,56 @@ def of_mean(mean: Finding, alone: Sequence[Finding]) -> Finding:
 
 
 def surrogate_of(run: Json, attack: str) -> str:
-    """What stood for synonyms, where an attack is by synonyms or a mean over such.
+    """The letter of what stood for synonyms in the data of a run, where an attack uses them.
 
-    >>> row = {"attack": "synonym", "surrogate": "listed names", "n_mentions": 4, "n_listed": 3,
-    ...     "n_nearest": 0}
-    >>> surrogate_of({"surrogates": [row]}, "synonym")
-    'listed names (.75 of the mentions listed, .00 nearest)'
+    >>> run = {"data": "chem", "surrogates": [{"attack": "synonym"}]}
+    >>> surrogate_of(run, "synonym"), surrogate_of(run, "swap_noise")
+    ('a', '')
     """
-    if attack not in (SYNONYM, "all"):
+    if attack not in (SYNONYM, "all") or _synonyms(run) is None:
         return ""
-    for row in run.get("surrogates", ()):
-        if row["attack"] == SYNONYM:
-            n = max(row["n_mentions"], 1)
-            listed, near = (decimal(row[key] / n, 2) for key in ("n_listed", "n_nearest"))
-            return f"{row['surrogate']} ({listed} of the mentions listed, {near} nearest)"
-    return ""
+    return NAMES[run["data"]]
 
 
-def surrogate_of_both(first: Json, second: Json, attack: str) -> str:
-    """The same of two runs that are compared, each with what of its own data had a name.
+def names_told(run: Json) -> str:
+    """What stood for synonyms in the data of a run, and how many mentions each source had.
 
     >>> row = {"attack": "synonym", "surrogate": "listed names", "n_mentions": 4, "n_listed": 3,
     ...     "n_nearest": 0}
-    >>> runs = [{"data": "chem", "surrogates": [row]}, {"data": "disease", "surrogates": [row]}]
-    >>> surrogate_of_both(*runs, "synonym").partition("; ")[2]
-    'in diseases listed names (.75 of the mentions listed, .00 nearest)'
+    >>> names_told({"data": "chem", "surrogates": [row]})
+    '**Names a**, chemicals: listed names (.75 of the mentions listed, .00 nearest)'
     """
-    told = {run["data"]: surrogate_of(run, attack) for run in (first, second)}
-    return "; ".join(f"in {LABELS[data]} {said}" for data, said in told.items() if said)
+    row = _synonyms(run)
+    if row is None:
+        return ""
+    n = max(row["n_mentions"], 1)
+    shares = (decimal(row[key] / n, 2) for key in ("n_listed", "n_nearest"))
+    told = "{} of the mentions listed, {} nearest".format(*shares)
+    return f"**Names {NAMES[run['data']]}**, {LABELS[run['data']]}: {row['surrogate']} ({told})"
+
+
+def _synonyms(run: Json) -> Json | None:
+    return next((row for row in run.get("surrogates", ()) if row["attack"] == SYNONYM), None)
+
+
+def named(name: str) -> str:
+    """An attack, its control or a kind of model in words.
+
+    >>> named("control of keyboard_noise")
+    'control of keyboard noise'
+    >>> named("swap_noise, redrawn")
+    'swap noise, redrawn'
+    """
+    if name in LABELS:
+        return LABELS[name]
+    head, of, attack = name.rpartition("control of ")
+    attack, comma, rest = attack.partition(", ")
+    return f"{head}{of}{LABELS.get(attack, attack)}{comma}{rest}"
+
+
+def rank(attack: str) -> int:
+    """The paper's order of the attacks; others behind."""
+    return ATTACKS.index(attack) if attack in ATTACKS else len(ATTACKS)
 
 
 def has_seeds(row: Json) -> bool:

@@ -69,10 +69,7 @@ def _recovery(name: str, attack: str, run: Json | None) -> Target:
     rows = rows_of(
         run, "comparison", trained_on=True, attack=attack, model=attack, against=ORIGINAL
     )
-    what = (
-        "recovered share of the loss, and clean loss: "
-        f"{LABELS[data_of(name, folds=True)]}, {LABELS[attack]}"
-    )
+    what = f"recovered share, clean loss: {LABELS[data_of(name, folds=True)]}, {LABELS[attack]}"
     asked = "≥ .50, < .02"
     if not rows:
         return Target(what=what, asked=asked, measured=[], met=None)

@@ -157,9 +157,7 @@ def verdicts(found: list[Any], number: int) -> list[str]:
     return [one.verdict.value for one in found if one.number == number]
 
 
-@pytest.mark.parametrize(
-    "name", ["araujo_judged", "araujo_printed", "araujo_cells", "araujo_collect"]
-)
+@pytest.mark.parametrize("name", ["pages", "araujo_judged", "araujo_printed", "araujo_collect"])
 def test_examples_in_the_scripts_hold(script: Script, name: str) -> None:
     found = doctest.testmod(script(name))
     assert found.attempted > 0
@@ -183,11 +181,12 @@ def test_figures_that_the_page_shows_are_committed(script: Script) -> None:
 
 def test_without_any_run_the_page_says_that_nothing_was_run(script: Script) -> None:
     page = script("araujo_page")
-    text = page.render({})
+    text, parts = page.render({}), page.parts({})
     assert text.count("**not run with this edition**") == len(page.TITLES)
     assert "| F1 on the clean test set, chemicals | ≥ .86 | – | not measured yet |" in text
-    assert "supported |" not in text
-    assert "**5. P is sturdier" in text
+    assert "|" not in parts["claims"]
+    assert "**5. P is sturdier" in parts["claims"]
+    assert all(parts[name] == page.NOT_RUN for name in (*page.BEFORE, page.PAIRS, *page.TRAINED))
 
 
 def test_about_a_fifth_is_judged_by_the_whole_interval(script: Script) -> None:
@@ -224,7 +223,7 @@ def test_with_fewer_than_three_seeds_nothing_is_judged(script: Script) -> None:
     other["comparison"][0]["n_seeds"] = 2
     runs = {"table2-chem": run, "table4-chem": other}
     found = script("araujo_claims").claims(runs)
-    assert {one.told for one in found} == {"open: 1 training seed", "open: 2 training seeds"}
+    assert {one.outcome for one in found} == {"open: 1 training seed", "open: 2 training seeds"}
     (clean, recovered) = (
         one
         for one in script("araujo_targets").targets(runs)
@@ -232,35 +231,51 @@ def test_with_fewer_than_three_seeds_nothing_is_judged(script: Script) -> None:
     )
     assert (clean.met, recovered.met) == (None, None)
     assert clean.why == recovered.why == "open: fewer than three training seeds"
-    assert "| supported" not in script("araujo_page").render(runs)
+    assert "| supported" not in script("araujo_page").parts(runs)["claims"]
 
 
 def test_a_verdict_on_synonyms_says_which_names_it_judges(script: Script) -> None:
-    found = script("araujo_claims").claims({"table2-chem": tagged("chem", LITTLE, 100)})
-    told = {one.where: one.told for one in found if one.number == 1}
-    assert told["chemicals, synonyms"] == f"supported, of {SAID}"
-    assert told["chemicals, mean of the three"] == f"supported, of {SAID}"
-    assert told["chemicals, swap noise"] == "supported"
+    parts = script("araujo_page").parts({"table2-chem": tagged("chem", LITTLE, 100)})
+    assert f"* **Names a**, chemicals: {SAID}; Table 2." in parts["names"]
+    told = [line for line in parts["claims"].splitlines() if "supported |" in line]
+    assert [line.partition(" | ")[0] for line in told] == [
+        "| chemicals, synonyms (names a)",
+        "| chemicals, keyboard noise",
+        "| chemicals, swap noise",
+        "| chemicals, mean of the three (names a)",
+    ]
 
 
-def test_a_comparison_of_two_data_sets_names_the_coverage_of_both(script: Script) -> None:
+def test_a_comparison_of_two_data_sets_is_of_the_names_of_both(script: Script) -> None:
     runs = {
         "table2-chem": tagged("chem", LITTLE, 100),
         "table2-disease": tagged("disease", MUCH, 90),
     }
     runs["table2-disease"]["surrogates"] = [{**SURROGATE, "n_listed": 10, "n_nearest": 80}]
-    both = (
-        "in diseases listed names (.10 of the mentions listed, .80 nearest)",
-        f"in chemicals {SAID}",
-    )
+    names = script("araujo_page").parts(runs)["names"]
+    assert names.splitlines() == [
+        f"* **Names a**, chemicals: {SAID}; Table 2.",
+        "* **Names b**, diseases: listed names (.10 of the mentions listed, .80 nearest); Table 2.",
+    ]
     found = [one for one in script("araujo_claims").claims(runs) if one.number in (3, 4)]
-    told = {one.where: one for one in found}
-    for where in ("diseases, synonyms", "diseases, mean of the three"):
-        assert told[where].surrogate == "; ".join(both)
-    assert told["diseases, swap noise"].surrogate == ""
-    more = [one.surrogate for one in found if one.number == 4]
-    assert more
-    assert all(each == "; ".join(both[::-1]) for each in more)
+    told = {one.where: one.surrogate for one in found}
+    assert told["diseases, synonyms"] == told["diseases, mean of the three"] == "b and a"
+    assert told["diseases, swap noise"] == ""
+    assert {one.surrogate for one in found if one.number == 4} == {"a and b"}
+
+
+def test_effects_in_the_same_places_stand_in_one_table(script: Script) -> None:
+    run = tagged("chem", LITTLE, 100)
+    run["effects"] += [
+        {"effect": name, "model": "original", "n_seeds": 3, "attack": attack, **estimate(value)}
+        for name, value in (("entities_of_sentence", 0.1), ("words_of_entity", -0.1))
+        for attack in ATTACKS
+    ]
+    lines = script("araujo_page").parts({"table2-chem": run})["claims"].splitlines()
+    assert (
+        "| chemicals, swap noise | .100 [.090, .110] supported | "
+        "−.100 [−.110, −.090] contradicted |" in lines
+    )
 
 
 def test_a_comparison_with_original_twice_stands_beside_the_papers(script: Script) -> None:
@@ -269,7 +284,7 @@ def test_a_comparison_with_original_twice_stands_beside_the_papers(script: Scrip
         {**run["comparison"][0], "against": "original twice", "gain": estimate(0.001)}
     )
     found = script("araujo_claims").claims({"table4-chem": run})
-    told = {(one.where, one.printed): one.told for one in found if one.number == 10}
+    told = {(one.where, one.printed): one.outcome for one in found if one.number == 10}
     where = "chemicals, trained on swap noise"
     assert told == {
         (where, "−.090 .073"): "supported",
@@ -286,13 +301,9 @@ def test_numbers_of_an_earlier_edition_are_never_shown_as_new(
     for edition, n in ((1, 0), (2, 1)):
         (tmp_path / "table2-chem.json").write_text(json.dumps(run | {"format": edition}))
         assert len(page.load(tmp_path)) == n
-    text = page.render({})
-    assert "earlier: trained on" in text
-    assert "| Table 4, chemicals | 8,684 | 4,797 |" in text
-    assert (
-        "| Table 4, chemicals | recovered by training on swap noise | .901 [.879, .926] | – |"
-        in text
-    )
+    parts = page.parts({})
+    assert ".786 [.758, .815] | .901 [.879, .926] | – |" in parts["earlier"]
+    assert not [name for name, part in parts.items() if ".901" in part and name != "earlier"]
 
 
 def test_half_is_judged_attack_by_attack_beside_what_is_printed(script: Script) -> None:
@@ -417,9 +428,38 @@ def test_the_page_shows_tables_beside_printed_numbers(script: Script) -> None:
     assert "| .100 [.090, .110] | .600 [.590, .610] | – | .668 / .684 |" in text
     assert "617 chemicals of 1,234 words, 600 diseases of 1,200 words" in text
     assert "Abacus 9, 2 cores, torch 2.0, transformers 5.0" in text
-    assert text.count("Not run with this edition.") == 2
-    assert "| Table 2, chemicals | original-0 | 1 | 0.2500 | .800 | 61 |" in text
-    assert "a sample" not in text
+    parts = script("araujo_page").parts(runs)
+    assert parts["table5-disease"] == parts["table6-biosses-folds"] == "Not run with this edition."
+    assert "| Table 2, chemicals | original-0 | 0.2500 | .800 | 61 |" in text
+    assert "a sample |" not in text
+
+
+def test_tables_of_trained_models_come_with_their_results(script: Script) -> None:
+    """Pairs, trained on synonyms by both arms, as Table 6 has them."""
+    kinds = ("original", "original twice", "synonym", "synonym, held-out names")
+    run = pairs("original", 0.85, 0.7)
+    run["table"] = "table6"
+    run["scores"] = [row for kind in kinds for row in pairs(kind, 0.85, 0.75)["scores"]]
+    run["comparison"] = [
+        {"attack": attack, "model": kind, "trained_on": attack == "synonym", "measure": "pearson"}
+        | {"against": against, "n_seeds": 3, "clean_loss": estimate(0.004)}
+        | {"gain": estimate(0.05), "recovered": estimate(0.6)}
+        for kind in kinds[2:]
+        for against in kinds[:2]
+        for attack in ATTACKS
+    ]
+    parts = script("araujo_page").parts({"table6-biosses-folds": run})
+    lines = parts["table6-biosses-folds"].splitlines()
+    assert len(lines) == 2 + 2 * 4
+    assert lines[7].startswith("| synonyms, held-out names | synonyms (trained on) | .750 [.740")
+    assert "| .050 [.040, .060] | .600 [.590, .610] | .050 [.040, .060] |" in lines[7]
+    assert (
+        "| 10. Adversarially trained models withstand the attack better | 4 | – |"
+        in (parts["answer"])
+    )
+    assert "**Names c**, BIOSSES" in parts["names"]
+    assert "| recovered share, clean loss: BIOSSES, synonyms |" in parts["targets"]
+    assert "met |" in parts["targets"].splitlines()[-3]
 
 
 def test_what_noise_outside_the_entities_takes_is_said_where_the_control_is_there(
@@ -430,7 +470,7 @@ def test_what_noise_outside_the_entities_takes_is_said_where_the_control_is_ther
     run["scores"].append(entity_scores("non_entity_noise", 0.8, 0.7))
     assert (
         "the control, takes .100 of F1 (.100 of precision, as other words are taken for entities, "
-        "and .100 of recall); swap noise takes .160.\n"
+        "and .100 of recall); swap noise takes .160."
     ) in page.render({"table2-chem": run})
 
 
