@@ -17,7 +17,7 @@ def test_the_layers_of_the_page_are_those_that_are_checked() -> None:
     rules = configparser.ConfigParser()
     rules.read(ROOT / ".importlinter", encoding="utf-8")
     layers = rules["importlinter:contract:layers"]["layers"].split("\n")
-    block = next(each for each in CONTRIBUTING.split("```") if each.startswith("\n__main__\n"))
+    block = next(each for each in CONTRIBUTING.split("```") if each.startswith("\n__main__"))
     assert block.strip().splitlines() == [line.strip() for line in layers if line.strip()]
 
 

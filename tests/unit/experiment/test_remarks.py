@@ -37,4 +37,4 @@ def test_a_family_of_which_nothing_could_be_tested_has_no_histogram():
     tested = {"null": "matched", "histogram": [2] + [0] * 19}
     summary = {"significance": [family | {"n_tested": 0}, tested | {"n_tested": 2}]}
     (plot,) = significance_plots(summary)
-    assert plot[1].caption == "p-values, null matched"
+    assert plot.data.caption == "p-values, null matched"

@@ -11,10 +11,10 @@ import pytest
 
 import medstress as ms
 from medstress import api
+from medstress.attacks import Attack, AttackTraits
 from medstress.attacks.discrete_zoo import DiscreteZoo
 from medstress.experiment.rows import trial_rows
 from medstress.items import Candidate, Question
-from medstress.outcomes import Untargeted
 from medstress.queries import Ask, Predict
 from medstress.results.load import open_run
 from medstress.scheduler.ready_queue import Scheduler
@@ -55,13 +55,10 @@ def scored(prompts: list[str]) -> list[dict[str, Any]]:
 
 
 @dataclass(frozen=True)
-class Stubborn:
+class Stubborn(Attack):
     """Asks the same name twice, then one at which some victims fail."""
 
-    budget: int = 4
-    stream = "stubborn"
-    deterministic = True
-    goal = Untargeted()
+    traits = AttackTraits(stream="stubborn", budget=4, deterministic=True)
 
     def spec(self) -> dict[str, Any]:
         return {"name": "stubborn"}
