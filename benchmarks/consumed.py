@@ -20,7 +20,8 @@ from medstress.backends.prompt_tokens import PromptTokenizer, targets_of
 from medstress.backends.token_tree import Target, shared_length
 from medstress.backends.transformers import TransformersBackend
 from medstress.calls import Score
-from medstress.experiment.run import Run, Watcher, opened_victims, prepare, run, run_prepared
+from medstress.experiment.public import Run, run
+from medstress.experiment.run import Watcher, opened_victims, prepare, run_prepared
 from medstress.experiment.stored_prompts import Prompts
 from medstress.items import Candidate
 from medstress.store.codec import decode_edits

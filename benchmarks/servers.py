@@ -24,7 +24,7 @@ from bounds import above_zero, at_least
 from medstress.backends.openai_http import open_backend
 from medstress.backends.options import BackendOptions
 from medstress.calls import Score, Scored
-from medstress.experiment.run import run
+from medstress.experiment.public import run
 from medstress.testing import REPLACEMENTS, never_errs, tiny_questions
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "servers"))

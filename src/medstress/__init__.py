@@ -14,22 +14,20 @@ if TYPE_CHECKING:
     from medstress import attacks, metrics, testing
     from medstress.api import attack_one, load_dataset
     from medstress.experiment.config import Experiment
-    from medstress.experiment.run import Run, run
-    from medstress.experiment.tune import tune
+    from medstress.experiment.public import Run, run, train, tune
     from medstress.items import Candidate, Mention, Question
-    from medstress.training.train import train
 
 _PLACES = {
     "Candidate": "medstress.items",
     "Experiment": "medstress.experiment.config",
     "Mention": "medstress.items",
     "Question": "medstress.items",
-    "Run": "medstress.experiment.run",
+    "Run": "medstress.experiment.public",
     "attack_one": "medstress.api",
     "load_dataset": "medstress.api",
-    "run": "medstress.experiment.run",
-    "train": "medstress.training.train",
-    "tune": "medstress.experiment.tune",
+    "run": "medstress.experiment.public",
+    "train": "medstress.experiment.public",
+    "tune": "medstress.experiment.public",
 }
 _MODULES = ("attacks", "metrics", "testing")
 

@@ -9,7 +9,7 @@ import re
 import polars
 import pytest
 
-from medstress.experiment.run import Run
+from medstress.experiment.public import Run
 from medstress.rows import TrialRow
 
 ESTIMATE = {"value", "n", "low", "high", "method"}

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from medstress.experiment.run import Run
+from medstress.experiment.public import Run
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import json
 import polars
 import pytest
 
-from medstress.experiment.run import Run
+from medstress.experiment.public import Run
 
 
 @pytest.fixture

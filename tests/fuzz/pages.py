@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from medstress.experiment.cases import cases_of
-from medstress.experiment.run import run
+from medstress.experiment.public import run
 from medstress.items import Question
 from medstress.outcomes import Verdict
 from medstress.report.case import Case

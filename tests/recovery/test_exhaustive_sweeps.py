@@ -13,7 +13,7 @@ import pytest
 
 from medstress.datasets.sample import load
 from medstress.datasets.source import DatasetOptions
-from medstress.experiment.run import run
+from medstress.experiment.public import run
 from medstress.items import Question
 from medstress.metrics.coverage import BINS
 

@@ -17,7 +17,8 @@ import pytest
 
 from medstress.cli.app import medstress_cli
 from medstress.errors import UsageError
-from medstress.experiment.run import Run, Watcher, run
+from medstress.experiment.public import Run, run
+from medstress.experiment.run import Watcher
 from medstress.experiment.significance.afterwards import run_tests
 from medstress.experiment.significance.run import Chosen
 

@@ -18,7 +18,8 @@ import pytest
 
 from medstress.errors import UsageError
 from medstress.experiment.cost import estimate
-from medstress.experiment.run import Run, opened_victims, prepare, run
+from medstress.experiment.public import Run, run
+from medstress.experiment.run import opened_victims, prepare
 from medstress.testing import tiny_questions
 
 MODELS = """

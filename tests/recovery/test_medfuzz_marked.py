@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from medstress.experiment.cases import cases_of
-from medstress.experiment.run import Run, run
+from medstress.experiment.public import Run, run
 from medstress.experiment.significance.plan import attempts_used
 from medstress.metrics.tries import pick_attempt
 from medstress.results.load import StoredRun

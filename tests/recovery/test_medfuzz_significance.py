@@ -22,7 +22,8 @@ import pytest
 
 from medstress.cli.app import medstress_cli
 from medstress.experiment.cost import estimate
-from medstress.experiment.run import Run, Watcher, opened_victims, prepare, run
+from medstress.experiment.public import Run, run
+from medstress.experiment.run import Watcher, opened_victims, prepare
 from medstress.experiment.significance.afterwards import run_tests
 from medstress.experiment.significance.run import Chosen
 

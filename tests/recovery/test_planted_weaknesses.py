@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from medstress.errors import UsageError
-from medstress.experiment.run import Run, run
+from medstress.experiment.public import Run, run
 from medstress.items import Question
 from medstress.outcomes import Verdict
 from medstress.testing import REPLACEMENTS, tiny_questions

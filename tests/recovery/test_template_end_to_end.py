@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from medstress.experiment.cost import estimate
-from medstress.experiment.run import Run, prepare, run
+from medstress.experiment.public import Run, run
+from medstress.experiment.run import prepare
 from medstress.outcomes import Verdict
 from medstress.scheduler import ready_queue
 from medstress.testing import REPLACEMENTS, tiny_questions

@@ -16,7 +16,7 @@ from medstress.entities.perturbations import VectorPerturbationSet
 from medstress.entities.synonyms import load_synonyms
 from medstress.entities.vocabularies import load_vocabulary
 from medstress.experiment.config import GRID
-from medstress.experiment.tune import Tuned, tune
+from medstress.experiment.public import Tuned, tune
 from medstress.testing import REPLACEMENTS, tiny_questions
 
 ITEMS = tiny_questions(60)

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from medstress.experiment.run import Run
+from medstress.experiment.public import Run
 from medstress.items import Question
 from medstress.store.reader import RunReader
 from medstress.store.run_store import RunStore

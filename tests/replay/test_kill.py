@@ -123,7 +123,7 @@ def test_every_trial_is_that_of_the_unbroken_run(bench, broken, unbroken):
 
 def test_every_exported_exchange_is_that_of_the_unbroken_run(bench, broken, unbroken):
     from medstress.experiment.export import exchange_rows
-    from medstress.experiment.run import Run
+    from medstress.experiment.public import Run
 
     def exchanges(out):
         rows = Run(out)._read(lambda reader: list(exchange_rows(reader)))

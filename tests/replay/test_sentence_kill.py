@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from medstress.experiment.run import Run
+from medstress.experiment.public import Run
 
 N_KILLS = 4
 BATCH = 4

@@ -20,7 +20,7 @@ from medstress.daemon_threads import is_working
 from medstress.errors import StoreError
 from medstress.experiment import manifest
 from medstress.experiment import run as running
-from medstress.experiment.run import Run, run
+from medstress.experiment.public import Run, run
 from medstress.store.run_store import RunStore
 
 WRITES = (

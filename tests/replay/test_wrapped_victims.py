@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 
-from medstress.experiment.run import Run
+from medstress.experiment.public import Run
 
 CALLS = 6
 

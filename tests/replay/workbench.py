@@ -20,7 +20,7 @@ from typing import Any
 
 from medstress.calls import Choose, ModelIdentity, Request
 from medstress.cli.app import medstress_cli
-from medstress.experiment.run import Run
+from medstress.experiment.public import Run
 from medstress.scheduler.trial import FLIP_CHECK_SAMPLE
 
 VICTIM = '''

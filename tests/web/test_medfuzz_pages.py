@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from medstress.cli.app import medstress_cli
-from medstress.experiment.run import run
+from medstress.experiment.public import run
 from medstress.testing import tiny_questions
 
 pytestmark = pytest.mark.web

@@ -16,10 +16,11 @@ from medstress.cli.significance import test_cli as test_cli
 from medstress.cli.streams import one_line
 from medstress.errors import UsageError
 from medstress.experiment.figures import INDEX
+from medstress.experiment.public import Run, run
 from medstress.experiment.reading_back import report_of
 from medstress.experiment.remarks import dry_run_remarks
 from medstress.experiment.rows import trial_rows
-from medstress.experiment.run import Run, opened_victims, prepare, run, run_folder
+from medstress.experiment.run import opened_victims, prepare, run_folder
 from medstress.experiment.summary import summarise_run
 from medstress.report.paper.made import Made, Skipped
 from medstress.results.load import StoredRun, open_run
@@ -61,7 +62,8 @@ def run_cli(args: argparse.Namespace) -> int:
 
 def tune_cli(args: argparse.Namespace) -> int:
     """`medstress tune`."""
-    from medstress.experiment.tune import plan_tuning, tune, tuning_costs
+    from medstress.experiment.public import tune
+    from medstress.experiment.tune import plan_tuning, tuning_costs
     from medstress.experiment.tuning_summary import describe_tuning
     from medstress.report.tuning import grid_table
 
@@ -100,8 +102,9 @@ def tune_cli(args: argparse.Namespace) -> int:
 
 def train_cli(args: argparse.Namespace) -> int:
     """`medstress train`."""
+    from medstress.experiment.public import train
     from medstress.training.plan import plan_training, training_costs
-    from medstress.training.train import RESULT_FILE, train
+    from medstress.training.train import RESULT_FILE
 
     _check_limit(args)
     given: dict[str, Any] = {"limit": args.limit, "overrides": args.set}

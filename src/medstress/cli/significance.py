@@ -9,7 +9,7 @@ from pathlib import Path
 from medstress.cli.display import display, print_table
 from medstress.cli.streams import one_line
 from medstress.errors import UsageError
-from medstress.experiment.run import Run
+from medstress.experiment.public import Run
 
 
 def test_cli(args: argparse.Namespace) -> int:

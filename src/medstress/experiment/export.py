@@ -13,7 +13,6 @@ from typing import IO, TYPE_CHECKING, Any
 from medstress.calls import Compared, Generated, Tagged
 from medstress.candidates import candidate_of
 from medstress.errors import UsageError, did_you_mean
-from medstress.experiment.reviews import review_rows
 from medstress.experiment.rows import trial_rows
 from medstress.experiment.stored_prompts import Prompts
 from medstress.hashing import content_hash
@@ -177,6 +176,19 @@ def trial_dicts(run: StoredRun) -> Iterator[Row]:
                 if told[f"{kind}_after"] is None:
                     told |= {f"{kind}_before": NOT_SHOWN, f"{kind}_after": NOT_SHOWN}
         yield told
+
+
+def review_rows(run: StoredRun) -> Iterator[dict[str, Any]]:
+    """The reviews of a run, as exported."""
+    for review in run.reviews():
+        yield {
+            "trial_id": review.trial_id,
+            "reviewer": review.reviewer,
+            "human_valid": review.human_valid,
+            "answers": json.dumps(review.answers, ensure_ascii=False),
+            "note": review.note,
+            "time": review.time,
+        }
 
 
 TABLES: dict[str, Callable[[StoredRun], Iterator[Row]]] = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -102,19 +101,6 @@ def import_sheet(store: RunStore, known: Sequence[str], path: Path) -> int:
     reviews = list(_read(path, set(known)))
     store.write_reviews(reviews)
     return len(reviews)
-
-
-def review_rows(run: StoredRun) -> Iterator[dict[str, Any]]:
-    """The reviews of a run, as exported."""
-    for review in run.reviews():
-        yield {
-            "trial_id": review.trial_id,
-            "reviewer": review.reviewer,
-            "human_valid": review.human_valid,
-            "answers": json.dumps(review.answers, ensure_ascii=False),
-            "note": review.note,
-            "time": review.time,
-        }
 
 
 def _as_csv(cases: Sequence[Case]) -> str:

@@ -36,7 +36,6 @@ from medstress.experiment.reading import (
     read_experiment,
     require_tables,
 )
-from medstress.experiment.reading_back import Run
 from medstress.experiment.recognising import GIVEN, recognise_mentions
 from medstress.experiment.roles import check_roles, open_roles, with_roles
 from medstress.experiment.sentence_groups import (
@@ -68,12 +67,11 @@ if TYPE_CHECKING:
     from filelock import FileLock
 
 __all__ = [
-    "Run",
     "Watcher",
     "opened_victims",
     "prepare",
     "resolve",
-    "run",
+    "run_experiment",
     "run_folder",
     "run_prepared",
 ]
@@ -196,7 +194,7 @@ def resolve(
     return check_experiment(raw, needs=needs), experiment, base
 
 
-def run(
+def run_experiment(
     experiment: str | Path | Mapping[str, Any] | Experiment,
     out: str | Path | None = None,
     *,
@@ -205,8 +203,8 @@ def run(
     limit: int | None = None,
     overrides: Sequence[str] = (),
     watcher: Watcher | None = None,
-) -> Run:
-    """Run, resume or extend an experiment.
+) -> Path:
+    """Run, resume or extend an experiment, and return the folder of the run.
 
     Args:
         experiment: a TOML file or the name of a shipped recipe, a dict of the same shape, or a
@@ -235,7 +233,7 @@ def run(
             )
     finally:
         lock.release()
-    return Run(folder)
+    return folder
 
 
 def run_folder(prepared: Prepared, out: str | Path | None) -> Path:

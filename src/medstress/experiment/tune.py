@@ -14,7 +14,7 @@ from medstress.experiment.cost import estimate
 from medstress.experiment.parts import AttackPart
 from medstress.experiment.prepared import Portion, Prepared
 from medstress.experiment.rows import trial_rows
-from medstress.experiment.run import Run, Watcher, opened_victims, prepare, run_prepared
+from medstress.experiment.run import Watcher, opened_victims, prepare, run_prepared
 from medstress.experiment.tuning_plan import TuningPlan, check_plan, tune_every_n
 from medstress.experiment.tuning_summary import (
     REPORT,
@@ -27,7 +27,7 @@ from medstress.experiment.tuning_summary import (
 from medstress.metrics.counts import is_failed_at_baseline
 from medstress.metrics.tuning import is_pdws, regime_of, template_of
 from medstress.outcomes import Verdict
-from medstress.results.load import StoredRun
+from medstress.results.load import StoredRun, open_run, stored_manifest
 from medstress.store.database import translated
 from medstress.store.run_store import FILE, lock_folder
 from medstress.writing import refuse_link, write_text
@@ -40,12 +40,12 @@ RESULT_FILE = "tune.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tuned:
-    """What tuning left behind."""
+class TunedFolders:
+    """The run folders that tuning left behind."""
 
-    tuning: Run
+    tuning: Path
     """The trials that n was chosen from."""
-    report: Run | None
+    report: Path | None
     """The report with the chosen n; None while the tuning trials are not complete, or too many
     of them failed. The same as `tuning` where n is chosen on the items that are reported."""
 
@@ -72,7 +72,7 @@ def plan_tuning(
     return plan
 
 
-def tune(
+def tune_experiment(
     experiment: str | Path | Mapping[str, Any] | Experiment,
     out: str | Path | None = None,
     *,
@@ -81,7 +81,7 @@ def tune(
     limit: int | None = None,
     overrides: Sequence[str] = (),
     watcher: Watcher | None = None,
-) -> Tuned:
+) -> TunedFolders:
     """Choose n of every `pdws` attack on a tuning split, then report on the rest; or resume.
 
     For each data set, group, victim and regime (n < 0, n > 0) the n with the largest attack
@@ -148,7 +148,7 @@ def tuning_costs(plan: TuningPlan) -> Iterator[str]:
 
 def _tune(
     plan: TuningPlan, folder: Path, lock: FileLock, retry_failed: bool, watcher: Watcher
-) -> Tuned:
+) -> TunedFolders:
     split = folder if plan.same_items else folder / SPLIT_FOLDER
     tuned = plan.tuning()
     portion = replace(tuned.portion, may_lack=_left_out(split))
@@ -159,13 +159,12 @@ def _tune(
         retry_failed=retry_failed,
         watcher=watcher,
     )
-    tuning = Run(split)
     if plan.same_items:
-        _write_result(folder, tuning)
-        return Tuned(tuning=tuning, report=tuning)
-    with tuning.opened() as stored:
+        _write_result(folder)
+        return TunedFolders(tuning=split, report=split)
+    with open_run(split) as stored:
         if not stored.manifest["complete"] or _has_failed(stored, plan):
-            return Tuned(tuning=tuning, report=None)
+            return TunedFolders(tuning=split, report=None)
         found = describe_tuning(stored, trial_rows(stored)) or {}
     report = _report(plan, found)
     portion = replace(
@@ -183,8 +182,8 @@ def _tune(
         retry_failed=retry_failed,
         watcher=watcher,
     )
-    _write_result(folder, Run(folder))
-    return Tuned(tuning=tuning, report=Run(folder))
+    _write_result(folder)
+    return TunedFolders(tuning=split, report=folder)
 
 
 def _report(plan: TuningPlan, found: Mapping[str, Any]) -> Prepared:
@@ -245,7 +244,7 @@ def _left_out(split: Path) -> frozenset[str]:
     """Victims of a finished tuning split that may be removed: nothing of the report is theirs."""
     if not (split / FILE).is_file():
         return frozenset()
-    with Run(split).opened() as stored:
+    with open_run(split) as stored:
         if not stored.manifest.get("complete"):
             return frozenset()
         found = describe_tuning(stored, trial_rows(stored)) or {}
@@ -271,7 +270,7 @@ def _check_folder(plan: TuningPlan, folder: Path) -> None:
     """Refuse, before anything is asked, a folder that holds a run of another kind."""
     expected = SAME_ITEMS if plan.same_items else REPORT
     if (folder / FILE).is_file():
-        found = (Run(folder).manifest().get("tuning") or {}).get("part")
+        found = (stored_manifest(folder).get("tuning") or {}).get("part")
     elif (folder / SPLIT_FOLDER / FILE).is_file():
         found = REPORT
     else:
@@ -290,7 +289,7 @@ def _check_choices(folder: Path, choices: Sequence[Mapping[str, Any]]) -> None:
         return
     kept = ("dataset", "group", "victim", "template", "regime")
     now = {json.dumps([choice[key] for key in kept]): choice["n"] for choice in choices}
-    for choice in Run(folder).manifest().get("tuning", {}).get("choices", ()):
+    for choice in stored_manifest(folder).get("tuning", {}).get("choices", ()):
         n = now.get(json.dumps([choice[key] for key in kept]))
         if n != choice["n"]:
             place = f"{choice['dataset']}/{choice['group']}, {choice['victim']}"
@@ -311,9 +310,11 @@ def _throw_away(folder: Path) -> None:
         (folder / RESULT_FILE).unlink(missing_ok=True)
 
 
-def _write_result(folder: Path, run: Run) -> None:
+def _write_result(folder: Path) -> None:
     path = folder / RESULT_FILE
-    text = json.dumps({"format": 1, **(run.tuning() or {})}, indent=1, allow_nan=False)
+    with open_run(folder) as stored:
+        tuning = describe_tuning(stored, trial_rows(stored)) or {}
+    text = json.dumps({"format": 1, **tuning}, indent=1, allow_nan=False)
     try:
         write_text(path, text + "\n")
     except OSError as error:

@@ -40,6 +40,18 @@ class StoredRun(RunReader):
         return {(dataset, item.id): item for dataset, item in self.items().values()}
 
 
+def stored_manifest(folder: Path) -> dict[str, Any]:
+    """Return the manifest of a run folder; empty if the folder holds no run.
+
+    Raises:
+        StoreError: see `open_run`.
+    """
+    if not (folder / FILE).is_file():
+        return {}
+    with open_run(folder) as run:
+        return run.manifest
+
+
 @contextmanager
 def open_run(folder: Path) -> Iterator[StoredRun]:
     """Open a run folder, and close it at the end.

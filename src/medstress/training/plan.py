@@ -252,7 +252,7 @@ def plan_training(
     """Read and check what is to be trained and attacked, and load everything but the models.
 
     Args:
-        experiment: as in `medstress.training.train.train`.
+        experiment: as in `medstress.training.train.train_experiment`.
         limit: at most so many items of the data attacked, and of those trained on.
         overrides: as the command line's --set.
         watcher: who is told about progress.

@@ -16,10 +16,12 @@ from medstress.clusters import Clustered
 from medstress.errors import StoreError
 from medstress.experiment.config import Experiment
 from medstress.experiment.old_synonyms import old_settings
-from medstress.experiment.run import Run, Watcher, opened_victims, run_prepared
+from medstress.experiment.run import Watcher, opened_victims, run_prepared
+from medstress.experiment.summary import summarise_run
 from medstress.input_files import reading
+from medstress.results.load import open_run, stored_manifest
 from medstress.store.database import translated
-from medstress.store.run_store import FILE, lock_folder
+from medstress.store.run_store import lock_folder
 from medstress.training.learner import Learner, Start, find_start
 from medstress.training.loop import Point, fit
 from medstress.training.plan import ModelPlan, TrainingPlan, plan_training
@@ -42,23 +44,23 @@ _MINGLED = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trained:
-    """What a training left behind."""
+class TrainedFolder:
+    """The folder that a training left behind."""
 
-    run: Run
-    """The attacks on all models, before and after."""
+    folder: Path
+    """The run: the attacks on all models, before and after."""
     is_complete: bool
     """False where a limit of the experiment ended the attacks."""
 
 
-def train(
+def train_experiment(
     experiment: str | Path | Mapping[str, Any] | Experiment,
     out: str | Path | None = None,
     *,
     limit: int | None = None,
     overrides: Sequence[str] = (),
     watcher: Watcher | None = None,
-) -> Trained:
+) -> TrainedFolder:
     """Fine-tune models, attack them, train adversarial ones, attack those; or go on with it.
 
     Models that are trained are not trained again. One that was being trained goes on from its
@@ -93,44 +95,45 @@ def train(
         for models in _stages(plan, folder):
             for model in models:
                 results[model.label] = _trained(plan, model, start, folder / MODELS, watcher.note)
-            run = _attacked(plan, models, folder, results, lock, watcher)
-            if not run.manifest()["complete"]:
-                return Trained(run=run, is_complete=False)
+            _attack(plan, models, folder, results, lock, watcher)
+            if not stored_manifest(folder)["complete"]:
+                return TrainedFolder(folder=folder, is_complete=False)
     finally:
         lock.release()
-    _write(folder / RESULT_FILE, {"format": 1, **run.summary()["training"]})
-    return Trained(run=run, is_complete=True)
+    with open_run(folder) as stored:
+        comparison = summarise_run(stored)["training"]
+    _write(folder / RESULT_FILE, {"format": 1, **comparison})
+    return TrainedFolder(folder=folder, is_complete=True)
 
 
 def _old_settings(plan: TrainingPlan, folder: Path) -> list[str]:
     """Overrides with which the plan is that of a folder which an earlier version began."""
-    manifest = Run(folder).manifest() if (folder / FILE).is_file() else {}
+    manifest = stored_manifest(folder)
     return old_settings(plan.prepared, manifest.get("attacks", {}))
 
 
 def _stages(plan: TrainingPlan, folder: Path) -> list[tuple[ModelPlan, ...]]:
     """The original models first, then all of them; at once where the folder is past that."""
     originals = tuple(model for model in plan.models if not model.kind.attacks)
-    held = set(Run(folder).manifest().get("victims", ())) if (folder / FILE).is_file() else set()
+    held = set(stored_manifest(folder).get("victims", ()))
     if held - {model.label for model in originals} or len(originals) == len(plan.models):
         return [plan.models]
     return [originals, plan.models]
 
 
-def _attacked(
+def _attack(
     plan: TrainingPlan,
     models: Sequence[ModelPlan],
     folder: Path,
     results: Mapping[str, Any],
     lock: FileLock,
     watcher: Watcher,
-) -> Run:
+) -> None:
     """Attack models: a run, or more victims for the one there is."""
     prepared = plan.stage(models, folder / MODELS, results)
     with opened_victims(prepared, watcher.note):
         lock.acquire(timeout=0)  # the store gives one hold back when it closes
         run_prepared(prepared, folder, lock=lock, watcher=watcher)
-    return Run(folder)
 
 
 def _trained(
@@ -194,7 +197,7 @@ def _fit(
 
 def _is_by_number(folder: Path) -> bool:
     """Whether a folder's noise chose words by their number, as in the first edition."""
-    manifest = Run(folder).manifest() if (folder / FILE).is_file() else {}
+    manifest = stored_manifest(folder)
     groups = manifest.get("groups", {}).values()
     return any(group.get("n_lexicon") and "lexicon" not in group for group in groups)
 
@@ -237,7 +240,7 @@ def _check_folder(plan: TrainingPlan, folder: Path, start: Start) -> None:
         StoreError: naming the model that is another one.
     """
     models = folder / MODELS
-    manifest = Run(folder).manifest() if (folder / FILE).is_file() else {}
+    manifest = stored_manifest(folder)
     if manifest and "training" not in manifest:
         raise StoreError(f"{folder} holds a run that was not trained; choose another --out")
     for model in plan.models:

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from medstress.experiment.run import prepare, run
+from medstress.experiment.public import run
+from medstress.experiment.run import prepare
 
 torch = pytest.importorskip("torch", reason="needs the extra transformers")
 transformers = pytest.importorskip("transformers", reason="needs the extra transformers")

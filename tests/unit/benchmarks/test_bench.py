@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 import pytest
 
 from medstress.calls import Score, Scored
-from medstress.experiment.run import run
+from medstress.experiment.public import run
 
 Script = Callable[[str], ModuleType]
 

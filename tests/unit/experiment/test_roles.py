@@ -9,7 +9,8 @@ import pytest
 
 from medstress.errors import StoreError, UsageError
 from medstress.experiment.cost import estimate
-from medstress.experiment.run import opened_victims, prepare, run
+from medstress.experiment.public import run
+from medstress.experiment.run import opened_victims, prepare
 from medstress.testing import tiny_questions
 
 

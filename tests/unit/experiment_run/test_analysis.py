@@ -11,7 +11,8 @@ import pytest
 from medstress.cli.app import medstress_cli
 from medstress.errors import UsageError
 from medstress.experiment.inquiries import replacements
-from medstress.experiment.run import Run, prepare, run
+from medstress.experiment.public import Run, run
+from medstress.experiment.run import prepare
 from medstress.items import Question
 from medstress.testing import PerturbationTable, tiny_resources
 from medstress.text import Edit

@@ -13,7 +13,7 @@ import pytest
 import medstress as ms
 from medstress.errors import DataError
 from medstress.experiment import parts
-from medstress.experiment.run import Run
+from medstress.experiment.public import Run
 from medstress.tasks.ties import Ties
 
 VICTIM = '''

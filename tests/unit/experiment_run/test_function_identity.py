@@ -12,7 +12,7 @@ import pytest
 from medstress.backends.options import BackendOptions
 from medstress.backends.python import PythonBackend, open_backend, wrap_function
 from medstress.errors import StoreError, UsageError
-from medstress.experiment.run import Run, run
+from medstress.experiment.public import Run, run
 from medstress.experiment.targets import check_targets, watched, watched_lines
 
 RIGHT = """

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from medstress.entities import lexicon
-from medstress.experiment.run import Run, run
+from medstress.experiment.public import Run, run
 from medstress.experiment.sentence_groups import SentenceGroupPart
 
 VICTIM = """

@@ -13,7 +13,7 @@ from medstress.backends.mock import MockBackend
 from medstress.calls import Decoding
 from medstress.errors import StoreError
 from medstress.experiment.conversations import victim_of
-from medstress.experiment.run import Run, run
+from medstress.experiment.public import Run, run
 from medstress.tasks.conversation import Conversation
 from medstress.tasks.multiple_choice import MultipleChoice
 from medstress.tasks.reading import Reading, reading_of

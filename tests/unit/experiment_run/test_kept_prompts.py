@@ -13,7 +13,8 @@ from medstress.attacks import medfuzz
 from medstress.attacks.medfuzz import MedFuzz
 from medstress.errors import StoreError, UsageError
 from medstress.experiment.export import exchange_rows
-from medstress.experiment.run import Run, prepare, run
+from medstress.experiment.public import Run, run
+from medstress.experiment.run import prepare
 from medstress.hashing import content_hash
 from medstress.prompts import load_prompts
 from medstress.store.reader import RunReader

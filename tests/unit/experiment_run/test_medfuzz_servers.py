@@ -14,7 +14,7 @@ from fault_server import random_faults
 from medstress.backends import openai_http
 from medstress.backends.rate_limits import RateLimits
 from medstress.cli.app import medstress_cli
-from medstress.experiment.run import Run, run
+from medstress.experiment.public import Run, run
 from medstress.testing import rule_target, scripted_attacker, scripted_judge, tiny_questions
 
 pytest.importorskip("openai")

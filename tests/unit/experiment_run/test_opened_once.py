@@ -12,7 +12,8 @@ import pytest
 import medstress as ms
 from medstress.cli.app import medstress_cli
 from medstress.experiment import rows
-from medstress.experiment.run import Run, Watcher
+from medstress.experiment.public import Run
+from medstress.experiment.run import Watcher
 from medstress.experiment.significance.afterwards import run_tests
 from medstress.experiment.significance.run import Chosen
 from medstress.experiment.summary import summarise_run

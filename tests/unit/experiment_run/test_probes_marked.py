@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from medstress.experiment.run import Run, run
+from medstress.experiment.public import Run, run
 
 
 def exchanges(folder, to):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from medstress.cli.app import medstress_cli
-from medstress.experiment.run import run
+from medstress.experiment.public import run
 from medstress.hashing import content_hash
 
 PLAIN = "Q: {{ question }}\n{% for a, b in options %}{{ a }}) {{ b }}\n{% endfor %}Answer:"

@@ -13,7 +13,8 @@ import pytest
 from medstress.backends.mock import MockBackend
 from medstress.errors import BackendError, StoreError, UsageError
 from medstress.experiment.manifest import differences
-from medstress.experiment.run import Run, Watcher, prepare, run
+from medstress.experiment.public import Run, run
+from medstress.experiment.run import Watcher, prepare
 
 
 def test_a_dict_runs_like_the_file_of_the_same_shape(bench, monkeypatch):

@@ -10,7 +10,8 @@ import pytest
 
 import medstress as ms
 from medstress.errors import MedstressError, StoreError, UsageError
-from medstress.experiment.run import Run, prepare
+from medstress.experiment.public import Run
+from medstress.experiment.run import prepare
 from medstress.experiment.sentence_cost import sentence_cost
 from medstress.report.sections import by_seed_and_pooled
 from medstress.report.sentence_scores import score_table

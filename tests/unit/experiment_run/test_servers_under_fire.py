@@ -19,7 +19,7 @@ from medstress.backends.rate_limits import RateLimits
 from medstress.backends.server_connection import Patience
 from medstress.calls import Decoding, Failure, Generate, Generated
 from medstress.errors import UsageError
-from medstress.experiment.run import run
+from medstress.experiment.public import run
 
 pytest.importorskip("openai", reason="needs the extra medstress[openai]")
 

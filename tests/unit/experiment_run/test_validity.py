@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from medstress.cli.app import medstress_cli
-from medstress.experiment.run import Run, run
+from medstress.experiment.public import Run, run
 from medstress.outcomes import Verdict
 from medstress.rows import TrialRow
 from medstress.testing import REPLACEMENTS, tiny_questions

@@ -19,7 +19,7 @@ from medstress.cli.app import medstress_cli
 from medstress.datasets.iob import read_iob
 from medstress.datasets.source import DatasetOptions
 from medstress.errors import DataError, MedstressError, StoreError, UsageError
-from medstress.experiment.run import Run
+from medstress.experiment.public import Run
 from medstress.sentences import TaggedText
 from medstress.training import train as flow
 from medstress.training.plan import plan_training
