@@ -56,8 +56,6 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
             "calls_from_cache": run.n_from_cache(),
             "calls_per_query": run.calls_per_query(),
             "tokens_forwarded": performance.get("tokens_forwarded"),
-            # Needs a tokenizer and consumed calls: see benchmarks/prefix_sharing.py.
-            "tokens_unique": None,
             "tokens_naive": performance.get("tokens_naive"),
             "usd": usd,
             "spending": spending,
