@@ -8,7 +8,7 @@ from typing import Any
 
 from medstress.errors import UsageError
 from medstress.experiment.model_tables import VictimTable
-from medstress.experiment.victim_prompts import told_prompt
+from medstress.kinds.victim_prompts import told_prompt
 
 
 def unique_labels(

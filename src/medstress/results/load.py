@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from medstress.kinds import Kind, kind_of_all
 from medstress.store.interpreting import interpreting
 from medstress.store.reader import RunReader
 from medstress.store.run_store import FILE
@@ -38,6 +39,11 @@ class StoredRun(RunReader):
     def items_by_id(self) -> dict[tuple[str, str], Any]:
         """(data set, item id) -> item."""
         return {(dataset, item.id): item for dataset, item in self.items().values()}
+
+
+def kind_of_run(run: StoredRun) -> Kind:
+    """The kind of a run's items."""
+    return kind_of_all(item for _, item in run.items().values())
 
 
 @contextmanager
