@@ -26,13 +26,13 @@ import araujo_effects as effects
 import araujo_page
 from bench import machine
 
-from medstress.candidates import PairCandidate
 from medstress.errors import MedstressError, UsageError
 from medstress.experiment.reading_back import Run
-from medstress.experiment.sentence_summary import Arm, Place, arms_of
+from medstress.experiment.sentence_summary import arms_of
+from medstress.kinds.scores import Arm, Place
 from medstress.metrics.entity_scores import Reading
-from medstress.results.load import StoredRun
-from medstress.sentences import SentencePair
+from medstress.results.load import StoredRun, kind_of_run
+from medstress.sentences import PairCandidate, SentencePair
 from medstress.text import edits_of
 from medstress.training.train import RESULT_FILE
 
@@ -98,7 +98,8 @@ def collected(folder: Path, *, sample: bool = False) -> Json:
     training = summary["training"]
     reader = StoredRun(folder)
     try:
-        arms, is_tagged = arms_of(reader)
+        arms = arms_of(reader)
+        is_tagged = bool(kind_of_run(reader).classes(reader.items_by_id().values()))
         found = list(effects_of(arms, training, is_tagged=is_tagged))
         if not is_tagged:
             found += overlaps(reader)

@@ -12,16 +12,15 @@ from statistics import fmean, median
 
 import numpy as np
 
-from medstress.candidates import PairCandidate
 from medstress.clusters import clusters_of
 from medstress.entities.names import word_set
 from medstress.experiment.seeds_together import coefficient_of, f1_of
-from medstress.experiment.sentence_summary import Arm
+from medstress.kinds.scores import Arm
 from medstress.metrics.entity_scores import Reading, measured
 from medstress.metrics.estimates import Estimate, unknown
 from medstress.metrics.resampling import bootstrapped
 from medstress.metrics.training_seeds import Measured, estimated, method_of, minus, over_seeds
-from medstress.sentences import Entity
+from medstress.sentences import Entity, PairCandidate
 
 SYNONYM = "synonym"
 NOISES = ("keyboard_noise", "swap_noise")

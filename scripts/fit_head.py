@@ -26,11 +26,11 @@ from medstress.experiment.prepared import Prepared
 from medstress.experiment.run import prepare
 from medstress.hashing import content_hash
 from medstress.items import Candidate, Question
+from medstress.kinds.prompted import head_template
 from medstress.training.batching import batches
 from medstress.training.choice import (
     Example,
     accuracy,
-    head_template,
     key_loss,
     option_scores,
     tokenised,

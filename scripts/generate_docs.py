@@ -41,8 +41,9 @@ PERFORMANCE = """## `performance` in `summary --json`
 `wall_seconds`, `queries_per_second` and `calls` are of all sessions of the run together, as are
 the tokens, which only back ends that tokenise in this process know: `tokens_forwarded` is what
 the model has read, padding and early work included, `tokens_naive` the lengths of all prompts.
-`benchmarks/prefix_sharing.py` counts what no way of asking could avoid. `usd` and `spending` are the money and tokens of each victim and role, `calls_from_cache` the answers taken
-from the shared cache ([cost and cache](cost-and-cache.md)).
+`benchmarks/prefix_sharing.py` counts what no way of asking could avoid. `usd` and `spending` are
+the money and tokens of each victim and role, `calls_from_cache` the answers taken from the shared
+cache ([cost and cache](cost-and-cache.md)).
 """
 FORMAT_2 = """## `summary --json`: format 2
 

@@ -19,11 +19,11 @@ from medstress.experiment.parts import (
     DatasetPart,
     load_groups,
     open_victims,
-    task_of,
 )
 from medstress.experiment.reading import check_table
 from medstress.experiment.recognising import recognise_mentions
 from medstress.items import Question
+from medstress.kinds.prompted import task_of
 from medstress.scheduler.lane import release
 from medstress.scheduler.ready_queue import Scheduler
 from medstress.scheduler.trial import Trial

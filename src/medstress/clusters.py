@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias
-
-from medstress.items import Question
-from medstress.sentences import SentencePair, TaggedText
-
-Clustered: TypeAlias = Question | TaggedText | SentencePair
+from typing import Any, Protocol
 
 GROUPS = "documents (pairs that share a sentence are one)"
 """What is never parted, in messages."""
 ALONE = " (alone)"
 """Marks the ids of items of no document where a document has the same name."""
+
+
+class Clustered(Protocol):
+    """What of an item says where it belongs (`medstress.items.Item`)."""
+
+    @property
+    def id(self) -> str:
+        """Unique within its data set."""
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """Where the document is named."""
+
+    @property
+    def shared_texts(self) -> tuple[str, ...]:
+        """Texts that link items."""
 
 
 def clusters_of(items: Iterable[Clustered]) -> dict[str, str]:
@@ -31,23 +42,23 @@ def clusters_of(items: Iterable[Clustered]) -> dict[str, str]:
         id -> the item's document where it is known, else its id; of pairs that are linked the
         least of these names.
 
+    >>> from medstress.sentences import SentencePair
     >>> pair = lambda id, a, b: SentencePair(id=id, text_a=a, text_b=b, score=1)
     >>> clusters_of([pair("1", "A.", "B."), pair("2", "C.", "A."), pair("3", "D.", "E.")])
     {'1': '1', '2': '1', '3': '3'}
     """
     known = list(items)
     own = documents_of(known)
-    pairs = [item for item in known if isinstance(item, SentencePair)]
-    if len(pairs) < len(known):
+    if not any(item.shared_texts for item in known):
         return own
     from scipy.cluster.hierarchy import DisjointSet
 
     # Names are put into tuples, so that none is taken for a sentence.
-    linked = DisjointSet({(own[pair.id],) for pair in pairs})
-    for pair in pairs:
-        for sentence in sentences_of(pair):
+    linked = DisjointSet({(own[item.id],) for item in known})
+    for item in known:
+        for sentence in sentences_of(item):
             linked.add(sentence)
-            linked.merge((own[pair.id],), sentence)
+            linked.merge((own[item.id],), sentence)
     groups = [[each[0] for each in group if isinstance(each, tuple)] for group in linked.subsets()]
     least = {name: min(group) for group in groups for name in group}
     return {item.id: least[own[item.id]] for item in known}
@@ -64,9 +75,9 @@ def clusters_by_dataset(items: Iterable[tuple[str, Clustered]]) -> dict[str, dic
     return {dataset: clusters_of(group) for dataset, group in held.items()}
 
 
-def sentences_of(pair: SentencePair) -> tuple[str, str]:
-    """Both texts of a pair, as they are compared with those of others."""
-    return " ".join(pair.text_a.split()), " ".join(pair.text_b.split())
+def sentences_of(item: Clustered) -> tuple[str, ...]:
+    """The texts that link an item, as they are compared with those of others."""
+    return tuple(" ".join(text.split()) for text in item.shared_texts)
 
 
 def document_of(metadata: Mapping[str, Any]) -> str | None:
@@ -84,6 +95,7 @@ def documents_of(items: Iterable[Clustered]) -> dict[str, str]:
 
     Where a document is called like an item of none, as numbers are, all such ids get a mark.
 
+    >>> from medstress.sentences import TaggedText
     >>> text = lambda id, of: TaggedText(id=id, tokens="a", labels="O", metadata=of)
     >>> documents_of([text("1", {}), text("2", {"document": "1"})])
     {'1': '1 (alone)', '2': '1'}

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from medstress.errors import DataError
 from medstress.frozen import quickly_made
 from medstress.hashing import content_hash
-from medstress.text import Edit, apply_edits, cut_word
+from medstress.text import WHOLE, Edit, apply_edits, cut_word
 
 LETTERS = "ABCDEFGHIJ"
 
 
 class Item(Protocol):
-    """What is attacked: a question, an entity in its sentence, or a pair of texts."""
+    """What a trial is about: a question, an entity in its sentence, a pair of texts."""
 
     @property
     def id(self) -> str:
@@ -25,6 +25,28 @@ class Item(Protocol):
     @property
     def hash(self) -> str:
         """Content hash."""
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """Further fields of the row, kept as they came."""
+
+    @property
+    def unit(self) -> str:
+        """What of the item the trial is about, as rows name it; `item` for all of it."""
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether an answer is right or wrong; else only how far it moves is measured."""
+
+    @property
+    def shared_texts(self) -> tuple[str, ...]:
+        """Texts that link items: two items that have one in common are one cluster."""
+
+    def candidate(self, edits: tuple[Edit, ...] = ()) -> Edited:
+        """The item with edits."""
+
+    def replaced(self, edit: Edit) -> str:
+        """What an edit replaces, as it stands in the original item."""
 
 
 class Edited(Protocol):
@@ -37,6 +59,11 @@ class Edited(Protocol):
     @property
     def edits(self) -> tuple[Edit, ...]:
         """Replacements in the offsets of the original item."""
+
+
+def changes_nothing(candidate: Edited) -> bool:
+    """Whether every edit of a candidate puts in what stood there already."""
+    return all(candidate.item.replaced(edit) == edit.replacement for edit in candidate.edits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +83,10 @@ class Mention:
 @dataclass(frozen=True, kw_only=True)
 class Question:
     """A multiple-choice question with its key; never mutated."""
+
+    unit: ClassVar[str] = WHOLE
+    is_judged: ClassVar[bool] = True
+    shared_texts: ClassVar[tuple[str, ...]] = ()
 
     id: str
     """Unique within its data set."""
@@ -104,6 +135,14 @@ class Question:
             return str(getattr(self, name))
         return self.option(name)
 
+    def candidate(self, edits: tuple[Edit, ...] = ()) -> Candidate:
+        """The question with edits."""
+        return Candidate(item=self, edits=edits)
+
+    def replaced(self, edit: Edit) -> str:
+        """What an edit replaces."""
+        return self.text_of(edit.field)[edit.start : edit.end]
+
     def with_mentions(self, mentions: Iterable[Mention]) -> Question:
         """This question with other mentions; only new ones are checked, all else was.
 
@@ -115,7 +154,7 @@ class Question:
             if mention not in known:
                 _check_mention(self, mention)
         made = object.__new__(type(self))
-        vars(made).update({name: vars(self)[name] for name in self.__dataclass_fields__})
+        vars(made).update({each.name: vars(self)[each.name] for each in fields(self)})
         vars(made)["mentions"] = given
         return made
 

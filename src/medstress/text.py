@@ -14,6 +14,9 @@ from rapidfuzz.distance import Levenshtein
 
 from medstress.frozen import quickly_made
 
+WHOLE = "item"
+"""The unit of a trial that is about the whole item."""
+
 
 @quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from medstress.attacks.samplers import SAMPLERS
 from medstress.backends.mock import MockBackend
 from medstress.backends.options import BackendOptions
 from medstress.calls import Call, Choose, Decoding, Generate, Generated, Message, Rank, Score
-from medstress.candidates import units_of
+from medstress.kinds.tagging import TAGGING
 from medstress.resources import PerturbationSet
 from medstress.sentences import SentencePair, TaggedText
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, TextScore
@@ -88,7 +88,7 @@ SENTENCE_ATTACKS = (
 NEED_MODELS = {"transformers", "llama_cpp", "vllm", "spacy", "sentence_transformers"}
 """Back ends checked elsewhere: real models in tests/models, tiny ones in tests/unit/backends."""
 SENTENCES: list[Any] = [
-    *units_of(
+    *TAGGING.units(
         TaggedText(
             id="s",
             tokens=("patients", "took", "aspirin", "or", "vitamin", "C", "daily"),

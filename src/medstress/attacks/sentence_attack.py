@@ -14,11 +14,10 @@ from medstress.attacks.noise.protocol import NoiseResources, Perturbation
 from medstress.attacks.noise.texts import Side, perturb_pair
 from medstress.attacks.protocol import PAIRS, TAGGED, Attack, AttackTraits, SearchOn
 from medstress.attacks.set_search import greedy, random_growth
-from medstress.candidates import TOKENS, EntityUnit, candidate_of
 from medstress.errors import UsageError
 from medstress.outcomes import Goal, Measured, Moved, Untargeted
 from medstress.queries import Predict, Steps, ask
-from medstress.sentences import SentencePair
+from medstress.sentences import TOKENS, EntityUnit
 from medstress.text import Edit
 
 if TYPE_CHECKING:
@@ -102,8 +101,8 @@ class SentenceAttack(_Base):
         return super().deterministic and not drawn  # type: ignore[safe-super]
 
     def goal_for(self, item: Any) -> Goal:
-        """An entity that is no longer found, or a score that has changed."""
-        if not isinstance(item, SentencePair):
+        """A wrong answer (an entity that is no longer found), or a score that has changed."""
+        if item.is_judged:
             return Untargeted()
         return Measured() if self.max_change is None else Moved(self.max_change)
 
@@ -119,9 +118,9 @@ class SentenceAttack(_Base):
 
     def run(self, item: Any, rng: Generator, resources: NoiseResources) -> Steps[Any]:
         """Ask the perturbed copy, or search among its edits; returns what it asked last."""
-        edits = self._edits(item, rng, resources)
+        edits = self.edits(item, rng, resources)
         if self.search == "none":
-            copy = candidate_of(item, edits)
+            copy = item.candidate(edits)
             yield from ask([Predict(copy)])
             return copy
         if not edits:
@@ -130,10 +129,11 @@ class SentenceAttack(_Base):
             return (yield from greedy(item, by_distance(item, edits), self.budget))
         return (yield from random_growth(item, edits, self.budget, rng))
 
-    def _edits(self, item: Any, rng: Generator, resources: NoiseResources) -> tuple[Edit, ...]:
-        """All edits that the perturbation makes."""
-        if isinstance(item, SentencePair):
-            return perturb_pair(item, self, rng, resources, self.side)[1]
+    def edits(self, item: Any, rng: Generator, resources: NoiseResources) -> tuple[Edit, ...]:
+        """All edits that the perturbation makes in an entity's sentence, or in one of two texts."""
+        if not isinstance(item, EntityUnit):
+            found: tuple[Edit, ...] = perturb_pair(item, self, rng, resources, self.side).edits
+            return found
         return tuple(
             Edit(field=TOKENS, start=e.start, end=e.end, replacement=" ".join(e.replacement))
             for e in self.perturb(item.text, rng, resources).edits

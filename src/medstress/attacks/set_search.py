@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
-from medstress.candidates import candidate_of, projected_labels
 from medstress.outcomes import Prediction
 from medstress.queries import CleanAnswer, Predict, Steps, ask
+from medstress.sentences import projected_labels
 from medstress.text import Edit
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def greedy(item: Any, edits: Sequence[Edit], budget: int) -> Steps[Any]:
     (clean,) = yield CleanAnswer()
     assert isinstance(clean, Prediction)
     n_singles = min(len(edits), max(budget - budget // 2, 1))
-    singles = [candidate_of(item, (edit,)) for edit in edits[:n_singles]]
+    singles = [item.candidate((edit,)) for edit in edits[:n_singles]]
     answers = yield from ask([Predict(one) for one in singles])
     changes = [importance(clean, *pair) for pair in zip(answers, edits, strict=False)]
     order = sorted(range(n_singles), key=lambda i: -changes[i])
@@ -89,7 +89,7 @@ def _grown(
         failed: edits that alone did not succeed.
         budget: queries that may be asked.
     """
-    candidates = [candidate_of(item, edits) for edits in sets]
+    candidates = [item.candidate(edits) for edits in sets]
     known = {frozenset((edit,)) for edit in failed}
     for number, candidate in enumerate(candidates):
         rest = [Predict(later) for later in candidates[number + 1 :]]
@@ -112,11 +112,11 @@ def _shrunk(
             break
         if frozenset(fewer) in failed:
             continue
-        (answer,) = yield from ask([Predict(candidate_of(item, fewer))])
+        (answer,) = yield from ask([Predict(item.candidate(fewer))])
         budget -= 1
         if answer.is_success:
             kept = fewer
-    return candidate_of(item, kept)
+    return item.candidate(kept)
 
 
 def importance(clean: Prediction, answer: Prediction, edit: Edit | None = None) -> float:

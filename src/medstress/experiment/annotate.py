@@ -13,8 +13,9 @@ from medstress.entities.semantic_types import types_of
 from medstress.errors import UsageError
 from medstress.experiment.config import Experiment
 from medstress.experiment.export import write_frame
+from medstress.experiment.labels import group_labels
 from medstress.experiment.parts import DatasetPart, load_datasets
-from medstress.experiment.recognising import group_labels, recognise_mentions
+from medstress.experiment.recognising import recognise_mentions
 from medstress.experiment.run import Watcher, resolve
 from medstress.items import LETTERS, Question
 from medstress.writing import replacing

@@ -6,15 +6,16 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from medstress.attacks.noise.non_entity_noise import NonEntityNoise, control_of
-from medstress.attacks.protocol import TAGGED, make_attack
+from medstress.attacks.protocol import make_attack
 from medstress.errors import UsageError
 from medstress.experiment.parts import AttackPart
+from medstress.kinds import Kind
 
 PREFIX = "control of "
 """Begins the label of a control that the user has not written."""
 
 
-def with_controls(attacks: Sequence[AttackPart], kind: str) -> list[AttackPart]:
+def with_controls(attacks: Sequence[AttackPart], kind: Kind) -> list[AttackPart]:
     """Add the control arm of every attack, unless it is there.
 
     The control of a perturbed copy of tagged texts is `non_entity_noise`: as many words changed,
@@ -27,10 +28,10 @@ def with_controls(attacks: Sequence[AttackPart], kind: str) -> list[AttackPart]:
     Raises:
         UsageError: the items are others, or no attack has a control.
     """
-    if kind != TAGGED:
+    if not kind.has_controls:
         raise UsageError(
-            f"[experiment] controls = true is built for tagged texts, and the data are {kind}; "
-            "leave the key out"
+            f"[experiment] controls = true is built for tagged texts, and the data are "
+            f"{kind.name}; leave the key out"
         )
     known = [part.attack.spec() for part in attacks]
     added = list(_missing(attacks, known))

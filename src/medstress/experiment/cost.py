@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import cast
 
 from medstress.attacks.protocol import (
-    QUESTIONS,
     Attack,
     AttackTraits,
     SearchOn,
@@ -85,7 +84,7 @@ def estimate(prepared: Prepared, folder: Path | None = None) -> Iterator[str]:
         prepared: the experiment, its victims open.
         folder: where the run would go; speeds are looked up in it and beside it.
     """
-    if prepared.asked.kind != QUESTIONS:
+    if not prepared.kind.draws_names:
         yield from sentence_cost(prepared)
         return
     n_victims = len(prepared.experiment.victim)

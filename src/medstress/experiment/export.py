@@ -11,15 +11,14 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from medstress.calls import Compared, Generated, Tagged
-from medstress.candidates import candidate_of
 from medstress.errors import UsageError, did_you_mean
 from medstress.experiment.rows import trial_rows
 from medstress.experiment.stored_prompts import Prompts
 from medstress.hashing import content_hash
+from medstress.kinds import kind_of
 from medstress.outcomes import Verdict
 from medstress.results.load import StoredRun
 from medstress.rows import NOT_SHOWN
-from medstress.sentences import SentencePair, TaggedText
 from medstress.spreadsheets import Writer
 from medstress.store.codec import decode_answer, decode_edits
 from medstress.store.reader import RunReader, StoredExchange
@@ -87,25 +86,9 @@ def item_rows(reader: RunReader) -> Iterator[Row]:
             "dataset": dataset,
             "item_id": item.id,
             "item_hash": item.hash,
-            **_content(item),
+            **kind_of(item).columns(item),
             "metadata": json.dumps(dict(item.metadata), ensure_ascii=False),
         }
-
-
-def _content(item: Any) -> Row:
-    """What an item says, by its kind."""
-    if isinstance(item, TaggedText):
-        return {"tokens": json.dumps(item.tokens), "labels": json.dumps(item.labels)}
-    if isinstance(item, SentencePair):
-        names = ("text_a", "text_b", "score", "low", "high")
-        return {name: getattr(item, name) for name in names}
-    return {
-        "context": item.context,
-        "stem": item.stem,
-        "options": json.dumps(dict(zip(item.letters, item.options, strict=True))),
-        "key": item.key,
-        "mentions": json.dumps([[m.field, m.start, m.end, m.type] for m in item.mentions]),
-    }
 
 
 class Probes:
@@ -208,7 +191,7 @@ def _call(
         return told
     if row.call is None:
         return None  # computed ahead and never consumed: no query says which candidate it was
-    candidate = candidate_of(item, decode_edits(edits) if edits else ())
+    candidate = item.candidate(decode_edits(edits) if edits else ())
     call = prompts.call(row.victim, dataset, candidate, row.call)
     return None if call is None else call.canonical()
 

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from medstress.errors import UsageError
+from medstress.experiment.config import EntitiesTable
 from medstress.experiment.model_tables import VictimTable
-from medstress.experiment.victim_prompts import told_prompt
+from medstress.kinds.victim_prompts import told_prompt
 
 
 def unique_labels(
@@ -75,3 +76,15 @@ def _differing(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _shown(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def group_labels(tables: Sequence[EntitiesTable]) -> list[str]:
+    """Return the name of each entity group in results."""
+    return unique_labels(
+        "entities", [(t.name, _type_label(t), t.model_dump(exclude={"use"})) for t in tables]
+    )
+
+
+def _type_label(table: EntitiesTable) -> str:
+    """Return the types of an entity group as one word."""
+    return table.type if isinstance(table.type, str) else "+".join(table.type)

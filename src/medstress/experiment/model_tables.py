@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from medstress.experiment.table import Count, NonEmpty, Seed, Table
-from medstress.experiment.victim_prompts import wrong_prompt
+from medstress.kinds.victim_prompts import wrong_prompt
 from medstress.tasks.wrapping import read_wraps
 
 _SHIPPED = ("transformers", "llama_cpp", "vllm", "openai", "python", "scripted", "mock")

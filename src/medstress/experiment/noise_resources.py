@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any
 
 from medstress.attacks.noise import (
     Abbreviation,
@@ -18,20 +18,19 @@ from medstress.attacks.noise import (
 from medstress.attacks.noise.mention_table import mention_key
 from medstress.attacks.noise.protocol import Tokens
 from medstress.attacks.noise.scopes import Scoped, listed_places
-from medstress.attacks.noise.texts import Marked, Side, labels_of
+from medstress.attacks.noise.texts import Side
 from medstress.attacks.sentence_attack import SentenceAttack
 from medstress.experiment.noise_names import Tagged, listed_words, surrogates
-from medstress.items import Question
-from medstress.sentences import SentencePair, TaggedText, entities_of
-from medstress.text import token_spans
+from medstress.kinds import kind_of
+from medstress.kinds.kind import Marked
+from medstress.sentences import entities_of
 
-AnyItem: TypeAlias = Question | TaggedText | SentencePair
 BOTH: Side = "random"
 """The side of an attack that may change either text of a pair."""
 
 
 def noise_resources(
-    items: Sequence[AnyItem],
+    items: Sequence[Any],
     perturbations: Iterable[Perturbation],
     base: Path,
     n_sentences: int | None = None,
@@ -50,7 +49,7 @@ def noise_resources(
     # A control reads what the perturbation that it counts reads.
     kinds = [kind.counted if isinstance(kind, NonEntityNoise) else kind for kind in perturbations]
     mentions = _found_mentions(items)
-    tagged = [text for item in items for text in _tagged(item, mentions)]
+    tagged = [text for item in items for text in kind_of(item).words(item, mentions)]
     lexicon: frozenset[str] = frozenset()
     if any(isinstance(kind, Scoped) and kind.scope == "lexicon" for kind in kinds):
         from medstress.entities.lexicon import noise_lexicon
@@ -96,7 +95,7 @@ def _absent(words: Mapping[str, frozenset[str]], tagged: Sequence[Tagged]) -> It
 def without_names(
     noise: NoiseResources,
     names: Collection[str],
-    items: Sequence[AnyItem],
+    items: Sequence[Any],
     perturbations: Iterable[Perturbation],
     base: Path,
 ) -> NoiseResources:
@@ -109,7 +108,7 @@ def without_names(
         perturbations: the synonyms among them are given other tables.
         base: folder that relative paths start from.
     """
-    tagged = [text for item in items for text in _tagged(item, noise.mentions)]
+    tagged = [text for item in items for text in kind_of(item).words(item, noise.mentions)]
     tables, sources = dict(noise.replacements), dict(noise.sources)
     for kind in perturbations:
         if isinstance(kind, Synonym):
@@ -119,7 +118,7 @@ def without_names(
 
 
 def names_put_into(
-    items: Sequence[AnyItem], attack: Synonym | Abbreviation, noise: NoiseResources
+    items: Sequence[Any], attack: Synonym | Abbreviation, noise: NoiseResources
 ) -> frozenset[str]:
     """The names that an attack may put into items, after `folded`."""
     table = noise.replacements[attack.table]
@@ -139,7 +138,7 @@ def side_of(perturbation: Perturbation) -> Side:
     return perturbation.side if isinstance(perturbation, SentenceAttack) else BOTH
 
 
-def mentions_in(items: Sequence[AnyItem], noise: NoiseResources, side: Side = BOTH) -> Counter[str]:
+def mentions_in(items: Sequence[Any], noise: NoiseResources, side: Side = BOTH) -> Counter[str]:
     """How often each mention occurs, as tables call it.
 
     Args:
@@ -150,20 +149,15 @@ def mentions_in(items: Sequence[AnyItem], noise: NoiseResources, side: Side = BO
     return Counter(
         mention_key(tokens[entity.start : entity.end])
         for item in items
-        for tokens, labels in _tagged(item, noise.mentions, side)
+        for tokens, labels in kind_of(item).words(item, noise.mentions, side)
         for entity in entities_of(labels)
     )
 
 
-def _found_mentions(items: Sequence[AnyItem]) -> dict[str, tuple[Marked, ...]]:
-    """Entities of the texts of pairs, which bring none: names of the built-in tables."""
+def _found_mentions(items: Sequence[Any]) -> dict[str, tuple[Marked, ...]]:
+    """Entities of the texts of items that bring none: names of the built-in tables."""
     texts = list(
-        dict.fromkeys(
-            text
-            for item in items
-            if isinstance(item, SentencePair)
-            for text in (item.text_a, item.text_b)
-        )
+        dict.fromkeys(t for item in items for t in kind_of(item).texts_without_mentions(item))
     )
     if not texts:
         return {}
@@ -174,25 +168,3 @@ def _found_mentions(items: Sequence[AnyItem]) -> dict[str, tuple[Marked, ...]]:
         text: tuple((mention.start, mention.end, mention.type) for mention in mentions)
         for text, mentions in zip(texts, found, strict=True)
     }
-
-
-def _tagged(
-    item: AnyItem, mentions: Mapping[str, tuple[Marked, ...]], side: Side = BOTH
-) -> Iterable[Tagged]:
-    if isinstance(item, TaggedText):
-        return [(item.tokens, item.labels)]
-    if isinstance(item, SentencePair):
-        texts = {"first": (item.text_a,), "second": (item.text_b,)}
-        return [_text(text, mentions[text]) for text in texts.get(side, (item.text_a, item.text_b))]
-    return [
-        _text(
-            item.text_of(field),
-            [(m.start, m.end, m.type or "entity") for m in item.mentions if m.field == field],
-        )
-        for field in ("context", "stem")
-    ]
-
-
-def _text(text: str, mentions: Iterable[Marked]) -> Tagged:
-    spans = token_spans(text)
-    return tuple(text[start:end] for start, end in spans), labels_of(spans, mentions)

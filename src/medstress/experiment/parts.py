@@ -10,14 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from medstress import registry
 from medstress.attacks.protocol import Attack, AttackTraits
-from medstress.backends.llama_cpp import NO_TEXT
 from medstress.backends.options import ANSWER_SECONDS, BackendOptions
-from medstress.calls import Backend, Decoding
 from medstress.datasets.draw import draw, draw_documents
 from medstress.datasets.source import DatasetOptions, Loaded, LoadedTexts
 from medstress.entities.grouping import typed_options
 from medstress.entities.no_names import NoNames
-from medstress.errors import UsageError
 from medstress.experiment.config import (
     AttackTable,
     DatasetTable,
@@ -25,32 +22,16 @@ from medstress.experiment.config import (
     Experiment,
     VictimTable,
 )
-from medstress.experiment.examples import draw_examples
-from medstress.experiment.labels import unique_labels, victim_labels
-from medstress.experiment.recognising import group_labels
+from medstress.experiment.labels import group_labels, unique_labels, victim_labels
 from medstress.experiment.texts_to_embed import key_texts, texts_to_embed
-from medstress.experiment.victim_prompts import prompt_for
 from medstress.hashing import content_hash
 from medstress.items import Question
+from medstress.kinds import KINDS, Asked, Kind
 from medstress.resources import Resources
-from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, TextScore
-from medstress.tasks.parsers import DEFAULT as DEFAULT_PARSER
-from medstress.tasks.task import Task
-from medstress.tasks.templates import load_template
-from medstress.tasks.wrapping import wrapped
 from medstress.victim import Victim
 
 if TYPE_CHECKING:
     from medstress.entities.perturbations import VectorPerturbationSet
-    from medstress.experiment.sentence_groups import Asked
-
-_CALLS = {
-    AnswerBy.LETTER: "score",
-    AnswerBy.TEXT: "score",
-    AnswerBy.GENERATE: "generate",
-    AnswerBy.HEAD: "rank",
-}
-"""The kind of call each way of answering makes."""
 
 Note = Callable[[str], None]
 """Told what is being prepared, for displays."""
@@ -225,17 +206,19 @@ def open_victims(
     tables: Sequence[VictimTable],
     base: Path,
     note: Note,
-    asked: Asked | None = None,
+    kind: Kind = KINDS[0],
+    classes: tuple[str, ...] = (),
     timeout_seconds: float = ANSWER_SECONDS,
     datasets: Sequence[tuple[str, str]] = (),
 ) -> list[Victim]:
-    """Open every victim's back end, for items that ask questions by default.
+    """Open every victim's back end, and make what it is asked.
 
     Args:
         tables: the victims.
         base: folder that relative paths start from.
         note: told what is opened.
-        asked: what the items ask; default: questions.
+        kind: of the items.
+        classes: what the items are sorted into (`Kind.classes`).
         timeout_seconds: of one request.
         datasets: label and name of each, for prompts by data set.
 
@@ -247,93 +230,34 @@ def open_victims(
     with ExitStack() as opened:
         for table, label in zip(tables, victim_labels(tables), strict=True):
             note(f"victim {label} ({table.backend})")
-            task = asked.task if asked is not None else "multiple_choice"
-            given = table.model_dump(include=names)
-            options = BackendOptions(base=base, task=task, timeout_seconds=timeout_seconds, **given)
+            options = BackendOptions(
+                base=base,
+                task=kind.task,
+                timeout_seconds=timeout_seconds,
+                **table.model_dump(include=names),
+            )
             backend = registry.open_backend(table.backend, options)
             opened.callback(backend.close)
-            if asked is not None and asked.task != "multiple_choice":
-                tagging = asked.task_of(table, backend, label)
-                victims.append(Victim(label=label, task=tagging, backend=backend))
-                continue
-            victims.append(_prompted(table, base, backend, label, datasets))
+            tasks = kind.tasks(
+                Asked(
+                    table=table,
+                    label=label,
+                    base=base,
+                    backend=backend,
+                    classes=classes,
+                    datasets=datasets,
+                )
+            )
+            victims.append(
+                Victim(
+                    label=label,
+                    task=tasks.default,
+                    backend=backend,
+                    by_dataset=tasks.by_dataset,
+                )
+            )
         opened.pop_all()  # all of them can be used: they stay open
     return victims
-
-
-def _prompted(
-    table: VictimTable,
-    base: Path,
-    backend: Backend,
-    label: str,
-    datasets: Sequence[tuple[str, str]],
-) -> Victim:
-    """A victim that is asked questions, with a task of its own for data sets that have a prompt."""
-    examples = draw_examples(table, base, label)
-
-    def task(prompt: str) -> Task:
-        own = task_of(table, base, backend.traits.calls, label, prompt)
-        return wrapped(own, table.wrap, base, label, examples)
-
-    default = prompt_for(table.prompt)
-    prompts = {dataset: prompt_for(table.prompt, dataset, name) for dataset, name in datasets}
-    return Victim(
-        label=label,
-        task=task(default),
-        backend=backend,
-        by_dataset=tuple((d, task(name)) for d, name in prompts.items() if name != default),
-    )
-
-
-def task_of(
-    table: VictimTable, base: Path, kinds: frozenset[str], label: str, prompt: str | None = None
-) -> MultipleChoice:
-    """The multiple-choice task of a victim; checks what its back end can do.
-
-    `prompt` is one of the table's; default: that for data sets which the table does not name.
-    """
-    prompt = prompt or prompt_for(table.prompt)
-    template = load_template(prompt, base)
-    parser = table.parser or DEFAULT_PARSER
-    is_function = "choose" in kinds and "score" not in kinds
-    if is_function or (table.answer_by is None and "choose" in kinds):
-        if table.answer_by is not None:
-            raise UsageError(
-                f"victim {label!r}: answer_by is not for functions, which answer as they like; "
-                "leave it out"
-            )
-        return MultipleChoice(template=template, answer_by=AnswerBy.CHOICE, parser=parser)
-    answer_by = AnswerBy(table.answer_by or "letter")
-    if _CALLS[answer_by] not in kinds:
-        raise UsageError(
-            f"victim {label!r}: backend {table.backend!r} cannot answer by {answer_by.value}"
-        )
-    if answer_by is AnswerBy.HEAD and (template.lists_options or template.chat):
-        raise UsageError(
-            f"victim {label!r}: a head reads the question and one option at a time, and prompt "
-            f"{prompt!r} {'lists the options' if template.lists_options else 'is a chat'}; "
-            'use prompt = "question" or a plain template with lists_options = false'
-        )
-    if answer_by is AnswerBy.TEXT and template.chat and table.backend == "openai":
-        raise UsageError(
-            f"victim {label!r}: servers give no log probabilities of a conversation, which prompt "
-            f'{prompt!r} is, so answer_by = "text" needs a prompt that is plain text'
-        )
-    if answer_by is AnswerBy.TEXT and table.backend == "llama_cpp":
-        raise UsageError(f"victim {label!r}: {NO_TEXT}")
-    if answer_by not in (AnswerBy.TEXT, AnswerBy.HEAD) and not template.lists_options:
-        raise UsageError(
-            f"victim {label!r}: prompt {prompt!r} does not list the options, so only "
-            'answer_by = "text" or "head" makes sense with it'
-        )
-    return MultipleChoice(
-        template=template,
-        answer_by=answer_by,
-        text_score=TextScore(table.text_score),
-        parser=parser,
-        decoding=Decoding(max_new_tokens=table.max_new_tokens, temperature=table.temperature),
-        reasoning_tokens=table.reasoning_tokens,
-    )
 
 
 def make_attacks(tables: Sequence[AttackTable], base: Path | None = None) -> list[AttackPart]:

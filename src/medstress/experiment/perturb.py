@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from medstress.attacks.noise import NoiseResources
-from medstress.attacks.noise.texts import perturb_pair, perturb_question
-from medstress.attacks.protocol import QUESTIONS
+from medstress.attacks.noise.texts import perturb_question
 from medstress.attacks.sentence_attack import SentenceAttack
 from medstress.errors import UsageError
 from medstress.experiment.attack_checks import check_budgets
@@ -24,16 +23,17 @@ from medstress.experiment.parts import (
     load_groups,
     make_attacks,
 )
-from medstress.experiment.perturbed_rows import Arm, Row, pair_row, question_row, tagged_row, write
+from medstress.experiment.perturbed_rows import Arm, Row, perturbed_row, write
 from medstress.experiment.recognising import recognise_mentions
 from medstress.experiment.run import Watcher, resolve
-from medstress.experiment.sentence_groups import GROUP, asked_of
+from medstress.experiment.sentence_groups import GROUP, kind_of_datasets
 from medstress.items import Candidate, Question
+from medstress.kinds import Kind
 from medstress.outcomes import Outcome, Prediction
 from medstress.queries import Ask
 from medstress.resources import Resources
 from medstress.seeding import rng_for
-from medstress.sentences import TaggedText
+from medstress.text import WHOLE
 
 NEEDS = ("experiment", "dataset", "attack")
 """No victim: nothing is asked. Substitutions need entity groups as well."""
@@ -87,15 +87,15 @@ def perturb(
     attacks = make_attacks(checked.attack)
     watcher.note("data")
     datasets = load_datasets(checked.dataset, base, limit)
-    kind = asked_of(datasets).kind
+    kind = kind_of_datasets(datasets)
     check_perturbed_alone(attacks, kind)
     noises = [part.attack for part in attacks if isinstance(part.attack, SentenceAttack)]
     items = [item for part in datasets for item in part.all_items]
     resources = noise_resources(items, noises, base) if noises else NoiseResources()
-    if kind == QUESTIONS:
+    if kind.draws_names:
         rows = _question_rows(checked, attacks, datasets, resources, base, watcher)
     else:
-        rows = _sentence_rows(checked, attacks, datasets, resources)
+        rows = _sentence_rows(checked, attacks, datasets, kind, resources)
     written = list(rows)
     if not written:
         raise UsageError(f"--to {to}: no item can be perturbed by these attacks; nothing to write")
@@ -112,7 +112,7 @@ def perturb(
     )
 
 
-def check_perturbed_alone(attacks: Sequence[AttackPart], kind: str) -> None:
+def check_perturbed_alone(attacks: Sequence[AttackPart], kind: Kind) -> None:
     """Refuse attacks that need a victim's answers to perturb an item.
 
     Raises:
@@ -126,8 +126,10 @@ def check_perturbed_alone(attacks: Sequence[AttackPart], kind: str) -> None:
                     f"attack {part.label!r}: a search asks a victim which edits matter; write "
                     'search = "none" to have the whole perturbed copy'
                 )
-        elif kind != QUESTIONS:
-            raise UsageError(f"attack {part.label!r} is for questions, and the data are {kind}")
+        elif not kind.draws_names:
+            raise UsageError(
+                f"attack {part.label!r} is for questions, and the data are {kind.name}"
+            )
         elif why := attack.traits.needs_scores:
             raise UsageError(
                 f"attack {part.label!r} needs a victim's scores ({why}), and perturb asks none"
@@ -138,6 +140,7 @@ def _sentence_rows(
     checked: Experiment,
     attacks: Sequence[AttackPart],
     datasets: Sequence[DatasetPart],
+    kind: Kind,
     resources: NoiseResources,
 ) -> Iterator[Row]:
     for dataset, part in product(datasets, attacks):
@@ -147,10 +150,8 @@ def _sentence_rows(
             arm = Arm(dataset=dataset.label, attack=part.label, seed=seed)
             # The stream of a run's trials, so that a run asks exactly what is written here.
             rng = rng_for(seed or 0, f"{attack.stream}/{GROUP}", dataset.label, item.id)
-            if isinstance(item, TaggedText):
-                yield tagged_row(item, attack.perturb(item, rng, resources), arm)
-            else:
-                yield pair_row(*perturb_pair(item, attack, rng, resources, attack.side), arm)
+            unit = kind.with_unit(item, WHOLE)
+            yield perturbed_row(unit.candidate(attack.edits(unit, rng, resources)), arm)
 
 
 def _question_rows(
@@ -188,7 +189,7 @@ def _vignettes(
         for seed, item in product(_seeds(checked, part), dataset.questions):
             rng = rng_for(seed or 0, f"{part.attack.stream}/{GROUP}", dataset.label, item.id)
             arm = Arm(dataset=dataset.label, attack=part.label, seed=seed)
-            yield question_row(perturb_question(item, part.attack, rng, resources), arm)
+            yield perturbed_row(perturb_question(item, part.attack, rng, resources), arm)
 
 
 def _draws(
@@ -204,7 +205,7 @@ def _draws(
                 group=group.label,
                 query=number,
             )
-            yield question_row(candidate, arm)
+            yield perturbed_row(candidate, arm)
 
 
 def drawn_candidates(

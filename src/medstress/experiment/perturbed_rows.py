@@ -8,14 +8,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from medstress.attacks.noise import Perturbed
-from medstress.attacks.protocol import PAIRS, QUESTIONS, TAGGED
 from medstress.clusters import document_of
 from medstress.datasets.iob import DOCUMENT
 from medstress.errors import UsageError
-from medstress.items import Candidate
-from medstress.sentences import OUTSIDE, SentencePair, TaggedText
-from medstress.text import Edit
+from medstress.items import Edited
+from medstress.kinds import Kind, kind_of
+from medstress.kinds.kind import Layout
+from medstress.sentences import OUTSIDE
 from medstress.writing import write_text
 
 
@@ -51,56 +50,31 @@ class Row:
     """The item's further fields."""
 
 
-def tagged_row(item: TaggedText, perturbed: Perturbed, arm: Arm) -> Row:
-    """A perturbed tagged text."""
+def perturbed_row(candidate: Edited, arm: Arm) -> Row:
+    """A perturbed item; mentions are left out, as their places have moved."""
+    kind = kind_of(candidate.item)
     return Row(
-        id=item.id,
-        values={"tokens": list(perturbed.tokens), "labels": list(perturbed.labels)},
-        edits=[{**asdict(edit), "replacement": list(edit.replacement)} for edit in perturbed.edits],
+        id=candidate.item.id,
+        values=kind.values(candidate),
+        edits=[kind.edit_row(edit) for edit in candidate.edits],
         arm=arm,
-        metadata=dict(item.metadata),
+        metadata=dict(candidate.item.metadata),
     )
 
 
-def pair_row(pair: SentencePair, edits: Sequence[Edit], arm: Arm) -> Row:
-    """A perturbed sentence pair."""
-    return Row(
-        id=pair.id,
-        values={"text_a": pair.text_a, "text_b": pair.text_b, "score": pair.score},
-        edits=[asdict(edit) for edit in edits],
-        arm=arm,
-        metadata=dict(pair.metadata),
-    )
-
-
-def question_row(candidate: Candidate, arm: Arm) -> Row:
-    """A perturbed question; its mentions are left out, as their places have moved."""
-    item = candidate.item
-    return Row(
-        id=item.id,
-        values={
-            "context": candidate.context,
-            "stem": candidate.stem,
-            "options": dict(zip(item.letters, candidate.options, strict=True)),
-            "answer_idx": item.key,
-        },
-        edits=[asdict(edit) for edit in candidate.edits],
-        arm=arm,
-        metadata=dict(item.metadata),
-    )
-
-
-def write(rows: Sequence[Row], to: Path, kind: str) -> None:
+def write(rows: Sequence[Row], to: Path, kind: Kind) -> None:
     """Write rows in the layout that the name's ending says.
 
     Raises:
         UsageError: an ending that cannot hold these items, several arms for a file that cannot
             tell them apart, a text with a tab or a line end, or a file that cannot be written.
     """
-    writer = WRITERS[kind].get(to.suffix.lower())
-    if writer is None:
-        raise UsageError(f"--to {to}: the name must end in {' or '.join(WRITERS[kind])} for {kind}")
-    lines = list(writer(rows, to))  # all refusals come before anything is written
+    layout = kind.layouts.get(to.suffix.lower())
+    if layout is None:
+        raise UsageError(
+            f"--to {to}: the name must end in {' or '.join(kind.layouts)} for {kind.name}"
+        )
+    lines = list(WRITERS[layout](rows, to))  # all refusals come before anything is written
     try:
         write_text(to, "".join(line + "\n" for line in lines))
     except OSError as error:
@@ -165,9 +139,9 @@ def _check_alone(rows: Sequence[Row], to: Path) -> None:
         )
 
 
-WRITERS: dict[str, dict[str, Callable[[Sequence[Row], Path], Iterator[str]]]] = {
-    TAGGED: {".jsonl": _jsonl, ".tsv": _iob, ".iob": _iob, ".conll": _iob},
-    PAIRS: {".jsonl": _jsonl, ".tsv": _pairs},
-    QUESTIONS: {".jsonl": _jsonl},
+WRITERS: dict[Layout, Callable[[Sequence[Row], Path], Iterator[str]]] = {
+    "jsonl": _jsonl,
+    "iob": _iob,
+    "pairs": _pairs,
 }
-"""By kind of items and ending of the file's name."""
+"""By layout of the file."""

@@ -9,13 +9,13 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from medstress.candidates import units_of
 from medstress.experiment.config import Experiment
 from medstress.experiment.conversations import victim_of
 from medstress.experiment.parts import AttackPart, DatasetPart, GroupPart
 from medstress.experiment.roles import RolePart
-from medstress.experiment.sentence_groups import Asked, SentenceGroupPart
+from medstress.experiment.sentence_groups import SentenceGroupPart
 from medstress.hashing import content_hash
+from medstress.kinds import KINDS, Kind
 from medstress.scheduler.progress import DRAIN_SECONDS
 from medstress.scheduler.trial import Trial
 from medstress.store.shared_cache import SharedCache
@@ -76,8 +76,10 @@ class Prepared:
     """What this run holds of it."""
     roles: list[RolePart] = field(default_factory=list)
     """Opened with the victims."""
-    asked: Asked = field(default_factory=Asked)
-    """What the items ask of victims."""
+    kind: Kind = KINDS[0]
+    """The kind of all its items."""
+    classes: tuple[str, ...] = ()
+    """What the items are sorted into (`Kind.classes`)."""
     started: float = field(default_factory=time.monotonic)
     """When this process began to ask, on the monotonic clock."""
     drain_seconds: float = DRAIN_SECONDS
@@ -113,7 +115,7 @@ class Prepared:
                     if item.id not in ids or not self.holds(dataset, group, victim.label, part):
                         continue
                     repeats = range(part.traits.repeats)
-                    arms = product(self._seeds(part), repeats, units_of(item))
+                    arms = product(self._seeds(part), repeats, self.kind.units(item))
                     for seed, repeat, unit in arms:
                         asked = known
                         if part.traits.in_turns:
@@ -164,7 +166,7 @@ class Prepared:
                 if self.holds(dataset, group, victim, part)
             )
             items = (i for i in self.items(dataset, group) if self.portion.asks(victim, i))
-            n += sum(len(units_of(item)) for item in items) * arms
+            n += sum(len(self.kind.units(item)) for item in items) * arms
         return n
 
     def _seeds(self, part: AttackPart) -> Sequence[int | None]:

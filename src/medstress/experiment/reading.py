@@ -28,8 +28,8 @@ from medstress.experiment.config import (
 from medstress.experiment.pending import ATTACKS, TABLES
 from medstress.experiment.sources import find_source
 from medstress.experiment.table import Table
-from medstress.experiment.victim_prompts import unknown_dataset
 from medstress.input_files import checked, parse_toml
+from medstress.kinds.victim_prompts import unknown_dataset
 
 ARRAYS = ("dataset", "entities", "victim", "attack")
 TABLES_BUILT: dict[str, type[Table]] = {

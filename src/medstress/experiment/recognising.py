@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from medstress.entities.semantic_types import types_of
 from medstress.errors import UsageError
 from medstress.experiment.config import EntitiesTable
-from medstress.experiment.labels import unique_labels
+from medstress.experiment.labels import group_labels
 from medstress.items import check_words
 
 if TYPE_CHECKING:
@@ -28,13 +28,6 @@ class Recognised:
     """As they came, with other mentions; the items' hashes are over these."""
     recognisers: list[dict[str, Any]]
     """What found the mentions of each group, in the order of the groups."""
-
-
-def group_labels(tables: Sequence[EntitiesTable]) -> list[str]:
-    """The name of each group in results."""
-    return unique_labels(
-        "entities", [(t.name, _type_label(t), t.model_dump(exclude={"use"})) for t in tables]
-    )
 
 
 def recognise_mentions(
@@ -76,7 +69,7 @@ def recognise_mentions(
             if not any(mention.type in types for item in items for mention in item.mentions):
                 raise UsageError(
                     f"dataset {part.label!r}: recogniser {name!r} finds no mention of type "
-                    f"{' or '.join(sorted({_type_label(t) for t in users}))} in its "
+                    f"{' or '.join(sorted({type_label(t) for t in users}))} in its "
                     f"{len(items)} items"
                 )
             found[i] = replace(part, questions=items)
@@ -157,7 +150,3 @@ def _require_words(datasets: Sequence[DatasetPart]) -> None:
     for dataset in datasets:
         for item in dataset.all_items:
             check_words(item)
-
-
-def _type_label(table: EntitiesTable) -> str:
-    return table.type if isinstance(table.type, str) else "+".join(table.type)

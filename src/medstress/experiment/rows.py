@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
-from medstress.candidates import WHOLE, EntityUnit, candidate_of, replaced_text, with_unit
 from medstress.clusters import clusters_by_dataset, document_of
 from medstress.errors import StoreError
 from medstress.experiment.stored_prompts import Prompts, stored_prompt
-from medstress.items import Edited, Question
+from medstress.items import Edited, Item
+from medstress.kinds import kind_of
 from medstress.metrics.counts import pick_success
 from medstress.metrics.tries import entries
 from medstress.outcomes import Verdict
 from medstress.results.load import StoredRun
 from medstress.rows import TrialRow
 from medstress.scheduler.need import Purpose
-from medstress.sentences import SentencePair
 from medstress.store.reader import StoredTrial
 from medstress.store.reviews import Review
 from medstress.store.run_store import FILE
-from medstress.text import edit_distance, edit_rows, edits_of
+from medstress.text import WHOLE, edit_distance, edit_rows, edits_of
 from medstress.validity import REVIEW, known_validity
 
 _FIRST = (
@@ -165,11 +163,12 @@ def trial_row(
 
 def _row(run: str, trial: StoredTrial, stored: Any, prompts: Prompts, cluster: str) -> TrialRow:
     result = trial.result
-    item = with_unit(stored, result.get("unit", WHOLE))
+    kind = kind_of(stored)
+    item = kind.with_unit(stored, result.get("unit", WHOLE))
     before, after = result.get("before"), result.get("after")
-    candidate = candidate_of(item, edits_of(result.get("edits", [])))
+    candidate = item.candidate(edits_of(result.get("edits", [])))
     score = _score(item, before)
-    n_options, key = _gold(item)
+    n_options = len(kind.letters(item))
     _check_counts(trial)
     excluded, records = result.get("n_excluded"), result.get("records")
     shown: dict[str, Any] = dict.fromkeys(_SHOWN)
@@ -192,7 +191,7 @@ def _row(run: str, trial: StoredTrial, stored: Any, prompts: Prompts, cluster: s
         verdict=Verdict(trial.verdict),
         at=result.get("at"),
         n_options=n_options,
-        key=key,
+        key=kind.key(item),
         answer_before=before[0] if before else None,
         answer_after=after[0] if after else None,
         score_before=score,
@@ -215,7 +214,7 @@ def _row(run: str, trial: StoredTrial, stored: Any, prompts: Prompts, cluster: s
         **shown,
         error=result.get("note") if trial.verdict in _LOST else None,
         prompt_similarity=None,
-        document=_document(item),
+        document=document_of(item.metadata),
         cluster=cluster,
         attempts=json.dumps(records, ensure_ascii=False) if records else None,
         letter_mass=before[2] if before else None,
@@ -229,12 +228,12 @@ def _row(run: str, trial: StoredTrial, stored: Any, prompts: Prompts, cluster: s
 
 
 def _chose_edited(
-    verdict: str, item: Any, candidate: Edited, after: Sequence[Any] | None
+    verdict: str, item: Item, candidate: Edited, after: Sequence[Any] | None
 ) -> bool | None:
     """Whether a success is the choice of an edited option."""
-    if verdict != Verdict.FLIPPED.value or not isinstance(item, Question):
+    if verdict != Verdict.FLIPPED.value:
         return None
-    edited = {edit.field for edit in candidate.edits} & set(item.letters)
+    edited = kind_of(item).edited_options(item, candidate.edits)
     return after[0] in edited if edited and after and after[0] else None
 
 
@@ -258,7 +257,7 @@ def _check_counts(trial: StoredTrial) -> None:
         )
 
 
-def _shown(trial: StoredTrial, item: Any, pick: Edited, prompts: Prompts) -> dict[str, Any]:
+def _shown(trial: StoredTrial, item: Item, pick: Edited, prompts: Prompts) -> dict[str, Any]:
     """The prompts of a success before, after the pick, and at the first success."""
     edits = trial.result.get("first_edits")
     if kept := trial.result.get("listings"):
@@ -269,7 +268,7 @@ def _shown(trial: StoredTrial, item: Any, pick: Edited, prompts: Prompts) -> dic
     after = prompts.shown(trial.victim, trial.dataset, pick)
     first = after[1]
     if edits:
-        first = prompts.listing(trial.victim, trial.dataset, candidate_of(item, edits_of(edits)))
+        first = prompts.listing(trial.victim, trial.dataset, item.candidate(edits_of(edits)))
     return dict(zip(_SHOWN, (*before, *after, first), strict=True))
 
 
@@ -283,7 +282,7 @@ def _as_sent(row: TrialRow, requests: Requests, trial: int) -> TrialRow:
     return replace(row, prompt_before=before, prompt_after=after)
 
 
-def _first_successes(item: Any, result: Mapping[str, Any]) -> dict[str, Any]:
+def _first_successes(item: Item, result: Mapping[str, Any]) -> dict[str, Any]:
     """What the search found first, and first of what nothing refutes."""
     if result.get("first_success") is None:
         return dict.fromkeys(_FIRST)
@@ -309,7 +308,7 @@ def _first_successes(item: Any, result: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _edit_fields(item: Any, candidate: Edited) -> dict[str, Any]:
+def _edit_fields(item: Item, candidate: Edited) -> dict[str, Any]:
     """What was replaced by what, and how far apart the two are."""
     fields: dict[str, Any] = dict.fromkeys(
         (
@@ -325,7 +324,7 @@ def _edit_fields(item: Any, candidate: Edited) -> dict[str, Any]:
     fields["edits"] = json.dumps(edit_rows(candidate.edits), ensure_ascii=False)
     if candidate.edits:
         edit = candidate.edits[0]
-        old = replaced_text(item, edit)
+        old = item.replaced(edit)
         old_words, new_words = old.split(), edit.replacement.split()
         fields |= {
             "option": edit.field,
@@ -339,24 +338,8 @@ def _edit_fields(item: Any, candidate: Edited) -> dict[str, Any]:
     return fields
 
 
-def _gold(item: Any) -> tuple[int, str]:
-    """Number of options and what is right: a letter, an entity's type, or a pair's score."""
-    if isinstance(item, Question):
-        return len(item.options), item.key
-    if isinstance(item, SentencePair):
-        return 0, f"{item.score:g}"
-    return 0, item.entity.type if item.entity is not None else ""
-
-
-def _document(item: Any) -> str | None:
-    """The document of an item, where its data set names it."""
-    return document_of((item.text if isinstance(item, EntityUnit) else item).metadata)
-
-
-def _score(item: Any, prediction: list[Any] | None) -> float | None:
-    """P(key) of a question, the similarity of a pair; None where there are no scores."""
+def _score(item: Item, prediction: list[Any] | None) -> float | None:
+    """P(key) of a choice, the similarity of a pair; None where there are no scores."""
     if prediction is None or prediction[1] is None:
         return None
-    if not isinstance(item, Question):
-        return float(prediction[1][0])
-    return math.exp(prediction[1][item.letters.index(item.key)])
+    return kind_of(item).score(item, prediction[1])

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from medstress.attacks.protocol import QUESTIONS
 from medstress.errors import StoreError, UsageError
 from medstress.experiment import manifest as manifests
 from medstress.experiment.after import finish
@@ -40,8 +39,8 @@ from medstress.experiment.recognising import GIVEN, recognise_mentions
 from medstress.experiment.roles import check_roles, open_roles, with_roles
 from medstress.experiment.sentence_groups import (
     SentenceGroupPart,
-    asked_of,
     check_kind,
+    kind_of_datasets,
     sentence_resources,
 )
 from medstress.experiment.shared_again import share_again
@@ -124,11 +123,12 @@ def prepare(
     watcher.note("data")
     loaded = load_datasets(checked.dataset, base, limit)
     check_items(checked, loaded)
-    asked = asked_of(loaded)
-    check_kind(checked, attacks, asked)
+    kind = kind_of_datasets(loaded)
+    classes = kind.classes(item for part in loaded for item in part.all_items)
+    check_kind(checked, attacks, kind, classes)
     if checked.experiment.controls:
-        attacks = with_controls(attacks, asked.kind)
-    if asked.kind != QUESTIONS:
+        attacks = with_controls(attacks, kind)
+    if not kind.draws_names:
         return Prepared(
             experiment=checked,
             given={"experiment": given, "overrides": list(overrides)},
@@ -137,7 +137,8 @@ def prepare(
             groups=[SentenceGroupPart(resources=sentence_resources(attacks, loaded, base))],
             attacks=attacks,
             recognisers=[GIVEN],
-            asked=asked,
+            kind=kind,
+            classes=classes,
         )
     recognised = recognise_mentions(checked.entities, base, loaded, watcher.note)
     datasets = recognised.datasets
@@ -152,6 +153,7 @@ def prepare(
         datasets=datasets,
         groups=groups,
         attacks=attacks,
+        kind=kind,
         recognisers=[*recognised.recognisers, *({} for _ in unnamed)],
     )
 
@@ -252,7 +254,9 @@ def opened_victims(prepared: Prepared, note: Callable[[str], None]) -> Iterator[
     seconds = prepared.experiment.experiment.timeout_seconds
     named = zip(prepared.datasets, prepared.experiment.dataset, strict=True)
     datasets = [(part.label, table.name) for part, table in named]
-    prepared.victims = open_victims(tables, base, note, prepared.asked, seconds, datasets)
+    prepared.victims = open_victims(
+        tables, base, note, prepared.kind, prepared.classes, seconds, datasets
+    )
     try:
         check_conversations(prepared.victims, prepared.attacks)
         known = list(zip(tables, prepared.victims, strict=True))
@@ -309,7 +313,7 @@ def _start(store: RunStore, prepared: Prepared) -> None:
         parts["victims"] |= {label: known["parts"]["victims"][label] for label in former}
         manifests.check_same_run(store.folder, known, parts)
         manifests.expect_same_models([*prepared.victims, *prepared.roles], known)
-        if prepared.asked.kind != QUESTIONS:
+        if not prepared.kind.keeps_metadata:
             for part in prepared.datasets:
                 # Documents may be named later; they are no part of what a sentence is.
                 store.renew_items(part.label, part.questions)

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from medstress.experiment.sentence_summary import Arm, Json, Place, control_of
+from medstress.experiment.sentence_summary import control_of
+from medstress.kinds.scores import Arm, Json, Place
 from medstress.metrics.correlations import COEFFICIENTS, coefficient
 from medstress.metrics.entity_scores import (
     MATCHES,

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from itertools import product
 
 from medstress.attacks.protocol import Attack, SearchOn
-from medstress.candidates import candidate_of, units_of
 from medstress.experiment.prepared import Prepared
 from medstress.experiment.query_sizes import CHARACTERS_PER_TOKEN
 from medstress.items import Item
@@ -25,12 +24,12 @@ def sentence_cost(prepared: Prepared) -> Iterator[str]:
         items = prepared.items(dataset, group)
         baseline += len(items)
         calls += len(items)
-        sizes = {item.id: _characters(item) for item in items}
+        sizes = {item.id: prepared.kind.characters(item) for item in items}
         characters += sum(sizes.values())
         for part in prepared.attacks:
             seeds = 1 if part.traits.deterministic else len(settings.seeds)
             for item in items:
-                units = units_of(item)
+                units = prepared.kind.units(item)
                 asked = [u for u in units if _is_asked(part.attack, u, group.resources)]
                 flippable = [u for u in asked if _may_flip(part.attack, u, group.resources)]
                 n = seeds * part.traits.budget * len(asked)
@@ -69,11 +68,3 @@ def _most_checks(attack: Attack) -> int:
     that; it takes two queries to succeed with two edits and a third to leave one out."""
     traits = attack.traits
     return 2 if traits.search_on is SearchOn.SMALLER and traits.budget > 1 else 1
-
-
-def _characters(item: Item) -> int:
-    candidate = candidate_of(item)
-    tokens = getattr(candidate, "tokens", None)
-    if tokens is not None:
-        return sum(map(len, tokens)) + len(tokens)
-    return len(getattr(candidate, "text_a", "")) + len(getattr(candidate, "text_b", ""))

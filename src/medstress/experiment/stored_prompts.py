@@ -7,14 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from medstress.calls import Answer, Call, Message, Prompt
-from medstress.candidates import candidate_of
-from medstress.items import Edited
+from medstress.items import Edited, Item
+from medstress.kinds import kind_described
 from medstress.outcomes import Outcome
-from medstress.tasks.entity_tagging import EntityTagging
-from medstress.tasks.similarity import Similarity
 from medstress.tasks.task import AnyTask
-from medstress.tasks.templates import Template, stored_template
-from medstress.tasks.wrapping import task_from_spec
+from medstress.tasks.templates import Template
 
 
 class Prompts:
@@ -27,7 +24,9 @@ class Prompts:
             # Those that share the items have one name in rows, and the same task.
             called = victim.get("part_of", label)
             for dataset, told in {None: victim, **victim.get("by_dataset", {})}.items():
-                self._tasks[called, dataset] = _task(told["task"], told["prompt"])
+                self._tasks[called, dataset] = kind_described(told["task"]).task_from_spec(
+                    told["task"], told["prompt"]
+                )
         self._clean: dict[tuple[str, int], tuple[Prompt | None, str | None]] = {}
 
     def call(self, victim: str, dataset: str, candidate: Edited, number: int) -> Call | None:
@@ -72,11 +71,11 @@ class Prompts:
         return listing if call is not None and sent is None else sent, listing
 
     def clean(
-        self, victim: str, dataset: str, row: int, item: Any
+        self, victim: str, dataset: str, row: int, item: Item
     ) -> tuple[Prompt | None, str | None]:
         """The same of an unperturbed item; `row` is its row in the run, whose trials share it."""
         if (victim, row) not in self._clean:
-            self._clean[victim, row] = self.shown(victim, dataset, candidate_of(item))
+            self._clean[victim, row] = self.shown(victim, dataset, item.candidate())
         return self._clean[victim, row]
 
     def has_form(self, victim: str, dataset: str) -> bool:
@@ -108,12 +107,3 @@ def stored_prompt(requests: Sequence[str]) -> Prompt | None:
     if isinstance(longest, str):
         return longest
     return _as_text(tuple(Message(role, content) for role, content in longest))
-
-
-def _task(spec: Mapping[str, Any], prompt: Mapping[str, Any] | None) -> AnyTask:
-    """A task as the manifest describes it; those of sentences have no prompt."""
-    if prompt is not None:
-        return task_from_spec(spec, stored_template(prompt))
-    if spec["kind"] == "similarity":
-        return Similarity()
-    return EntityTagging(types=tuple(spec["types"]), names=spec["names"])

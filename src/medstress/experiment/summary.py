@@ -17,7 +17,7 @@ from medstress.experiment.training_summary import describe_training
 from medstress.experiment.tuning_summary import cautions, describe_tuning
 from medstress.metrics.arms import largest_budget
 from medstress.metrics.summary import LEDGER_FIELDS, summarise
-from medstress.results.load import StoredRun
+from medstress.results.load import StoredRun, kind_of_run
 from medstress.rows import TrialRow
 
 
@@ -85,9 +85,9 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
     add_tests(found, run, trials)
     add_faithfulness(found, run, trials)
     add_slopes(found, run)
-    # What names attacks use, and how far they lie, is asked of questions alone.
-    questions = [trial for trial in trials if trial.n_options]
-    return {**found, "analysis": analyse(run, questions, found["pooled"], budgets)}
+    # What names attacks use, and how far they lie, is asked where names are drawn.
+    drawn = trials if kind_of_run(run).draws_names else ()
+    return {**found, "analysis": analyse(run, drawn, found["pooled"], budgets)}
 
 
 def _budgets(trials: Sequence[TrialRow]) -> dict[str, int]:

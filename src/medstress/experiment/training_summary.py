@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from medstress.experiment.seeds_together import coefficient_of, f1_of, together
-from medstress.experiment.sentence_summary import Arm, Json, Place, arms_of
+from medstress.experiment.sentence_summary import arms_of
 from medstress.experiment.training_table import ORIGINAL, ORIGINAL_TWICE
+from medstress.kinds.scores import Arm, Json, Place
 from medstress.metrics.counts import cluster_of, is_answered, is_eligible, is_flipped
 from medstress.metrics.entity_scores import Reading, measured
 from medstress.metrics.recovery import Four, recovery
@@ -31,7 +32,7 @@ def describe_training(run: StoredRun, trials: Sequence[TrialRow]) -> Json | None
     notes: Json | None = run.manifest.get("training")
     if notes is None:
         return None
-    arms, _ = arms_of(run)
+    arms = arms_of(run)
     victims = {(m["model"], m["seed"]): m["victim"] for m in notes["models"]}
     seeds = list(dict.fromkeys(m["seed"] for m in notes["models"]))
     places = dict.fromkeys((row.dataset, row.group, row.attack) for row in trials)

@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from medstress.kinds import KINDS
+from medstress.kinds.scores import DatasetScores
 from medstress.report.labels import LABELS, Row, labels, measured
-from medstress.results.measures import PAIRS, Measure, measure
+from medstress.results.measures import Measure, measure
 from medstress.results.table import Format, Table, as_row, columns
 
 _BOTH = ("precision", "recall", "f1")
-_STRICT = ("f1_seqeval_strict", "f1_seqeval_strict_after")
-"""Shown where they differ from F1: where a victim's labels are not well-formed."""
-_TAGGED = (
-    *(f"{name}{ending}" for name in _BOTH for ending in ("", "_after")),
-    *("f1_drop", "f1_net_drop", "f1_relaxed", "f1_relaxed_after"),
-)
 BY_TYPE = tuple(
     measure(f"{name}{ending}") for name in (*_BOTH, "f1_relaxed") for ending in ("", "_after")
 )
@@ -23,11 +19,12 @@ BY_TYPE = tuple(
 
 
 def shown_scores(rows: Sequence[Row]) -> tuple[Measure, ...]:
-    """The measures that rows of a summary fill; none for questions."""
-    if any("f1" in row for row in rows):
-        told_apart = any(map(_is_told_apart, rows))
-        return tuple(map(measure, (*_TAGGED, *(_STRICT if told_apart else ()))))
-    return PAIRS if any("pearson" in row for row in rows) else ()
+    """The measures of whole data sets that rows of a summary fill; none for questions."""
+    return tuple(measure(name) for scores in _of_kinds() for name in scores.shown(rows))
+
+
+def _of_kinds() -> list[DatasetScores]:
+    return [scores for kind in KINDS if (scores := kind.scores) is not None]
 
 
 def score_table(rows: Sequence[Row]) -> Table | None:
@@ -61,14 +58,6 @@ def score_tables(rows: Sequence[Row]) -> list[Table]:
     return found
 
 
-def _is_told_apart(row: Row) -> bool:
-    return any(
-        row[field]["value"] != row[field.replace("_seqeval_strict", "")]["value"]
-        for field in _STRICT
-        if field in row
-    )
-
-
 def surrogate_tables(summary: Mapping[str, Any]) -> list[Table]:
     """Where the names that synonyms put in come from; none where no attack has any."""
     rows = summary.get("surrogates") or ()
@@ -99,15 +88,4 @@ def surrogate_tables(summary: Mapping[str, Any]) -> list[Table]:
 
 
 def _note(rows: Sequence[Row]) -> str:
-    if any("f1" in row for row in rows):
-        return (
-            "Strict: same tokens and same type; relaxed: same type and a token in common, as "
-            "nervaluate counts it; seqeval strict, shown where it differs: without what begins "
-            "with no B-. Drops are before minus after, paired; net of control: F1 after as much "
-            "noise outside entities minus F1 after the attack. Intervals draw whole documents "
-            "where they are known, else sentences."
-        )
-    return (
-        "Means over seeds of each seed's coefficient; drops are before minus after, paired. Pairs "
-        "that share a sentence are drawn together."
-    )
+    return " ".join(scores.note() for scores in _of_kinds() if scores.shown(rows))

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from medstress.kinds import Kind, kind_of_all
 from medstress.store.interpreting import interpreting
 from medstress.store.reader import RunReader
 from medstress.store.run_store import FILE
@@ -50,6 +51,11 @@ def stored_manifest(folder: Path) -> dict[str, Any]:
         return {}
     with open_run(folder) as run:
         return run.manifest
+
+
+def kind_of_run(run: StoredRun) -> Kind:
+    """The kind of a run's items."""
+    return kind_of_all(item for _, item in run.items().values())
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from medstress.kinds import KINDS
 from medstress.metrics.estimates import is_estimate, read_score, read_share
 from medstress.results.table import Column, Format, Value
 
@@ -285,49 +286,11 @@ FAITHFULNESS = (
     ),
 )
 
-_ENTITIES = (
-    ("precision", "Precision", "entities found that are gold"),
-    ("recall", "Recall", "gold entities that are found"),
-    ("f1", "F1", "harmonic mean of precision and recall"),
-)
-_MATCHES = (
-    ("", "", "same tokens and same type"),
-    ("_relaxed", "Relaxed ", "same type and a token in common"),
-    ("_seqeval_strict", "Seqeval strict ", "without what begins with no B-"),
-)
-_WHEN = (
-    ("", "", "on the clean data"),
-    ("_after", " after", "on the perturbed copy"),
-    ("_drop", " drop", "before minus after, paired"),
-)
-ENTITIES = (
-    *_defined(
-        SCORE,
-        *(
-            (
-                f"{name}{match}{when}",
-                f"{kind}{label.lower() if kind and label != 'F1' else label}{ending}",
-                f"{what}, {how}; {of}",
-            )
-            for match, kind, how in _MATCHES
-            for name, label, what in _ENTITIES
-            for when, ending, of in _WHEN
-        ),
-    ),
-    Measure(
-        name="f1_net_drop",
-        label="F1 drop, net of control",
-        meaning="F1 after as much noise outside entities minus F1 after the attack",
-    ),
-)
-PAIRS = _defined(
+DATASETS = _defined(
     SCORE,
-    *(
-        (f"{name}{when}", f"{label}{ending}", f"{label} correlation with the gold scores; {of}")
-        for name, label in (("pearson", "Pearson"), ("spearman", "Spearman"))
-        for when, ending, of in _WHEN
-    ),
+    *(told for kind in KINDS if kind.scores is not None for told in kind.scores.defined),
 )
+"""Scores of whole data sets, of the kinds of items that have some."""
 TRAINING = _defined(
     SCORE,
     ("clean", "Clean, other", "score of the model it is compared with, on clean data"),
@@ -351,7 +314,7 @@ GROUPS: Mapping[str, Sequence[Measure]] = {
     "Queries": (*QUERIES, *TO_SUCCESS),
     "Successes": (*VARIETY, *VARIANTS),
     "Attempts of MedFuzz": (*ATTEMPTS, *TO_ATTEMPT, *OF_GATES, *FAITHFULNESS),
-    "Tagged texts and pairs": (*ENTITIES, *PAIRS),
+    "Tagged texts and pairs": DATASETS,
     "Training": TRAINING,
 }
 """All measures, by what they are about."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from medstress.candidates import WHOLE, changes_nothing
-from medstress.items import Edited
+from medstress.items import Edited, changes_nothing
 from medstress.outcomes import Outcome, Prediction, Verdict
 from medstress.queries import Predict
+from medstress.text import WHOLE
 
 
 @dataclass(slots=True, kw_only=True)

@@ -13,7 +13,6 @@ from typing import Any, ClassVar, TypeAlias
 
 from medstress.attacks.protocol import Attack
 from medstress.calls import Reply
-from medstress.candidates import WHOLE, candidate_of, unit_of
 from medstress.errors import MedstressError, TrialError
 from medstress.hashing import content_hash
 from medstress.items import Edited, Item
@@ -26,6 +25,7 @@ from medstress.scheduler.referee import Bystander, Judge, Referee
 from medstress.scheduler.result import TrialResult
 from medstress.scheduler.session import Session
 from medstress.seeding import rng_for
+from medstress.text import WHOLE
 from medstress.victim import Victim
 
 MAX_REFUSALS = 100
@@ -62,7 +62,7 @@ class Trial:
     @property
     def id(self) -> str:
         """Content hash of what it is; labels, item and seed, no order."""
-        unit = unit_of(self.item)
+        unit = self.item.unit
         return content_hash(
             [
                 self.dataset,
@@ -99,14 +99,14 @@ def conduct(trial: Trial) -> Conduct:
     Returns:
         The result, judged from the answers alone.
     """
-    result, traits = TrialResult(unit=unit_of(trial.item)), trial.attack.traits
+    result, traits = TrialResult(unit=trial.item.unit), trial.attack.traits
     try:
         reason = trial.attack.obstacle(trial.item, trial.resources)
         if reason is not None:
             result.verdict, result.note = Verdict.NOT_ATTACKABLE, reason
             if not traits.is_static:
                 return result
-        clean = candidate_of(trial.item)
+        clean = trial.item.candidate()
         result.before = yield from predict(
             trial.victim.flow(clean), clean, Purpose.BASELINE, 0, is_told=trial.victim.is_told
         )

@@ -8,10 +8,8 @@ from typing import Any
 import orjson
 
 from medstress.calls import Answer, Chosen, Compared, Generated, Scored, Tagged
-from medstress.candidates import EntityUnit
 from medstress.errors import StoreError
-from medstress.items import Mention, Question
-from medstress.sentences import SentencePair, TaggedText
+from medstress.kinds import KINDS, kind_of, kind_tagged
 from medstress.text import Edit, edits_of
 
 
@@ -72,64 +70,27 @@ def decode_edits(text: str) -> tuple[Edit, ...]:
 
 
 def encode_item(item: Any) -> str:
-    """An item as JSON; of an entity its sentence."""
-    if isinstance(item, EntityUnit):
-        item = item.text
-    if isinstance(item, TaggedText):
-        return _dump(
-            {
-                "kind": "tagged_text",
-                "id": item.id,
-                "tokens": item.tokens,
-                "labels": item.labels,
-                "metadata": dict(item.metadata),
-            }
-        )
-    if isinstance(item, SentencePair):
-        return _dump(
-            {
-                "kind": "sentence_pair",
-                "id": item.id,
-                "text_a": item.text_a,
-                "text_b": item.text_b,
-                "score": item.score,
-                "low": item.low,
-                "high": item.high,
-                "metadata": dict(item.metadata),
-            }
-        )
-    return _dump(
-        {
-            "id": item.id,
-            "context": item.context,
-            "stem": item.stem,
-            "options": item.options,
-            "key": item.key,
-            "mentions": [[m.field, m.start, m.end, m.type] for m in item.mentions],
-            "metadata": dict(item.metadata),
-        }
-    )
+    """An item as JSON; of a unit the item that it is of."""
+    kind = kind_of(item)
+    # Items without a mark are of the first kind.
+    mark = {} if kind is KINDS[0] else {"kind": kind.tag}
+    return _dump({**mark, **kind.encode(kind.whole(item))})
 
 
 def decode_item(text: str) -> Any:
-    """The inverse of `encode_item`."""
+    """The inverse of `encode_item`.
+
+    Raises:
+        StoreError: an item of a kind that is not known.
+    """
     row: dict[str, Any] = orjson.loads(text)
-    match row.pop("kind", "question"):
-        case "tagged_text":
-            tokens, labels = tuple(row.pop("tokens")), tuple(row.pop("labels"))
-            return TaggedText(tokens=tokens, labels=labels, **row)
-        case "sentence_pair":
-            return SentencePair(**row)
-    mentions = tuple(Mention(field=f, start=s, end=e, type=t) for f, s, e, t in row["mentions"])
-    return Question(
-        id=row["id"],
-        context=row["context"],
-        stem=row["stem"],
-        options=tuple(row["options"]),
-        key=row["key"],
-        mentions=mentions,
-        metadata=row["metadata"],
-    )
+    tag = row.pop("kind", None)
+    kind = kind_tagged(tag)
+    if kind is None:
+        raise StoreError(
+            f"an item of unknown kind {tag!r}: the run was written by a newer medstress"
+        )
+    return kind.decode(row)
 
 
 def _plain(values: tuple[float, ...]) -> list[float | str]:

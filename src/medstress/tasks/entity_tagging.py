@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from medstress.calls import Request, Tag, Tagged
-from medstress.candidates import TaggedCandidate
 from medstress.errors import UsageError, did_you_mean
 from medstress.outcomes import Outcome, Prediction
-from medstress.sentences import OUTSIDE, Entity
+from medstress.sentences import OUTSIDE, Entity, TaggedCandidate
 from medstress.tasks.multiple_choice import Flow
 
 

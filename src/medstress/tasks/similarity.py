@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from medstress.calls import Compare, Compared, Request
-from medstress.candidates import PairCandidate
 from medstress.outcomes import Outcome, Prediction
+from medstress.sentences import PairCandidate
 from medstress.tasks.multiple_choice import Flow
 
 

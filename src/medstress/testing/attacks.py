@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import zip_longest
@@ -11,10 +10,10 @@ from typing import Any
 
 from medstress.attacks.protocol import Attack, attack_fault
 from medstress.calls import Answer, Call
-from medstress.candidates import EntityUnit, PairCandidate, TaggedCandidate
 from medstress.errors import BudgetExhausted
 from medstress.hashing import canonical_json
 from medstress.items import Candidate, Question
+from medstress.kinds import kind_of
 from medstress.outcomes import Outcome, Prediction
 from medstress.queries import Ask, CleanAnswer, Consult, Note, Predict, Replies, Step
 from medstress.resources import Resources
@@ -166,9 +165,7 @@ class _Driver:
 
     def check_pick(self, item: Question, pick: Any) -> None:
         """What the attack returns is a candidate of the item, or None."""
-        if pick is None or (
-            isinstance(pick, Candidate | TaggedCandidate | PairCandidate) and pick.item == item
-        ):
+        if pick is None or (getattr(pick, "item", None) == item):
             return
         raise AssertionError(
             f"{_name(self.attack)} must return a candidate of item {item.id!r} or None, got "
@@ -220,9 +217,10 @@ def _check_candidate(
 ) -> None:
     if candidate.item != item:
         raise AssertionError(f"{where}: the candidate belongs to item {candidate.item.id!r}")
-    if not isinstance(item, Question):
+    kind = kind_of(item)
+    if not kind.draws_names:
         try:
-            _ = [getattr(candidate, n, None) for n in ("tokens", "labels", "text_a", "text_b")]
+            kind.changed(candidate)
         except (ValueError, IndexError) as error:
             raise AssertionError(f"{where}: the edits do not apply: {error}") from error
         return
@@ -357,42 +355,15 @@ def _close(flow: Any, name: str, item: Question) -> None:
 
 
 def _held(item: Any, _: Predict | None = None) -> Prediction:
-    if not isinstance(item, Question):
-        return _of_sentence(item, Outcome.RIGHT)
-    return Prediction(
-        outcome=Outcome.RIGHT, answer=item.key, scores=_scores(item, item.key), mass=0.9
-    )
+    return kind_of(item).answered(item, right=True)
 
 
 def _flipped(item: Any) -> Prediction:
-    if not isinstance(item, Question):
-        return replace(_of_sentence(item, Outcome.WRONG), reached_goal=True)
-    wrong = next(letter for letter in item.letters if letter != item.key)
-    return Prediction(
-        outcome=Outcome.WRONG,
-        answer=wrong,
-        scores=_scores(item, wrong),
-        mass=0.9,
-        reached_goal=True,
-    )
-
-
-def _of_sentence(item: Any, outcome: Outcome) -> Prediction:
-    """An answer about an entity, or about a pair, which has a score."""
-    found = outcome is Outcome.RIGHT
-    if isinstance(item, EntityUnit):
-        labels = item.text.labels if found else ("O",) * len(item.text.labels)
-        return Prediction(outcome=outcome, answer=None, text=" ".join(labels))
-    return Prediction(outcome=outcome, answer=None, scores=(0.9 if found else 0.1,))
+    return replace(kind_of(item).answered(item, right=False), reached_goal=True)
 
 
 def _unreadable(_: Question, __: Predict) -> Prediction:
     return Prediction(outcome=Outcome.UNREADABLE, answer=None, text="?")
-
-
-def _scores(item: Question, best: str) -> tuple[float, ...]:
-    rest = 0.4 / (len(item.letters) - 1)
-    return tuple(math.log(0.6 if letter == best else rest) for letter in item.letters)
 
 
 def _name(attack: Attack) -> str:

@@ -11,9 +11,9 @@ from typing import Any
 
 from medstress.errors import UsageError
 from medstress.items import Candidate, Question
-from medstress.tasks.templates import load_template
+from medstress.kinds.prompted import head_template
 from medstress.training.batching import batches
-from medstress.training.learner import Start, open_model, save_with_tokenizer
+from medstress.training.learner import Start, Wanted, open_model, save_with_tokenizer
 
 _READ_BATCH = 64
 
@@ -31,18 +31,6 @@ class Example:
     def longest(self) -> int:
         """Tokens of the longest pair."""
         return max(len(option["input_ids"]) for option in self.options)
-
-
-def head_template(prompt: str, base: Path) -> Any:
-    """The template of the first text of a pair.
-
-    Raises:
-        UsageError: it lists the options or is a chat, which a head does not read.
-    """
-    template = load_template(prompt, base)
-    if template.lists_options or template.chat:
-        raise UsageError(f"prompt {prompt!r}: expected a plain template with lists_options = false")
-    return template
 
 
 def tokenised(items: Sequence[Question], texts: Sequence[str], tokenizer: Any) -> list[Example]:
@@ -147,3 +135,9 @@ class ChoiceLearner:
     def save(self, folder: Path) -> None:
         """Write it for the back end `transformers` with answer_by = "head"."""
         save_with_tokenizer(self.model, self._tokenizer, folder)
+
+
+def open_learner(wanted: Wanted) -> ChoiceLearner:
+    """Open the model to be trained."""
+    w = wanted
+    return ChoiceLearner(w.start, w.seed, w.max_length, w.prompt, w.base)

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from medstress.attacks.noise import NoiseResources
-from medstress.attacks.noise.texts import perturb_pair
 from medstress.attacks.sentence_attack import SentenceAttack
 from medstress.clusters import GROUPS, sentences_of
 from medstress.errors import UsageError
 from medstress.experiment.parts import AttackPart, GroupPart
 from medstress.experiment.perturb import drawn_candidates
 from medstress.hashing import digest
-from medstress.items import Question
+from medstress.kinds import kind_of
 from medstress.seeding import rng_for
-from medstress.sentences import SentencePair
+from medstress.text import WHOLE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,17 +50,16 @@ class Perturber:
         """One perturbed copy of an item; of several attacks one is drawn for each item."""
         rng = rng_for(seed, "train/which", self.stream, item.id, epoch)
         part = kind.attacks[int(rng.integers(len(kind.attacks)))]
-        if isinstance(item, Question):
+        kind_of_item = kind_of(item)
+        if kind_of_item.draws_names:
             return self._substituted(item, part, seed, epoch)
         attack = part.attack
         assert isinstance(attack, SentenceAttack)
         own = rng_for(seed, f"{attack.stream}/train", self.stream, item.id, epoch)
-        if isinstance(item, SentencePair):
-            return perturb_pair(item, attack, own, self.noise, attack.side)[0]
-        changed = attack.perturb(item, own, self.noise)
-        return replace(item, tokens=changed.tokens, labels=changed.labels)
+        unit = kind_of_item.with_unit(item, WHOLE)
+        return kind_of_item.changed(unit.candidate(attack.edits(unit, own, self.noise)))
 
-    def _substituted(self, item: Question, part: AttackPart, seed: int, epoch: int) -> Question:
+    def _substituted(self, item: Any, part: AttackPart, seed: int, epoch: int) -> Any:
         """The first name that the sampler draws; the item as it is where it draws none."""
         stream = f"{self.stream}/train/{epoch}"
         for group in self.groups:
@@ -69,13 +67,7 @@ class Perturber:
             candidate = next(found, None)
             found.close()
             if candidate is not None:
-                return replace(
-                    item,
-                    context=candidate.context,
-                    stem=candidate.stem,
-                    options=tuple(candidate.options),
-                    mentions=(),
-                )
+                return kind_of(item).changed(candidate)
         return item
 
 
@@ -140,9 +132,5 @@ def shared_with(items: Sequence[Any], attacked: Sequence[Any]) -> int:
 
 def sharing_a_sentence(items: Sequence[Any], attacked: Sequence[Any]) -> int:
     """How many of the attacked pairs share a sentence with one that is trained on."""
-    known = {text for item in items for text in _texts(item)}
-    return sum(not known.isdisjoint(_texts(item)) for item in attacked)
-
-
-def _texts(item: Any) -> tuple[str, ...]:
-    return sentences_of(item) if isinstance(item, SentencePair) else ()
+    known = {text for item in items for text in sentences_of(item)}
+    return sum(not known.isdisjoint(sentences_of(item)) for item in attacked)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from medstress.attacks.noise import NoiseResources
-from medstress.attacks.protocol import QUESTIONS
 from medstress.attacks.sentence_attack import SentenceAttack
 from medstress.clusters import GROUPS, clusters_of
 from medstress.entities.lexicon import FIXED
@@ -19,7 +18,7 @@ from medstress.experiment.prepared import Prepared
 from medstress.experiment.reading import check_table
 from medstress.experiment.recognising import recognise_mentions
 from medstress.experiment.run import Watcher
-from medstress.experiment.sentence_groups import asked_of
+from medstress.experiment.sentence_groups import kind_of_datasets
 from medstress.experiment.training_table import TrainTable
 from medstress.hashing import digest
 from medstress.training.copies import (
@@ -116,8 +115,10 @@ def folded_data(
     """
     assert table.folds is not None
     assert isinstance(table.dev, float)
-    if prepared.asked.kind == QUESTIONS:
-        raise UsageError("[train] folds is for tagged texts and sentence pairs, not for questions")
+    if not prepared.kind.may_be_folded:
+        raise UsageError(
+            f"[train] folds is for tagged texts and sentence pairs, not for {prepared.kind.name}"
+        )
     items = prepared.datasets[0].questions
     found, of_item = {}, clusters(items)
     for seed in table.seeds:
@@ -173,18 +174,18 @@ def _load(
     except (UsageError, DataError) as error:
         advice = _about_inherited(load, key, kept, changes, str(error))
         raise type(error)(f"[train] {key}: {error}{advice}") from error
-    found = asked_of([part])
-    if found.kind != prepared.asked.kind:
+    kind = kind_of_datasets([part])
+    if kind is not prepared.kind:
         raise UsageError(
-            f"[train] {key}: expected {prepared.asked.kind} as the data attacked, got {found.kind}"
+            f"[train] {key}: expected {prepared.kind.name} as the data attacked, got {kind.name}"
         )
-    if missing := [t for t in found.types if t not in prepared.asked.types]:
+    if missing := [t for t in kind.classes(part.all_items) if t not in prepared.classes]:
         raise UsageError(
             f"[train] {key}: the type {missing[0]!r} does not occur in the data attacked (there: "
-            f"{', '.join(prepared.asked.types)}); leave it out or rename it with the key 'types', "
+            f"{', '.join(prepared.classes)}); leave it out or rename it with the key 'types', "
             f'e.g. {key} = {{types = {{{missing[0]} = "O"}}}}'
         )
-    if found.kind == QUESTIONS and prepared.experiment.entities:
+    if kind.draws_names and prepared.experiment.entities:
         tables = prepared.experiment.entities
         (part,) = recognise_mentions(tables, prepared.base, [part], lambda _: None).datasets
     return part.questions
@@ -222,7 +223,7 @@ def _perturber(
     """What perturbs the data trained on; reads nothing of the data attacked."""
     parts = list({part.label: part for kind in kinds for part in kind.attacks}.values())
     stream = prepared.datasets[0].label
-    if prepared.asked.kind != QUESTIONS:
+    if not prepared.kind.draws_names:
         noises = [part.attack for part in parts if isinstance(part.attack, SentenceAttack)]
         return Perturber(stream=stream, noise=_noise(noises, items, prepared.base))
     groups: list[GroupPart] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,6 +15,7 @@ from medstress.entities.encoders import minilm_folder
 from medstress.errors import UsageError
 from medstress.freed_memory import keep_freed_memory
 from medstress.input_files import loading
+from medstress.kinds import Kind
 from medstress.onednn_linear import use_onednn
 
 Columns = Mapping[str, Sequence[int]]
@@ -54,6 +56,34 @@ class Start:
     """As the user calls it."""
     device: Any
     """The `torch.device`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What a learner is opened with."""
+
+    start: Start
+    """The model."""
+    seed: int
+    """Of its head."""
+    max_length: int
+    """Pieces read at once."""
+    encoder: str
+    """Pairs: `cross_encoder` or `bi_encoder`."""
+    prompt: str
+    """Questions: how they are asked."""
+    classes: tuple[str, ...]
+    """What items are sorted into (`Kind.classes`)."""
+    base: Path
+    """Folder that relative paths start from."""
+
+
+def open_learner(kind: Kind, wanted: Wanted) -> Learner:
+    """Open a model to be trained for a kind of items."""
+    assert kind.learner is not None  # checked by the plan
+    module, _, name = kind.learner.partition(":")
+    learner: Learner = getattr(import_module(module), name)(wanted)
+    return learner
 
 
 def find_start(model: str, device: str, base: Path) -> Start:

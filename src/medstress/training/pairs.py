@@ -18,6 +18,7 @@ from medstress.sentences import SentencePair
 from medstress.training.learner import (
     Columns,
     Start,
+    Wanted,
     longest_of,
     open_model,
     padded,
@@ -169,3 +170,9 @@ class BiEncoderLearner(_PairLearner):
         mask = inputs["attention_mask"][..., None]
         states = self.model(**inputs).last_hidden_state
         return (states * mask).sum(1) / mask.sum(1)
+
+
+def open_learner(wanted: Wanted) -> CrossEncoderLearner | BiEncoderLearner:
+    """Open the model to be trained, by the encoder that is wanted."""
+    made = BiEncoderLearner if wanted.encoder == "bi_encoder" else CrossEncoderLearner
+    return made(wanted.start, wanted.seed, wanted.max_length)

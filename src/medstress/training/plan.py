@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from medstress.attacks.noise import Synonym
-from medstress.attacks.protocol import PAIRS, QUESTIONS, TAGGED
 from medstress.attacks.sentence_attack import SentenceAttack
 from medstress.clusters import clusters_of
 from medstress.errors import UsageError, did_you_mean
@@ -23,7 +22,6 @@ from medstress.experiment.training_table import ORIGINAL, ORIGINAL_TWICE, UNTRAI
 from medstress.hashing import content_hash
 from medstress.metrics.surrogate_lines import met_lines
 from medstress.training.cautions import cautions
-from medstress.training.choice import ChoiceLearner, head_template
 from medstress.training.copies import Kind, items_by_epoch
 from medstress.training.data import (
     Clusters,
@@ -33,10 +31,8 @@ from medstress.training.data import (
     other_data,
 )
 from medstress.training.held_out import n_left_out, share_met, with_held_out
-from medstress.training.learner import Learner, Start
+from medstress.training.learner import Learner, Start, Wanted, open_learner
 from medstress.training.loop import Schedule
-from medstress.training.pairs import BiEncoderLearner, CrossEncoderLearner
-from medstress.training.tagging import TaggingLearner
 
 _NOT_HASHED = {
     *("adversarial", "seeds", "data", "dev", "device", "model", "choices", "folds", "untrained"),
@@ -121,25 +117,25 @@ class TrainingPlan:
 
     def learner(self, model: ModelPlan, start: Start) -> Learner:
         """Open a model to be trained for the task of the data."""
-        kind, length = self.prepared.asked.kind, self.table.max_length
-        if kind == TAGGED:
-            return TaggingLearner(start, self.prepared.asked.types, model.seed, length)
-        if kind == QUESTIONS:
-            return ChoiceLearner(start, model.seed, length, self.table.prompt, self.prepared.base)
-        made = BiEncoderLearner if self.table.encoder == "bi_encoder" else CrossEncoderLearner
-        return made(start, model.seed, length)
+        wanted = Wanted(
+            start=start,
+            seed=model.seed,
+            max_length=self.table.max_length,
+            encoder=self.table.encoder,
+            prompt=self.table.prompt,
+            classes=self.prepared.classes,
+            base=self.prepared.base,
+        )
+        return open_learner(self.prepared.kind, wanted)
 
     def victim(self, model: ModelPlan, folder: Path) -> VictimTable:
         """The model as a victim."""
-        questions = self.prepared.asked.kind == QUESTIONS
-        is_vectors = self.prepared.asked.kind == PAIRS and self.table.encoder == "bi_encoder"
-        extra: dict[str, Any] = {"answer_by": "head", "prompt": self.table.prompt}
+        keys = self.prepared.kind.trained_victim(self.table.encoder, self.table.prompt)
         return VictimTable(
             name=model.label,
-            backend="sentence_transformers" if is_vectors else "transformers",
             model=str(folder.resolve()),
             device=self.table.device,
-            **(extra if questions else {}),
+            **keys,
         )
 
     def stage(
@@ -192,7 +188,7 @@ class TrainingPlan:
         met = {
             part.label: share_met(part.attack, self.prepared, self.data.values(), kind)
             for part in kind.attacks
-            if isinstance(part.attack, Synonym) and self.prepared.asked.kind != QUESTIONS
+            if isinstance(part.attack, Synonym) and not self.prepared.kind.draws_names
         }
         found: dict[str, Any] = {"names_met": met} if met else {}
         if kind.has_held_out_names:
@@ -235,7 +231,7 @@ class TrainingPlan:
                 "dev": [item.hash for item in self.data_of(model).dev],
                 "attacks": [part.attack.spec() for part in model.kind.attacks],
                 "redrawn": model.kind.is_redrawn,
-                "types": list(self.prepared.asked.types),
+                "types": list(self.prepared.classes),
                 "seed": model.seed,
             }
         )
@@ -275,8 +271,7 @@ def plan_training(
     models = tuple(_models(prepared, table, kinds))
     if len({model.folder for model in models}) < len(models):
         raise UsageError("[train] adversarial: labels must differ in more than punctuation")
-    if prepared.asked.kind == QUESTIONS:
-        head_template(table.prompt, prepared.base)
+    prepared.kind.check_training(table.prompt, prepared.base)
     watcher.note("data to train on")
     told: tuple[str, ...] = ()
     if table.folds:
@@ -311,7 +306,7 @@ def training_costs(plan: TrainingPlan) -> Iterator[str]:
     yield from met_lines({"adversarial": told})
     for caution in plan.cautions:
         yield f"! {caution}"
-    if plan.prepared.asked.kind == QUESTIONS:
+    if plan.prepared.kind.draws_names:
         yield "queries: bounded once the models are trained (medstress run --dry-run)"
         return
     # The models of the folds together are asked what one model without folds is.
@@ -341,7 +336,7 @@ def _put_victim(raw: dict[str, Any]) -> None:
 def _models(prepared: Prepared, table: TrainTable, kinds: Sequence[Kind]) -> Iterator[ModelPlan]:
     """The model as it comes where it is wanted, then every kind with every seed and fold."""
     if table.untrained:
-        if prepared.asked.kind != PAIRS or table.encoder != "bi_encoder":
+        if not prepared.kind.may_be_vectors or table.encoder != "bi_encoder":
             raise UsageError(
                 '[train] untrained = true is for sentence pairs with encoder = "bi_encoder": every '
                 "other model has a head that has to be trained"
@@ -369,7 +364,7 @@ def _kinds(prepared: Prepared, table: TrainTable) -> Iterator[Kind]:
                     f"{did_you_mean(name, by_label)} (there are: {', '.join(by_label)})"
                 )
         parts = tuple(by_label[name] for name in entry.attack)
-        check_perturbed_alone(parts, prepared.asked.kind)
+        check_perturbed_alone(parts, prepared.kind)
         if entry.held_out_names and not all(isinstance(p.attack, Synonym) for p in parts):
             raise UsageError(
                 "[train] adversarial: held_out_names is for synonyms, not for "

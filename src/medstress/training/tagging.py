@@ -15,6 +15,7 @@ from medstress.tasks.entity_tagging import marked_entities
 from medstress.training.batching import batches
 from medstress.training.learner import (
     Start,
+    Wanted,
     longest_of,
     open_model,
     padded,
@@ -136,3 +137,8 @@ class TaggingLearner:
         pad = self._tokenizer.pad_token_id or 0
         inputs = padded([one.columns for one in batch], pad, self.model.device)
         return self.model(**inputs).logits
+
+
+def open_learner(wanted: Wanted) -> TaggingLearner:
+    """Open the model to be trained."""
+    return TaggingLearner(wanted.start, wanted.classes, wanted.seed, wanted.max_length)

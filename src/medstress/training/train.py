@@ -11,7 +11,6 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
-from medstress.attacks.protocol import PAIRS
 from medstress.clusters import Clustered
 from medstress.errors import StoreError
 from medstress.experiment.config import Experiment
@@ -224,7 +223,8 @@ def _as_begun(
             _check_folder(older, folder, start)
         except StoreError:
             raise refused from None
-        caution = _PARTED if plan.prepared.asked.kind == PAIRS else _MINGLED
+        items = plan.prepared.datasets[0].questions
+        caution = _PARTED if any(item.shared_texts for item in items) else _MINGLED
         return replace(older, cautions=(*older.cautions, caution))
     return plan
 

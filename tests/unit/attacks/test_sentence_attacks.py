@@ -17,8 +17,8 @@ from medstress.attacks.sentence_noise import (
     SynonymAttack,
 )
 from medstress.attacks.set_search import greedy, importance, random_growth
-from medstress.candidates import candidate_of, units_of
 from medstress.errors import BudgetExhausted, UsageError
+from medstress.kinds.tagging import TAGGING
 from medstress.outcomes import Measured, Moved, Outcome, Prediction, Untargeted
 from medstress.queries import Ask, CleanAnswer
 from medstress.sentences import SentencePair, TaggedText
@@ -29,7 +29,7 @@ TEXT = TaggedText(
     tokens=("patients", "took", "warfarin", "every", "day"),
     labels=("O", "O", "B-Drug", "O", "O"),
 )
-(UNIT,) = units_of(TEXT)
+(UNIT,) = TAGGING.units(TEXT)
 PAIR = SentencePair(id="p", text_a="patients took warfarin", text_b="they bled", score=2.0)
 NOTHING = NoiseResources()
 LABELS = "O O B-Drug O O"
@@ -77,7 +77,7 @@ def asked(flow: Any, answers: Any = None) -> list[list[str]]:
             return sets
 
 
-LONE = units_of(TaggedText(id="e", tokens=("some", "word"), labels=("O", "O")))[0]
+LONE = TAGGING.units(TaggedText(id="e", tokens=("some", "word"), labels=("O", "O")))[0]
 
 
 @pytest.mark.parametrize("item", [UNIT, PAIR, LONE], ids=["entity", "pair", "no entity"])
@@ -90,7 +90,7 @@ def test_entities_of_a_sentence_have_the_same_copy() -> None:
     text = TaggedText(id="t", tokens=("aspirin", "warfarin"), labels=("B-Drug", "B-Drug"))
     attack = SwapNoiseAttack(scope="entities")
     first, second = (
-        next(attack.run(unit, rng(3), NOTHING)).queries[0].candidate for unit in units_of(text)
+        next(attack.run(unit, rng(3), NOTHING)).queries[0].candidate for unit in TAGGING.units(text)
     )
     assert first.tokens == second.tokens
     assert first.entity != second.entity
@@ -219,7 +219,7 @@ def test_every_perturbation_is_an_attack_of_its_name(name: str) -> None:
     assert attack.spec()["search"] == "none"
     assert (attack.traits.is_static, attack.budget) == (True, 1)
     assert attack.obstacle(UNIT, NOTHING) is None
-    lone = units_of(TaggedText(id="e", tokens=("a",), labels=("O",)))[0]
+    lone = TAGGING.units(TaggedText(id="e", tokens=("a",), labels=("O",)))[0]
     assert attack.obstacle(lone, NOTHING) == "the sentence has no gold entity"
 
 
@@ -258,5 +258,5 @@ def test_impossible_parameters_are_refused_in_one_sentence(
 
 
 def test_a_candidate_of_a_search_holds_some_of_the_edits() -> None:
-    candidate = candidate_of(UNIT, tuple(token_edits()[2:3]))
+    candidate = UNIT.candidate(tuple(token_edits()[2:3]))
     assert candidate.tokens == ("patients", "took", "wrafarin", "every", "day")  # type: ignore[attr-defined]

@@ -13,13 +13,12 @@ from typing import Any
 
 import pytest
 
-from medstress.candidates import PairCandidate
 from medstress.errors import UsageError
-from medstress.experiment.sentence_summary import Arm
+from medstress.kinds.scores import Arm
 from medstress.metrics.claims import Finding
 from medstress.metrics.entity_scores import Reading
 from medstress.metrics.estimates import Estimate
-from medstress.sentences import Entity, SentencePair
+from medstress.sentences import Entity, PairCandidate, SentencePair
 from medstress.text import Edit
 
 Script = Callable[[str], ModuleType]

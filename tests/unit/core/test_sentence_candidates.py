@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medstress.candidates import (
+from medstress.kinds import kind_of
+from medstress.kinds.tagging import TAGGING
+from medstress.sentences import (
+    Entity,
     EntityUnit,
     PairCandidate,
+    SentencePair,
     TaggedCandidate,
-    candidate_of,
-    replaced_text,
-    unit_of,
-    units_of,
-    with_unit,
+    TaggedText,
+    entities_of,
 )
-from medstress.sentences import Entity, SentencePair, TaggedText, entities_of
 from medstress.store.codec import decode_item, encode_item
 from medstress.text import Edit
 
@@ -62,24 +62,26 @@ def test_entities_stay_as_many_and_each_is_found_where_its_candidate_says(
     text, edits = case
     after = [
         TaggedCandidate(item=unit, edits=edits).entity
-        for unit in units_of(text)
+        for unit in TAGGING.units(text)
         if unit.entity is not None
     ]
-    assert after == list(entities_of(TaggedCandidate(item=units_of(text)[0], edits=edits).labels))
+    assert after == list(
+        entities_of(TaggedCandidate(item=TAGGING.units(text)[0], edits=edits).labels)
+    )
 
 
 def test_a_sentence_has_a_unit_an_entity_and_without_any_one_for_itself() -> None:
-    assert [unit_of(unit) for unit in units_of(TEXT)] == ["1:3:Drug", "4:5:Drug"]
+    assert [unit.unit for unit in TAGGING.units(TEXT)] == ["1:3:Drug", "4:5:Drug"]
     empty = TaggedText(id="s2", tokens=("nothing",), labels=("O",))
-    assert units_of(empty) == (EntityUnit(text=empty, entity=None),)
-    assert unit_of(units_of(empty)[0]) == "item"
-    assert units_of(PAIR) == (PAIR,)
+    assert TAGGING.units(empty) == (EntityUnit(text=empty, entity=None),)
+    assert TAGGING.units(empty)[0].unit == "item"
+    assert kind_of(PAIR).units(PAIR) == (PAIR,)
 
 
-@pytest.mark.parametrize("item", [*units_of(TEXT), PAIR], ids=unit_of)
+@pytest.mark.parametrize("item", [*TAGGING.units(TEXT), PAIR], ids=lambda item: item.unit)
 def test_a_stored_item_comes_back_with_its_unit(item: Any) -> None:
     stored = decode_item(encode_item(item))
-    back = with_unit(stored, unit_of(item))
+    back = kind_of(stored).with_unit(stored, item.unit)
     assert back == item
     assert back.hash == item.hash
     assert stored.metadata == getattr(item, "text", item).metadata
@@ -87,20 +89,20 @@ def test_a_stored_item_comes_back_with_its_unit(item: Any) -> None:
 
 def test_types_with_colons_survive_the_unit() -> None:
     unit = EntityUnit(text=TEXT, entity=Entity(start=1, end=3, type="a:b"))
-    assert with_unit(TEXT, unit.unit) == unit
+    assert kind_of(TEXT).with_unit(TEXT, unit.unit) == unit
 
 
 def test_edits_of_a_pair_touch_the_text_they_name() -> None:
     edit = Edit(field="text_b", start=0, end=2, replacement="He")
-    candidate = candidate_of(PAIR, (edit,))
+    candidate = PAIR.candidate((edit,))
     assert isinstance(candidate, PairCandidate)
     assert (candidate.text_a, candidate.text_b) == ("Aspirin helps", "He does")
-    assert replaced_text(PAIR, edit) == "It"
+    assert PAIR.replaced(edit) == "It"
 
 
 def test_replaced_tokens_are_told_as_text() -> None:
     edit = Edit(field="tokens", start=1, end=3, replacement="aspirin")
-    assert replaced_text(units_of(TEXT)[0], edit) == "salicylic acid"
-    assert candidate_of(TEXT, (edit,)).edits == (edit,)
+    assert TAGGING.units(TEXT)[0].replaced(edit) == "salicylic acid"
+    assert TEXT.candidate((edit,)).edits == (edit,)
     with pytest.raises(TypeError, match="got int"):
-        candidate_of(3)
+        kind_of(3)

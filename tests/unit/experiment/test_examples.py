@@ -10,10 +10,10 @@ import pytest
 
 from medstress.errors import UsageError
 from medstress.experiment.config import VictimTable
-from medstress.experiment.examples import draw_examples
 from medstress.experiment.parts import open_victims
 from medstress.hashing import content_hash
 from medstress.items import Candidate
+from medstress.kinds.examples import draw_examples
 
 
 def write(folder: Path, n: int = 8) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from medstress import registry
 from medstress.experiment.seeds_together import together
-from medstress.experiment.sentence_summary import Arm, Place
+from medstress.kinds.scores import Arm, Place
 from medstress.metrics.correlations import Scored
 from medstress.metrics.entity_scores import Reading
 from medstress.sentences import Entity

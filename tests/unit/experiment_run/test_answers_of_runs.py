@@ -12,8 +12,8 @@ import pytest
 
 import medstress as ms
 from medstress.errors import DataError
-from medstress.experiment import parts
 from medstress.experiment.public import Run
+from medstress.kinds import prompted
 from medstress.tasks.ties import Ties
 
 VICTIM = '''
@@ -101,10 +101,10 @@ def test_a_folder_of_the_first_edition_is_resumed_with_its_rule(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     attack = {"sampler": "random", "budget": 2}
-    task_of = parts.task_of
+    task_of = prompted.task_of
     with monkeypatch.context() as first_edition:
         first_edition.setattr(
-            parts, "task_of", lambda *given: replace(task_of(*given), ties=Ties.FIRST)
+            prompted, "task_of", lambda *given: replace(task_of(*given), ties=Ties.FIRST)
         )
         old = run("level", attack)
     assert row_of(old)["accuracy"]["value"] == 1

@@ -15,8 +15,8 @@ from medstress.experiment.parts import make_attacks
 from medstress.experiment.reading import read_experiment
 from medstress.experiment.run import prepare
 from medstress.experiment.sources import find_source
-from medstress.experiment.victim_prompts import prompt_for
 from medstress.items import Candidate
+from medstress.kinds.victim_prompts import prompt_for
 from medstress.tasks.templates import load_template
 from medstress.testing import tiny_questions
 from medstress.training.plan import plan_training

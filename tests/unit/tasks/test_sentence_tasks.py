@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from medstress.calls import Compare, Compared, Request, Tag, Tagged
-from medstress.candidates import EntityUnit, TaggedCandidate, candidate_of, units_of
 from medstress.errors import UsageError
+from medstress.kinds.tagging import TAGGING
 from medstress.outcomes import Outcome, Prediction
-from medstress.sentences import SentencePair, TaggedText
+from medstress.sentences import EntityUnit, SentencePair, TaggedCandidate, TaggedText
 from medstress.tasks.entity_tagging import EntityTagging, marked_entities
 from medstress.tasks.similarity import Similarity
 from medstress.text import Edit
@@ -30,7 +30,7 @@ def answered(task: Any, candidate: Any, reply: Any) -> tuple[Request, Prediction
 
 
 def tagged(labels: str, task: EntityTagging = TASK, edits: tuple[Edit, ...] = ()) -> Prediction:
-    candidate = TaggedCandidate(item=units_of(TEXT)[0], edits=edits)
+    candidate = TaggedCandidate(item=TAGGING.units(TEXT)[0], edits=edits)
     request, prediction = answered(task, candidate, Tagged(labels=tuple(labels.split())))
     assert request == Request(Tag(candidate.tokens))
     return prediction
@@ -71,7 +71,7 @@ def test_types_that_the_data_lack_are_read_as_outside_and_others_by_their_name()
 
 
 def test_a_sentence_without_entities_is_asked_and_never_wrong() -> None:
-    candidate = candidate_of(EntityUnit(text=TEXT, entity=None))
+    candidate = EntityUnit(text=TEXT, entity=None).candidate()
     _, found = answered(TASK, candidate, Tagged(labels=("B-Drug", "O", "O", "O")))
     assert (found.outcome, found.answer, found.text) == (Outcome.RIGHT, None, "B-Drug O O O")
 
@@ -118,6 +118,6 @@ def test_malformed_labels_are_read_as_conlleval_reads_them() -> None:
 def test_a_pair_is_compared_and_its_score_is_the_prediction() -> None:
     pair = SentencePair(id="p", text_a="a b", text_b="c", score=1.0)
     edit = Edit(field="text_a", start=0, end=1, replacement="x")
-    request, found = answered(Similarity(), candidate_of(pair, (edit,)), Compared(score=0.25))
+    request, found = answered(Similarity(), pair.candidate((edit,)), Compared(score=0.25))
     assert request == Request(Compare("x b", "c"))
     assert (found.outcome, found.answer, found.scores) == (Outcome.RIGHT, None, (0.25,))

@@ -402,7 +402,7 @@ def test_what_the_data_trained_on_take_over_from_those_attacked_is_named(
     assert "e.g. data = {types = " in said
     assert "documents" not in said.partition(";")[2]
     experiment["train"]["data"] |= {"types": {"Chemical": "Drug"}}
-    assert plan_training(experiment).prepared.asked.types == ("Drug",)
+    assert plan_training(experiment).prepared.classes == ("Drug",)
 
     # Their own key is no inherited one, and an error about neither names neither.
     experiment["train"]["data"] |= {"types": ["Gene"]}

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from medstress.attacks.noise.protocol import Perturbed, TokenEdit
-from medstress.candidates import project
-from medstress.sentences import OUTSIDE, TaggedText
+from medstress.sentences import OUTSIDE, TaggedText, project
 
 
 def apply_edits(item: TaggedText, edits: Iterable[TokenEdit]) -> Perturbed:

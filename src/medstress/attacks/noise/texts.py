@@ -7,14 +7,13 @@ are carried back to characters, so that white space and everything not edited st
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args
 
 from medstress.attacks.noise.protocol import NoiseResources, Perturbation
 from medstress.errors import UsageError, did_you_mean
 from medstress.items import Candidate, Question
-from medstress.sentences import OUTSIDE, SentencePair, TaggedText
-from medstress.text import Edit, apply_edits, token_spans, written
+from medstress.sentences import OUTSIDE, TaggedText
+from medstress.text import Edit, token_spans, written
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -59,14 +58,29 @@ def perturb_text(
     )
 
 
+class TwoTexts(Protocol):
+    """An item of two texts: edits have the field `text_a` or `text_b`."""
+
+    @property
+    def text_a(self) -> str:
+        """The first."""
+
+    @property
+    def text_b(self) -> str:
+        """The second."""
+
+    def candidate(self, edits: tuple[Edit, ...] = ()) -> Any:
+        """The item with edits."""
+
+
 def perturb_pair(
-    pair: SentencePair,
+    pair: TwoTexts,
     perturbation: Perturbation,
     rng: Generator,
     resources: NoiseResources,
     side: Side = "first",
-) -> tuple[SentencePair, tuple[Edit, ...]]:
-    """Perturb one text of a pair; the other, and the gold score, stay.
+) -> Any:
+    """Perturb one text of a pair; the other, and what is gold, stay. Returns the candidate.
 
     Entities are those of `resources.mentions`. Of the paper it is not known which text it
     perturbs; the default is the first (METHODS 4.6).
@@ -84,9 +98,7 @@ def perturb_pair(
     text = pair.text_a if is_first else pair.text_b
     found = resources.mentions.get(text, ())
     edits = perturb_text(text, found, perturbation, rng, resources, field=field)
-    changed = apply_edits(text, edits)
-    new = replace(pair, text_a=changed) if is_first else replace(pair, text_b=changed)
-    return new, edits
+    return pair.candidate(edits)
 
 
 def perturb_question(

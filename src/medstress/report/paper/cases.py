@@ -12,6 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from medstress.hashing import digest
 from medstress.items import Question
+from medstress.kinds import kind_of
 from medstress.metrics.counts import success_edits, success_repeats, success_valid
 from medstress.outcomes import Verdict
 from medstress.report.paper.arms import METHODS, Arm
@@ -92,7 +93,7 @@ def cases_of(arms: Sequence[Arm], items: Items, per_arm: int = PER_ARM) -> list[
     """
     found = []
     groups: dict[tuple[object, str], list[Arm]] = defaultdict(list)
-    asked = {dataset for (dataset, _), item in items.items() if isinstance(item, Question)}
+    asked = {dataset for (dataset, _), item in items.items() if kind_of(item).draws_names}
     for arm in (arm for arm in arms if arm.place.dataset in asked):
         groups[arm.place, arm.method].append(arm)
     for members in groups.values():

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from medstress.kinds import kind_of_all
 from medstress.metrics.claims import Finding
 from medstress.report.paper import (
     cases,
@@ -36,7 +37,6 @@ from medstress.report.paper.rates import has_choice, rates_of
 from medstress.results.csv import as_csv, flatten
 from medstress.results.latex import latex_table
 from medstress.rows import TrialRow
-from medstress.sentences import SentencePair, TaggedText
 
 TABLE_2_BUDGET = 8
 
@@ -82,7 +82,7 @@ def make_all(
     )
     # The papers on questions say nothing of tagged texts and pairs, whose chance and distractors
     # do not exist.
-    is_questions = not any(isinstance(item, TaggedText | SentencePair) for item in items.values())
+    is_questions = kind_of_all(items.values()).draws_names
     for name, title, maker in _OF_QUESTIONS if is_questions else _OF_SENTENCES:
         try:
             if not run.arms:

@@ -8,12 +8,12 @@ from medstress import registry
 from medstress.datasets.draw import draw
 from medstress.datasets.source import DatasetOptions, Loaded
 from medstress.errors import UsageError
-from medstress.experiment.config import VictimTable
 from medstress.items import Question
+from medstress.kinds.victim_keys import VictimKeys
 from medstress.tasks.few_shot import SPARE
 
 
-def draw_examples(table: VictimTable, base: Path, label: str) -> tuple[Question, ...]:
+def draw_examples(table: VictimKeys, base: Path, label: str) -> tuple[Question, ...]:
     """Draw a victim's examples, and two more in case the item is among them.
 
     Questions of the same text are drawn once.

@@ -1,0 +1,58 @@
+"""The kinds of items. A new kind is a module here and one entry in `KINDS`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from medstress.kinds.choice import CHOICE
+from medstress.kinds.kind import Asked, Kind, Tasks
+from medstress.kinds.similarity import SIMILARITY
+from medstress.kinds.tagging import TAGGING
+
+__all__ = [
+    "KINDS",
+    "Asked",
+    "Kind",
+    "Tasks",
+    "kind_described",
+    "kind_of",
+    "kind_of_all",
+    "kind_tagged",
+]
+
+KINDS: tuple[Kind, ...] = (CHOICE, TAGGING, SIMILARITY)
+"""All kinds. The first is that of data sets without items, and of stored items without a mark."""
+
+_BY_TYPE = {type_: kind for kind in KINDS for type_ in (kind.item, kind.unit_type) if type_}
+_BY_TAG = {kind.tag: kind for kind in KINDS}
+
+
+def kind_of(item: Any) -> Kind:
+    """The kind of an item, or of a unit of one.
+
+    Raises:
+        TypeError: it is no item.
+    """
+    kind = _BY_TYPE.get(type(item))
+    if kind is None:
+        names = ", ".join(type_.__name__ for type_ in _BY_TYPE)
+        raise TypeError(f"expected an item ({names}), got {type(item).__name__}")
+    return kind
+
+
+def kind_of_all(items: Iterable[Any]) -> Kind:
+    """The kind of items that are all of one kind."""
+    for item in items:
+        return kind_of(item)
+    return KINDS[0]
+
+
+def kind_tagged(tag: str | None) -> Kind | None:
+    """The kind that marks stored items so; None where there is none."""
+    return KINDS[0] if tag is None else _BY_TAG.get(tag)
+
+
+def kind_described(spec: dict[str, Any]) -> Kind:
+    """The kind whose task a manifest describes."""
+    return next((kind for kind in KINDS if kind.is_described(spec)), KINDS[0])

@@ -1,0 +1,158 @@
+"""Multiple-choice questions, whose options hold the entities that attacks replace."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from medstress.attacks.noise.texts import Side
+from medstress.attacks.protocol import QUESTIONS
+from medstress.items import Candidate, Mention, Question
+from medstress.kinds.kind import Asked, Kind, Marked, Tasks, Words
+from medstress.kinds.noise_words import words_of
+from medstress.kinds.prompted import head_template, prompted_tasks
+from medstress.outcomes import Outcome, Prediction
+from medstress.tasks.task import Task
+from medstress.tasks.templates import stored_template
+from medstress.tasks.wrapping import task_from_spec
+from medstress.text import Edit
+
+
+class Choice(Kind):
+    """Multiple choice."""
+
+    name = QUESTIONS
+    task = "multiple_choice"
+    tag = "question"
+    item = Question
+    draws_names = True
+    learner = "medstress.training.choice:open_learner"
+
+    def encode(self, item: Question) -> dict[str, Any]:
+        """All fields; mentions as lists."""
+        return {
+            "id": item.id,
+            "context": item.context,
+            "stem": item.stem,
+            "options": item.options,
+            "key": item.key,
+            "mentions": _mentions(item),
+            "metadata": dict(item.metadata),
+        }
+
+    def decode(self, row: dict[str, Any]) -> Question:
+        """The inverse of `encode`."""
+        mentions = (Mention(field=f, start=s, end=e, type=t) for f, s, e, t in row["mentions"])
+        return Question(
+            id=row["id"],
+            context=row["context"],
+            stem=row["stem"],
+            options=tuple(row["options"]),
+            key=row["key"],
+            mentions=tuple(mentions),
+            metadata=row["metadata"],
+        )
+
+    def columns(self, item: Question) -> dict[str, Any]:
+        """Texts, key and mentions; options and mentions as JSON."""
+        return {
+            "context": item.context,
+            "stem": item.stem,
+            "options": json.dumps(dict(zip(item.letters, item.options, strict=True))),
+            "key": item.key,
+            "mentions": json.dumps(_mentions(item)),
+        }
+
+    def key(self, unit: Question) -> str:
+        """The letter of the right option."""
+        return unit.key
+
+    def letters(self, unit: Question) -> str:
+        """Those of the options."""
+        return unit.letters
+
+    def score(self, unit: Question, scores: Sequence[float]) -> float:
+        """P(key)."""
+        return math.exp(scores[unit.letters.index(unit.key)])
+
+    def edited_options(self, unit: Question, edits: Sequence[Edit]) -> frozenset[str]:
+        """The letters of the options that edits change."""
+        return frozenset({edit.field for edit in edits} & set(unit.letters))
+
+    def answered(self, unit: Question, *, right: bool) -> Prediction:
+        """The key, or the first wrong option, at P = .6."""
+        given = unit.key if right else next(x for x in unit.letters if x != unit.key)
+        rest = 0.4 / (len(unit.letters) - 1)
+        return Prediction(
+            outcome=Outcome.RIGHT if right else Outcome.WRONG,
+            answer=given,
+            scores=tuple(math.log(0.6 if letter == given else rest) for letter in unit.letters),
+            mass=0.9,
+        )
+
+    def changed(self, candidate: Candidate) -> Question:
+        """The question with its new texts."""
+        return replace(
+            candidate.item,
+            context=candidate.context,
+            stem=candidate.stem,
+            options=candidate.options,
+            mentions=(),
+        )
+
+    def values(self, candidate: Candidate) -> dict[str, Any]:
+        """Texts and key."""
+        return {
+            "context": candidate.context,
+            "stem": candidate.stem,
+            "options": dict(zip(candidate.item.letters, candidate.options, strict=True)),
+            "answer_idx": candidate.item.key,
+        }
+
+    def words(
+        self, item: Question, mentions: Mapping[str, tuple[Marked, ...]], side: Side = "random"
+    ) -> Iterable[Words]:
+        """Context and stem."""
+        return [
+            words_of(
+                item.text_of(field),
+                [(m.start, m.end, m.type or "entity") for m in item.mentions if m.field == field],
+            )
+            for field in ("context", "stem")
+        ]
+
+    def characters(self, item: Question) -> int:
+        """Question and options."""
+        return len(item.question) + sum(map(len, item.options))
+
+    def tasks(self, asked: Asked) -> Tasks:
+        """Prompts, wrapped or not."""
+        return prompted_tasks(asked)
+
+    def task_from_spec(self, spec: Mapping[str, Any], prompt: Mapping[str, Any] | None) -> Task:
+        """Given the prompt."""
+        assert prompt is not None
+        return task_from_spec(spec, stored_template(prompt))
+
+    def is_described(self, spec: Mapping[str, Any]) -> bool:
+        """Tasks of questions do not say their kind."""
+        return "kind" not in spec
+
+    def check_training(self, prompt: str, base: Path) -> None:
+        """The prompt must be one that a head reads."""
+        head_template(prompt, base)
+
+    def trained_victim(self, encoder: str, prompt: str) -> dict[str, Any]:
+        """A head, asked with the prompt that it was trained with."""
+        return {"backend": "transformers", "answer_by": "head", "prompt": prompt}
+
+
+def _mentions(item: Question) -> list[list[Any]]:
+    return [[m.field, m.start, m.end, m.type] for m in item.mentions]
+
+
+CHOICE = Choice()

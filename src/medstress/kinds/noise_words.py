@@ -1,0 +1,23 @@
+"""Texts as noise reads them: tokens and labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from medstress.attacks.noise.texts import Side, labels_of
+from medstress.kinds.kind import Marked, Words
+from medstress.text import token_spans
+
+
+def words_of(text: str, mentions: Iterable[Marked]) -> Words:
+    """The tokens of a text, and the labels of its entities."""
+    spans = token_spans(text)
+    return tuple(text[start:end] for start, end in spans), labels_of(spans, mentions)
+
+
+def two_texts(
+    text_a: str, text_b: str, mentions: Mapping[str, tuple[Marked, ...]], side: Side
+) -> list[Words]:
+    """The text of a pair that noise may change; both for `random`, which may take either."""
+    texts = {"first": (text_a,), "second": (text_b,)}.get(side, (text_a, text_b))
+    return [words_of(text, mentions[text]) for text in texts]

@@ -1,0 +1,111 @@
+"""What a victim of questions is asked: prompt, way of answering, examples and defences."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from medstress.backends.llama_cpp import NO_TEXT
+from medstress.calls import Decoding
+from medstress.errors import UsageError
+from medstress.kinds.examples import draw_examples
+from medstress.kinds.kind import Asked, Tasks
+from medstress.kinds.victim_keys import VictimKeys
+from medstress.kinds.victim_prompts import prompt_for
+from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, TextScore
+from medstress.tasks.parsers import DEFAULT as DEFAULT_PARSER
+from medstress.tasks.task import Task
+from medstress.tasks.templates import Template, load_template
+from medstress.tasks.wrapping import wrapped
+
+_CALLS = {
+    AnswerBy.LETTER: "score",
+    AnswerBy.TEXT: "score",
+    AnswerBy.GENERATE: "generate",
+    AnswerBy.HEAD: "rank",
+}
+"""The kind of call each way of answering makes."""
+
+
+def prompted_tasks(asked: Asked) -> Tasks:
+    """The task of a victim that is asked questions, and those of data sets with a prompt of their
+    own.
+
+    Raises:
+        UsageError: a combination the back end cannot do, or examples that cannot be had.
+    """
+    table, base, label = asked.table, asked.base, asked.label
+    examples = draw_examples(table, base, label)
+
+    def task(prompt: str) -> Task:
+        own = task_of(table, base, asked.backend.traits.calls, label, prompt)
+        return wrapped(own, table.wrap, base, label, examples)
+
+    default = prompt_for(table.prompt)
+    prompts = {dataset: prompt_for(table.prompt, dataset, name) for dataset, name in asked.datasets}
+    return Tasks(
+        default=task(default),
+        by_dataset=tuple((d, task(name)) for d, name in prompts.items() if name != default),
+    )
+
+
+def task_of(
+    table: VictimKeys, base: Path, kinds: frozenset[str], label: str, prompt: str | None = None
+) -> MultipleChoice:
+    """The multiple-choice task of a victim; checks what its back end can do.
+
+    `prompt` is one of the table's; default: that for data sets which the table does not name.
+    """
+    prompt = prompt or prompt_for(table.prompt)
+    template = load_template(prompt, base)
+    parser = table.parser or DEFAULT_PARSER
+    is_function = "choose" in kinds and "score" not in kinds
+    if is_function or (table.answer_by is None and "choose" in kinds):
+        if table.answer_by is not None:
+            raise UsageError(
+                f"victim {label!r}: answer_by is not for functions, which answer as they like; "
+                "leave it out"
+            )
+        return MultipleChoice(template=template, answer_by=AnswerBy.CHOICE, parser=parser)
+    answer_by = AnswerBy(table.answer_by or "letter")
+    if _CALLS[answer_by] not in kinds:
+        raise UsageError(
+            f"victim {label!r}: backend {table.backend!r} cannot answer by {answer_by.value}"
+        )
+    if answer_by is AnswerBy.HEAD and (template.lists_options or template.chat):
+        raise UsageError(
+            f"victim {label!r}: a head reads the question and one option at a time, and prompt "
+            f"{prompt!r} {'lists the options' if template.lists_options else 'is a chat'}; "
+            'use prompt = "question" or a plain template with lists_options = false'
+        )
+    if answer_by is AnswerBy.TEXT and template.chat and table.backend == "openai":
+        raise UsageError(
+            f"victim {label!r}: servers give no log probabilities of a conversation, which prompt "
+            f'{prompt!r} is, so answer_by = "text" needs a prompt that is plain text'
+        )
+    if answer_by is AnswerBy.TEXT and table.backend == "llama_cpp":
+        raise UsageError(f"victim {label!r}: {NO_TEXT}")
+    if answer_by not in (AnswerBy.TEXT, AnswerBy.HEAD) and not template.lists_options:
+        raise UsageError(
+            f"victim {label!r}: prompt {prompt!r} does not list the options, so only "
+            'answer_by = "text" or "head" makes sense with it'
+        )
+    return MultipleChoice(
+        template=template,
+        answer_by=answer_by,
+        text_score=TextScore(table.text_score),
+        parser=parser,
+        decoding=Decoding(max_new_tokens=table.max_new_tokens, temperature=table.temperature),
+        reasoning_tokens=table.reasoning_tokens,
+    )
+
+
+def head_template(prompt: str, base: Path) -> Template:
+    """The template of the first text of a pair.
+
+    Raises:
+        UsageError: it lists the options or is a chat, which a head does not read.
+    """
+    template = load_template(prompt, base)
+    if template.lists_options or template.chat:
+        raise UsageError(f"prompt {prompt!r}: expected a plain template with lists_options = false")
+    return template

@@ -1,0 +1,148 @@
+"""Tagged texts: sentences with gold entities; a trial is about one entity."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from medstress.attacks.noise.texts import Side
+from medstress.attacks.protocol import TAGGED
+from medstress.errors import UsageError
+from medstress.kinds.kind import Asked, Kind, Marked, Tasks, Words
+from medstress.kinds.scores import DatasetScores
+from medstress.outcomes import Outcome, Prediction
+from medstress.sentences import Entity, EntityUnit, TaggedCandidate, TaggedText
+from medstress.tasks.entity_tagging import EntityTagging
+from medstress.text import WHOLE, Edit
+
+
+class Tagging(Kind):
+    """Named-entity recognition."""
+
+    name = TAGGED
+    task = "ner"
+    tag = "tagged_text"
+    item = TaggedText
+    unit_type = EntityUnit
+    has_controls = True
+    keeps_metadata = False
+    layouts = {".jsonl": "jsonl", ".tsv": "iob", ".iob": "iob", ".conll": "iob"}  # noqa: RUF012
+    learner = "medstress.training.tagging:open_learner"
+    may_be_folded = True
+
+    @property
+    def scores(self) -> DatasetScores:
+        """Precision, recall and F1."""
+        from medstress.kinds.entity_scores import EntityScores
+
+        return EntityScores()
+
+    def units(self, item: TaggedText) -> tuple[EntityUnit, ...]:
+        """Every gold entity; the sentence where it has none."""
+        return tuple(EntityUnit(text=item, entity=e) for e in item.entities) or (
+            EntityUnit(text=item, entity=None),
+        )
+
+    def with_unit(self, item: TaggedText, unit: str) -> EntityUnit:
+        """The entity that a unit names.
+
+        >>> text = TaggedText(id="1", tokens=("no", "aspirin"), labels=("O", "B-Drug"))
+        >>> TAGGING.with_unit(text, "1:2:Drug").entity
+        Entity(start=1, end=2, type='Drug')
+        """
+        entity = None
+        if unit != WHOLE:
+            start, end, type_ = unit.split(":", 2)
+            entity = Entity(start=int(start), end=int(end), type=type_)
+        return EntityUnit(text=item, entity=entity)
+
+    def whole(self, unit: EntityUnit | TaggedText) -> TaggedText:
+        """The sentence."""
+        return unit.text if isinstance(unit, EntityUnit) else unit
+
+    def encode(self, item: TaggedText) -> dict[str, Any]:
+        """Id, tokens, labels and metadata."""
+        return {
+            "id": item.id,
+            "tokens": item.tokens,
+            "labels": item.labels,
+            "metadata": dict(item.metadata),
+        }
+
+    def decode(self, row: dict[str, Any]) -> TaggedText:
+        """The inverse of `encode`."""
+        tokens, labels = tuple(row.pop("tokens")), tuple(row.pop("labels"))
+        return TaggedText(tokens=tokens, labels=labels, **row)
+
+    def columns(self, item: TaggedText) -> dict[str, Any]:
+        """Tokens and labels, as JSON."""
+        return {"tokens": json.dumps(item.tokens), "labels": json.dumps(item.labels)}
+
+    def key(self, unit: EntityUnit) -> str:
+        """The type of the entity."""
+        return unit.entity.type if unit.entity is not None else ""
+
+    def answered(self, unit: EntityUnit, *, right: bool) -> Prediction:
+        """All gold labels, or none."""
+        labels = unit.text.labels if right else ("O",) * len(unit.text.labels)
+        outcome = Outcome.RIGHT if right else Outcome.WRONG
+        return Prediction(outcome=outcome, answer=None, text=" ".join(labels))
+
+    def changed(self, candidate: TaggedCandidate) -> TaggedText:
+        """The sentence with its new tokens and their labels."""
+        return replace(candidate.item.text, tokens=candidate.tokens, labels=candidate.labels)
+
+    def values(self, candidate: TaggedCandidate) -> dict[str, Any]:
+        """Tokens and labels."""
+        return {"tokens": list(candidate.tokens), "labels": list(candidate.labels)}
+
+    def edit_row(self, edit: Edit) -> dict[str, Any]:
+        """In tokens."""
+        return {"start": edit.start, "end": edit.end, "replacement": edit.replacement.split()}
+
+    def words(
+        self, item: TaggedText, mentions: Mapping[str, tuple[Marked, ...]], side: Side = "random"
+    ) -> Iterable[Words]:
+        """The sentence itself."""
+        return [(item.tokens, item.labels)]
+
+    def characters(self, item: TaggedText) -> int:
+        """Tokens, and a space after each."""
+        return sum(map(len, item.tokens)) + len(item.tokens)
+
+    def classes(self, items: Iterable[TaggedText]) -> tuple[str, ...]:
+        """The types of entities."""
+        found = {label[2:] for item in items for label in item.labels if len(label) > 2}
+        return tuple(sorted(found))
+
+    def check(self, classes: tuple[str, ...], sources: str) -> None:
+        """Refuse texts without any entity."""
+        if not classes:
+            raise UsageError(
+                f"dataset: expected at least one entity in {sources}, got tagged texts with O "
+                "alone; give a file with labels B-TYPE and I-TYPE in its last column"
+            )
+
+    def tasks(self, asked: Asked) -> Tasks:
+        """The labels of a sentence."""
+        self.refuse_keys(asked, "answer_by", "shots_from", "wrap")
+        traits = asked.backend.traits
+        if "tag" not in traits.calls:
+            raise UsageError(
+                f"victim {asked.label!r}: backend {asked.table.backend!r} cannot answer "
+                f"{self.name}; use transformers, python or spacy"
+            )
+        task = EntityTagging(types=asked.classes, names=asked.table.labels or {})
+        task.check(asked.label, traits.labels)
+        return Tasks(default=task)
+
+    def task_from_spec(
+        self, spec: Mapping[str, Any], prompt: Mapping[str, Any] | None
+    ) -> EntityTagging:
+        """By its types and the victim's names for them."""
+        return EntityTagging(types=tuple(spec["types"]), names=spec["names"])
+
+
+TAGGING = Tagging()
