@@ -81,10 +81,10 @@ def _shown(value: Any) -> str:
 def group_labels(tables: Sequence[EntitiesTable]) -> list[str]:
     """Return the name of each entity group in results."""
     return unique_labels(
-        "entities", [(t.name, _type_label(t), t.model_dump(exclude={"use"})) for t in tables]
+        "entities", [(t.name, type_label(t), t.model_dump(exclude={"use"})) for t in tables]
     )
 
 
-def _type_label(table: EntitiesTable) -> str:
+def type_label(table: EntitiesTable) -> str:
     """Return the types of an entity group as one word."""
     return table.type if isinstance(table.type, str) else "+".join(table.type)

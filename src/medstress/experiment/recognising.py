@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from medstress.entities.semantic_types import types_of
 from medstress.errors import UsageError
 from medstress.experiment.config import EntitiesTable
-from medstress.experiment.labels import group_labels
+from medstress.experiment.labels import group_labels, type_label
 from medstress.items import check_words
 
 if TYPE_CHECKING:
