@@ -50,81 +50,9 @@ from the shared cache ([cost and cache](cost-and-cache.md)).
 FORMAT_2 = """## `summary --json`: format 2
 
 `"format": 2` is provisional until 0.2.0: fields may still be added. Format 1 is still read wherever
-summaries are read. The format of run folders is another number; folders of every earlier version
-open, and their summary is computed anew, in format 2. What changed since format 1:
-
-| field | format 1 | format 2 |
-| --- | --- | --- |
+summaries are read; [CHANGELOG](../CHANGELOG.md) says what changed. Run folders have another number:
+those of every earlier version open, and their summary is computed anew, in format 2.
 """
-SINCE_FORMAT_1 = (
-    (
-        "`asr_valid` of a row",
-        "an estimate that took for valid what no rule refuted",
-        "an estimate with `vouched_by` (`review`, `panel` or `checker`: the most trusted that has "
-        "spoken) and `n_labels`; null where nobody vouches. See "
-        "[valid successes](second-answers.md#what-is-known-of-a-success)",
-    ),
-    (
-        "`asr_valid_bounds` of a row",
-        "",
-        "[no success of unknown validity is valid, all are, all are and every censored search "
-        "would have found a valid one], as shares of the eligible; null where none is eligible",
-    ),
-    (
-        "`asr_valid_at`",
-        "estimates by budget",
-        "`asr_valid_bounds_at`: `budget` and `bounds`, in the order above",
-    ),
-    (
-        "`asr_valid_at_attempt`, `accuracy_valid_at` (MedFuzz)",
-        "estimates by attempt",
-        "`asr_valid_bounds_at_attempt`, `accuracy_valid_bounds_at`: `k` and `bounds`",
-    ),
-    (
-        "`n_validity_unknown`",
-        "successes without any rule",
-        "all successes for which nobody vouches and that nothing refutes",
-    ),
-    (
-        "`n_censored`",
-        "the search ended at a success that a rule refutes",
-        "also where people refute the success at which it ended",
-    ),
-    (
-        "`metric` of `tuning`",
-        "`asr` or `asr_valid`",
-        "`asr` or `asr_unrefuted`: successes that no rule refutes, which is what `asr_valid` was",
-    ),
-    (
-        "trials: `valid`",
-        "true where no rule refutes the success",
-        "true only where people, a panel or a measured checker vouch; null is unknown, also in "
-        "folders made before",
-    ),
-    (
-        "trials: `first_unrefuted_success`",
-        "",
-        "the first success that no rule, gate or panel refuted, which `first_valid_success` was",
-    ),
-    (
-        "`n_length_at_baseline`, `n_length_answers` of a row",
-        "",
-        "of the unreadable clean answers, and of those under attack, the ones that were cut off at "
-        "`max_new_tokens`",
-    ),
-    (
-        "`n_length_confidences` of a row",
-        "",
-        "answers, clean and under attack, whose confidences were cut off at `max_new_tokens`",
-    ),
-    (
-        "trials: `finish_reason`, `n_length`; exchanges: `finish_reason`, `reasoning`",
-        "",
-        "`length` where a reply was cut off, how many of a trial's answers were, and thoughts that "
-        "a server gave beside a text",
-    ),
-)
-"""(field, what it was, what it is): one entry a change, in the page's order."""
 
 MEASURES = """## Measures in rows of `summary --json`
 
@@ -218,7 +146,7 @@ def schema_page() -> str:
         OBJECTS,
         LONG_CURVES,
         STATISTICS,
-        FORMAT_2 + "".join(f"| {' | '.join(change)} |\n" for change in SINCE_FORMAT_1),
+        FORMAT_2,
         PERFORMANCE,
     ]
     return "\n".join(parts)
