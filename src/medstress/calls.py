@@ -145,7 +145,22 @@ class Compare:
         return [self.kind, self.text_a, self.text_b]
 
 
-Call: TypeAlias = Generate | Score | Rank | Choose | Tag | Compare
+@dataclass(frozen=True, slots=True)
+class Classify:
+    """Say which label holds of two texts; answered by `Chosen`, or by `Scored` in their order."""
+
+    text_a: str
+    text_b: str
+    labels: tuple[str, ...]
+    """As the victim calls them."""
+    kind = "classify"
+
+    def canonical(self) -> list[Any]:
+        """The parts that define this call, as JSON values."""
+        return [self.kind, [self.text_a, self.text_b], list(self.labels)]
+
+
+Call: TypeAlias = Generate | Score | Rank | Choose | Tag | Compare | Classify
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,10 +186,10 @@ class Generated:
 @quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scored:
-    """The answer to `Score` or `Rank`."""
+    """The answer to `Score`, `Rank` or `Classify`."""
 
     log_probs: tuple[float, ...]
-    """One value a continuation or option, natural log."""
+    """One value a continuation, option or label, natural log."""
     n_tokens: tuple[int, ...]
     """Tokens each value is a sum over; for `Rank` those of the pair that was read."""
     tokens_in: int = 0
@@ -184,12 +199,12 @@ class Scored:
 @quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """The answer to `Choose`: a text to parse, a letter, or scores."""
+    """The answer to `Choose` or `Classify`: a text to parse, a letter or label, or scores."""
 
     text: str | None = None
     answer: str | None = None
     scores: tuple[float, ...] | None = None
-    """One value a letter, any scale; the largest wins."""
+    """One value a letter or label, any scale; the largest wins."""
     tokens_in: int = 0
     tokens_out: int = 0
 
@@ -244,7 +259,8 @@ class BackendTraits:
     """What a back end declares of itself; all but `calls` has a default."""
 
     calls: frozenset[str]
-    """The calls it answers: of `generate`, `score`, `rank`, `choose`, `tag`, `compare`."""
+    """The calls it answers: of `generate`, `score`, `rank`, `choose`, `tag`, `compare`,
+    `classify`."""
     batch_size: int = 1
     """The most calls handed over at once."""
     workers: int = 1
@@ -257,7 +273,7 @@ class BackendTraits:
     in_turns: bool = True
     """Whether a conversation can be held in turns; else it is asked as one text."""
     labels: tuple[str, ...] = ()
-    """The labels that a `tag` answer may hold, where they are known."""
+    """The labels that answers to `tag` or `classify` may hold, where they are known."""
     parameters: int | None = None
     """Parameters of the model, where they were counted."""
 

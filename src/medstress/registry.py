@@ -117,6 +117,7 @@ DATASETS = {
     "bigbio": Entry("medstress.datasets.bigbio:load", "documents, tokens or pairs as BigBIO rows"),
     "brat": Entry("medstress.datasets.brat:load", "your texts annotated with brat: .txt and .ann"),
     "pairs": Entry("medstress.datasets.pairs:load", "your scored pairs of texts, TSV or JSONL"),
+    "nli": Entry("medstress.kinds.nli.reader:load", "your pairs of texts with a label, JSONL"),
     "hub": Entry("medstress.datasets.hub:load", "a data set of the Hugging Face hub"),
 }
 KINDS = {"attacks": ATTACKS, "backends": BACKENDS, "datasets": DATASETS}

@@ -31,6 +31,16 @@ class _Pair:
         return len(self.rows[0])
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """What a model says of one pair."""
+
+    values: tuple[float, ...]
+    """One value a label."""
+    n_tokens: int
+    """Tokens that were read."""
+
+
 class CrossEncoderBackend(Backend):
     """Answers `compare` calls with a model of one output.
 
@@ -84,41 +94,58 @@ class CrossEncoderBackend(Backend):
         release_memory()
 
     def _compare(self, calls: Sequence[Compare]) -> list[Reply]:
-        if not calls:
-            return []
-        found = self._loaded.tokenizer(
-            [call.text_a for call in calls],
-            [call.text_b for call in calls],
-            truncation=False,
-            padding=False,
-            verbose=False,
-        )
-        pairs = [
-            _Pair(names=tuple(found), rows=tuple(map(tuple, row)))
-            for row in zip(*found.values(), strict=True)
-        ]
-        replies: list[Reply | None] = [too_long(len(pair), self._longest) for pair in pairs]
-        ready = [i for i, reply in enumerate(replies) if reply is None]
-        batches = plan_batches(
-            [len(pairs[i]) for i in ready],
-            overhead=_OVERHEAD,
-            max_tokens=MAX_TOKENS[self._loaded.device.type],
-            max_waste=_MAX_WASTE,
-        )
-        for batch in batches:
-            chosen = [ready[place] for place in batch]
-            values = in_halves([pairs[i] for i in chosen], self._forward)
-            for i, value in zip(chosen, values, strict=True):
-                replies[i] = self._reply(value, len(pairs[i]))
-        return [reply for reply in replies if reply is not None]
+        texts = [(call.text_a, call.text_b) for call in calls]
+        found = read_pairs(self._loaded, texts, self._longest)
+        return [one if isinstance(one, Failure) else self._reply(one) for one in found]
 
-    def _forward(self, pairs: Sequence[_Pair]) -> list[float]:
-        values: list[float] = forward(self._loaded, pairs)[:, 0].float().tolist()
-        return values
-
-    def _reply(self, value: float | None, n_tokens: int) -> Reply:
-        if value is None:
-            return out_of_memory(n_tokens)
+    def _reply(self, output: Output) -> Reply:
+        (value,) = output.values
         if not math.isfinite(value):
             return Failure(error=f"the model's score is {value}; its weights may be damaged")
-        return Compared(score=self._score(value), tokens_in=n_tokens)
+        return Compared(score=self._score(value), tokens_in=output.n_tokens)
+
+
+def read_pairs(
+    loaded: LoadedModel, texts: Sequence[tuple[str, str]], longest: int | None
+) -> list[Output | Failure]:
+    """What a model with a head for sequences says of pairs, in their order.
+
+    Args:
+        loaded: the model.
+        texts: both texts of each pair.
+        longest: tokens that it reads at once; a longer pair fails alone, and is never cut.
+    """
+    if not texts:
+        return []
+    made = loaded.tokenizer(
+        [first for first, _ in texts],
+        [second for _, second in texts],
+        truncation=False,
+        padding=False,
+        verbose=False,
+    )
+    pairs = [
+        _Pair(names=tuple(made), rows=tuple(map(tuple, row)))
+        for row in zip(*made.values(), strict=True)
+    ]
+    replies: list[Output | Failure | None] = [too_long(len(pair), longest) for pair in pairs]
+    ready = [i for i, reply in enumerate(replies) if reply is None]
+    batches = plan_batches(
+        [len(pairs[i]) for i in ready],
+        overhead=_OVERHEAD,
+        max_tokens=MAX_TOKENS[loaded.device.type],
+        max_waste=_MAX_WASTE,
+    )
+
+    def outputs(batch: Sequence[_Pair]) -> list[list[float]]:
+        found: list[list[float]] = forward(loaded, batch).float().tolist()
+        return found
+
+    for batch in batches:
+        chosen = [ready[place] for place in batch]
+        values = in_halves([pairs[i] for i in chosen], outputs)
+        for i, value in zip(chosen, values, strict=True):
+            n = len(pairs[i])
+            lost = out_of_memory(n) if value is None else None
+            replies[i] = lost or Output(values=tuple(value or ()), n_tokens=n)
+    return [reply for reply in replies if reply is not None]

@@ -80,7 +80,8 @@ def _loaded(
     options: BackendOptions, files: ModelFiles, placement: Placement, adapter: Adapter | None
 ) -> LoadedModel:
     name = str(options.model)
-    head = _HEADS.get(options.task) or ("MultipleChoice" if options.answer_by == "head" else None)
+    by_head = "SequenceClassification" if options.task == "classification" else "MultipleChoice"
+    head = _HEADS.get(options.task) or (by_head if options.answer_by == "head" else None)
     model, tokenizer = _read(
         name, files, options.dtype, head=head, placement=placement, adapter=adapter
     )

@@ -12,6 +12,7 @@ from medstress.calls import (
     Call,
     Choose,
     Chosen,
+    Classify,
     Compare,
     Compared,
     Generate,
@@ -33,7 +34,7 @@ class MockBackend(Backend):
     def __init__(self, batch_size: int = 256) -> None:
         self.identity = ModelIdentity(name="mock", hash=content_hash(["mock", 1]))
         self.traits = BackendTraits(
-            calls=frozenset({"generate", "score", "rank", "choose", "tag", "compare"}),
+            calls=frozenset({"generate", "score", "rank", "choose", "tag", "compare", "classify"}),
             batch_size=batch_size,
         )
 
@@ -51,6 +52,8 @@ def _answer(call: Call) -> Reply:
     match call:
         case Choose(letters=letters):
             return Chosen(answer=letters[_draw(call, 0) % len(letters)])
+        case Classify(labels=labels):
+            return Chosen(answer=labels[_draw(call, 0) % len(labels)])
         case Score(continuations=texts) | Rank(options=texts):
             raw = [1 + _draw(call, i) % 1000 for i in range(len(texts))]
             logs = tuple(math.log(value / sum(raw)) for value in raw)

@@ -17,7 +17,8 @@ class BackendOptions:
     model: str | None = None
     """A path, a hub id, or an embedded name such as `smollm2`."""
     task: str = "multiple_choice"
-    """What is asked: `multiple_choice`, `ner` or `similarity`; follows from the data sets."""
+    """What is asked: `multiple_choice`, `ner`, `similarity` or `classification`; follows from the
+    data sets."""
     answer_by: str | None = None
     """transformers: `head` reads a multiple-choice head; all else a language model."""
     dtype: str = "float32"

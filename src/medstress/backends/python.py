@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NoReturn, TypeVar
 
 from medstress.backends.awaiting import Awaiter
 from medstress.backends.options import BackendOptions
-from medstress.backends.sentence_functions import NOUNS, given, read_labels, read_score
+from medstress.backends.sentence_functions import (
+    NOUNS,
+    given,
+    read_label,
+    read_labels,
+    read_score,
+    read_scores,
+)
 from medstress.calls import (
     Backend,
     BackendTraits,
     Call,
     Choose,
     Chosen,
+    Classify,
     Compare,
     Failure,
     Generate,
@@ -45,15 +52,20 @@ METHOD = "answer"
 """The method of a class that is asked; else the class is called."""
 
 
-_ASKED = (Choose, Tag, Compare)
+_ASKED = (Choose, Tag, Compare, Classify)
 """Calls that go to the function together."""
-KINDS = {"multiple_choice": "choose", "ner": "tag", "similarity": "compare"}
+KINDS = {
+    "multiple_choice": "choose",
+    "ner": "tag",
+    "similarity": "compare",
+    "classification": "classify",
+}
 """The kind of call that a function answers, by task."""
 
 
 class PythonBackend(Backend):
-    """Answers with a function: `choose` calls, and `generate` calls about conversations; `tag` or
-    `compare` calls where that is the task."""
+    """Answers with a function: `choose` calls, and `generate` calls about conversations; `tag`,
+    `compare` or `classify` calls where that is the task."""
 
     def __init__(
         self,
@@ -96,7 +108,7 @@ class PythonBackend(Backend):
         texts = iter(self._speak(said) if said else ())
         return [next(texts if isinstance(call, Generate) else replies) for call in calls]
 
-    def _ask(self, calls: Sequence[Choose | Tag | Compare]) -> list[Reply]:
+    def _ask(self, calls: Sequence[Choose | Tag | Compare | Classify]) -> list[Reply]:
         answers = self._called([given(call) for call in calls])
         return self._read_all(answers, calls, self._read, NOUNS[calls[0].kind])
 
@@ -150,7 +162,7 @@ class PythonBackend(Backend):
         if self.loaded is not None:
             self.loaded.close()
 
-    def _read(self, answer: Any, call: Choose | Tag | Compare) -> Reply:
+    def _read(self, answer: Any, call: Choose | Tag | Compare | Classify) -> Reply:
         if isinstance(answer, BaseException):
             raised = f"python victim {self.identity.name!r} raised {told(answer)}"
             return Failure(error=raised)
@@ -158,6 +170,8 @@ class PythonBackend(Backend):
             return read_labels(answer, call, self._refuse)
         if isinstance(call, Compare):
             return read_score(answer, self._refuse)
+        if isinstance(call, Classify):
+            return read_label(answer, call, self._refuse)
         letters = call.letters
         if isinstance(answer, str):
             try:
@@ -179,7 +193,7 @@ class PythonBackend(Backend):
                 f"returned {answer!r}; expected a text, or exactly {{'answer': 'A'}} or "
                 "{'scores': {'A': 0.7, ...}}"
             )
-        return Chosen(scores=self._scores(answer["scores"], letters))
+        return Chosen(scores=read_scores(answer["scores"], letters, self._refuse))
 
     def _read_text(self, answer: Any, _: Generate) -> Reply:
         """What was returned for a conversation: a text."""
@@ -189,22 +203,6 @@ class PythonBackend(Backend):
                 self._refuse(f"returned {answer!r} for a conversation; expected a text")
             return Generated(text=reply.text)
         return reply
-
-    def _scores(self, scores: Any, letters: str) -> tuple[float, ...]:
-        if not isinstance(scores, Mapping) or set(scores) != set(letters):
-            self._refuse(
-                f"returned the scores {scores!r}; expected one for each of {', '.join(letters)}"
-            )
-        try:
-            values = tuple(float(scores[letter]) for letter in letters)
-        except (TypeError, ValueError, OverflowError):
-            values = (math.nan,)
-        if not all(math.isfinite(value) and value >= 0 for value in values) or not sum(values):
-            self._refuse(
-                f"returned the scores {dict(scores)!r}; expected finite probabilities >= 0 that "
-                "are not all 0"
-            )
-        return values
 
     def _refuse(self, what: str) -> NoReturn:
         raise UsageError(

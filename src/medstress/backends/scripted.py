@@ -22,6 +22,7 @@ from medstress.calls import (
     Call,
     Choose,
     Chosen,
+    Classify,
     Compare,
     Failure,
     Generate,
@@ -100,7 +101,7 @@ class RuleBackend(Backend):
         return [self._answer(call) for call in calls]
 
     def _answer(self, call: Call) -> Reply:
-        if isinstance(call, Tag | Compare):
+        if isinstance(call, Tag | Compare | Classify):
             return Failure(error=f"{self.identity.name!r} has rules for prompts, not for sentences")
         prompt = _text(call.prompt)
         rule = next((rule for rule in self._rules if rule.pattern.search(prompt)), None)

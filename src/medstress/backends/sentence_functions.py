@@ -1,20 +1,21 @@
 """What functions of the user's are given and return for entities and for sentence pairs.
 
 Entities: ``list[list[str]]``, the words of each sentence, to ``list[list[str]]``, one IOB or IOBES
-label a word. Pairs: ``list[tuple[str, str]]`` to ``list[float]``.
+label a word. Pairs: ``list[tuple[str, str]]`` to ``list[float]``, or, where pairs have labels, to
+labels or ``{"scores": {label: p}}``.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
-from medstress.calls import Choose, Compare, Compared, Tag, Tagged
+from medstress.calls import Choose, Chosen, Classify, Compare, Compared, Tag, Tagged
 from medstress.label_schemes import in_iob2, scheme_of
 
-NOUNS = {"choose": "prompt", "tag": "sentence", "compare": "pair"}
+NOUNS = {"choose": "prompt", "tag": "sentence", "compare": "pair", "classify": "pair"}
 """What one answer belongs to, by kind of call."""
 
 _LABEL = re.compile(r"O|[BIESLU]-\S+")
@@ -23,14 +24,14 @@ Refuse = Callable[[str], NoReturn]
 """Ends the run with a sentence about the function."""
 
 
-def given(call: Choose | Tag | Compare) -> Any:
+def given(call: Choose | Tag | Compare | Classify) -> Any:
     """What the function receives for one call."""
     match call:
         case Choose():
             return call.prompt
         case Tag():
             return list(call.tokens)
-        case Compare():
+        case Compare() | Classify():
             return call.text_a, call.text_b
 
 
@@ -59,3 +60,31 @@ def read_score(answer: Any, refuse: Refuse) -> Compared:
     if not math.isfinite(value):
         refuse(f"returned the score {answer!r} for a pair; expected a finite number")
     return Compared(score=value)
+
+
+def read_label(answer: Any, call: Classify, refuse: Refuse) -> Chosen:
+    """Read the label of one pair: a text, or probabilities of all labels."""
+    if isinstance(answer, str):
+        return Chosen(answer=answer) if answer in call.labels else Chosen(text=answer)
+    if not isinstance(answer, Mapping) or set(answer) != {"scores"}:
+        refuse(
+            f"returned {answer!r} for a pair; expected a label such as {call.labels[0]!r}, or "
+            f"exactly {{'scores': {{{call.labels[0]!r}: 0.7, ...}}}}"
+        )
+    return Chosen(scores=read_scores(answer["scores"], call.labels, refuse))
+
+
+def read_scores(scores: Any, names: Sequence[str], refuse: Refuse) -> tuple[float, ...]:
+    """Read one probability for each name, in their order."""
+    if not isinstance(scores, Mapping) or set(scores) != set(names):
+        refuse(f"returned the scores {scores!r}; expected one for each of {', '.join(names)}")
+    try:
+        values = tuple(float(scores[name]) for name in names)
+    except (TypeError, ValueError, OverflowError):
+        values = (math.nan,)
+    if not all(math.isfinite(value) and value >= 0 for value in values) or not sum(values):
+        refuse(
+            f"returned the scores {dict(scores)!r}; expected finite probabilities >= 0 that are "
+            "not all 0"
+        )
+    return values

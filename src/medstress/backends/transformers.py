@@ -16,6 +16,7 @@ from medstress.backends.kv_store import MAX_ENTRIES
 from medstress.backends.loaded_model import LoadedModel, load_model
 from medstress.backends.options import BackendOptions
 from medstress.backends.out_of_memory import release_memory
+from medstress.backends.pair_classifier import PairClassifierBackend
 from medstress.backends.prompt_tokens import PromptTokenizer
 from medstress.backends.score_calls import (
     CausalScoreCalls,
@@ -161,7 +162,13 @@ class TransformersBackend(Backend):
 @in_compute_thread
 def open_backend(
     options: BackendOptions,
-) -> TransformersBackend | HeadBackend | TokenClassificationBackend | CrossEncoderBackend:
+) -> (
+    TransformersBackend
+    | HeadBackend
+    | PairClassifierBackend
+    | TokenClassificationBackend
+    | CrossEncoderBackend
+):
     """Load the model that options name: a folder, a hub id, a `.gguf` file or an embedded name.
 
     With `answer_by` = `head` it is one with a multiple-choice head, which answers by that alone;
@@ -176,7 +183,8 @@ def open_backend(
     if options.task == "similarity":
         return CrossEncoderBackend(loaded, batch_size=options.batch_size)
     if options.answer_by == "head":
-        return HeadBackend(loaded, batch_size=options.batch_size)
+        made = PairClassifierBackend if options.task == "classification" else HeadBackend
+        return made(loaded, batch_size=options.batch_size)
     return TransformersBackend(
         loaded,
         batch_size=options.batch_size or _BATCH_SIZE,

@@ -144,7 +144,7 @@ def question_from_row(row: Mapping[str, Any]) -> Question:
         stem=stem,
         options=options,
         key=key,
-        mentions=_mentions(row),
+        mentions=mentions_of(row),
         metadata=metadata,
     )
     check_words(item)
@@ -318,7 +318,12 @@ def _letter_of_answer(answer: Any, options: tuple[str, ...]) -> str | None:
     return letters[options.index(answer)] if answer in options else None
 
 
-def _mentions(row: Mapping[str, Any]) -> tuple[Mention, ...]:
+def mentions_of(row: Mapping[str, Any]) -> tuple[Mention, ...]:
+    """The mentions that a row brings; whether they lie in their texts is not checked.
+
+    Raises:
+        DataError: naming the entry.
+    """
     value = row.get("mentions")
     if value is None:
         return ()

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
+from medstress.clusters import Clustered
 from medstress.datasets.label_types import Types
 from medstress.errors import DataError, UsageError, did_you_mean
 from medstress.hashing import content_hash, file_hash
 from medstress.input_files import read_bytes
 from medstress.items import Question
 from medstress.label_schemes import Scheme
-from medstress.sentences import SentencePair, TaggedText
 
 Raw = TypeVar("Raw")
-Item = TypeVar("Item", Question, TaggedText, SentencePair)
+Item = TypeVar("Item", bound=Clustered)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,9 +73,9 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedTexts:
-    """The tagged texts, or the sentence pairs, of one source."""
+    """The items of one source that are no questions, all of one kind."""
 
-    items: tuple[TaggedText, ...] | tuple[SentencePair, ...]
+    items: tuple[Any, ...]
     """In the order of the file; ids are unique."""
     skipped: tuple[str, ...]
     """One sentence for each row left out."""

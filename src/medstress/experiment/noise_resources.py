@@ -155,16 +155,21 @@ def mentions_in(items: Sequence[Any], noise: NoiseResources, side: Side = BOTH) 
 
 
 def _found_mentions(items: Sequence[Any]) -> dict[str, tuple[Marked, ...]]:
-    """Entities of the texts of items that bring none: names of the built-in tables."""
-    texts = list(
-        dict.fromkeys(t for item in items for t in kind_of(item).texts_without_mentions(item))
-    )
+    """Entities of the texts that are looked up; of texts that bring none, the names of the
+    built-in tables in them."""
+    told: dict[str, tuple[Marked, ...] | None] = {}
+    for item in items:
+        for text, given in kind_of(item).mentions(item).items():
+            if told.get(text) is None:
+                told[text] = given
+    texts = [text for text, given in told.items() if given is None]
+    known = {text: given for text, given in told.items() if given is not None}
     if not texts:
-        return {}
+        return known
     from medstress.entities.recognisers.gazetteer import shipped_gazetteer
 
     found = shipped_gazetteer().find(texts)
-    return {
+    return known | {
         text: tuple((mention.start, mention.end, mention.type) for mention in mentions)
         for text, mentions in zip(texts, found, strict=True)
     }

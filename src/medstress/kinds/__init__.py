@@ -7,6 +7,7 @@ from typing import Any
 
 from medstress.kinds.choice import CHOICE
 from medstress.kinds.kind import Asked, Kind, Tasks
+from medstress.kinds.nli import NLI
 from medstress.kinds.similarity import SIMILARITY
 from medstress.kinds.tagging import TAGGING
 
@@ -21,7 +22,7 @@ __all__ = [
     "kind_tagged",
 ]
 
-KINDS: tuple[Kind, ...] = (CHOICE, TAGGING, SIMILARITY)
+KINDS: tuple[Kind, ...] = (CHOICE, TAGGING, SIMILARITY, NLI)
 """All kinds. The first is that of data sets without items, and of stored items without a mark."""
 
 _BY_TYPE = {type_: kind for kind in KINDS for type_ in (kind.item, kind.unit_type) if type_}

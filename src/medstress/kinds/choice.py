@@ -131,7 +131,8 @@ class Choice(Kind):
 
     def tasks(self, asked: Asked) -> Tasks:
         """Prompts, wrapped or not."""
-        return prompted_tasks(asked)
+        default, by_dataset = prompted_tasks(asked)
+        return Tasks(default=default, by_dataset=by_dataset)
 
     def task_from_spec(self, spec: Mapping[str, Any], prompt: Mapping[str, Any] | None) -> Task:
         """Given the prompt."""

@@ -72,6 +72,23 @@ class EntityScores(DatasetScores):
         ),
     )
 
+    note = (
+        "Strict: same tokens and same type; relaxed: same type and a token in common, as "
+        "nervaluate counts it; seqeval strict, shown where it differs: without what begins "
+        "with no B-. Drops are before minus after, paired; net of control: F1 after as much "
+        "noise outside entities minus F1 after the attack. Intervals draw whole documents "
+        "where they are known, else sentences."
+    )
+    printed = (
+        "Strict: same tokens and same type. Relaxed: same type and a token in common. After: of "
+        "the perturbed copy. Drop: before minus after, paired; net of control: F1 after as much "
+        "noise outside entities minus F1 after the attack. A dash: the run does not hold it."
+    )
+    lost = (
+        "Success: share of the gold entities found on the clean data that are found no longer, in "
+        "per cent."
+    )
+
     def answer(
         self, item: Any, prediction: Sequence[Any], edits: tuple[Edit, ...], cluster: str
     ) -> Reading:
@@ -143,16 +160,6 @@ class EntityScores(DatasetScores):
         if not any("f1" in row for row in rows):
             return ()
         return (*_SHOWN, *(_STRICT if any(map(_is_told_apart, rows)) else ()))
-
-    def note(self) -> str:
-        """How entities match, and what intervals draw."""
-        return (
-            "Strict: same tokens and same type; relaxed: same type and a token in common, as "
-            "nervaluate counts it; seqeval strict, shown where it differs: without what begins "
-            "with no B-. Drops are before minus after, paired; net of control: F1 after as much "
-            "noise outside entities minus F1 after the attack. Intervals draw whole documents "
-            "where they are known, else sentences."
-        )
 
 
 def _measured(

@@ -167,13 +167,14 @@ class Kind(ABC):
 
         Args:
             item: the item.
-            mentions: entities of texts that bring none.
+            mentions: entities of the texts that `mentions` names.
             side: which of two texts; `random`, which may be either, stands for both.
         """
 
-    def texts_without_mentions(self, item: Any) -> tuple[str, ...]:
-        """Texts in which entities have to be found before noise can read them."""
-        return ()
+    def mentions(self, item: Any) -> Mapping[str, tuple[Marked, ...] | None]:
+        """Texts of an item whose entities noise looks up: text -> its entities, None where they
+        have to be found."""
+        return {}
 
     @abstractmethod
     def characters(self, item: Any) -> int:

@@ -35,6 +35,15 @@ class Correlations(DatasetScores):
         for when, ending, of in WHEN
     )
 
+    note = (
+        "Means over seeds of each seed's coefficient; drops are before minus after, paired. "
+        "Pairs that share a sentence are drawn together."
+    )
+    printed = (
+        "Correlation of the victim's scores with the gold ones, the mean over seeds. After: of the "
+        "perturbed pairs. Drop: before minus after, paired."
+    )
+
     def answer(
         self, item: Any, prediction: Sequence[Any], edits: tuple[Edit, ...], cluster: str
     ) -> Scored:
@@ -70,13 +79,6 @@ class Correlations(DatasetScores):
     def shown(self, rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
         """All of them."""
         return tuple(name for name, _, _ in self.defined) if any(map(_has, rows)) else ()
-
-    def note(self) -> str:
-        """What is a mean, and what intervals draw."""
-        return (
-            "Means over seeds of each seed's coefficient; drops are before minus after, paired. "
-            "Pairs that share a sentence are drawn together."
-        )
 
 
 def _scores(arm: Arm) -> tuple[Any, Any, Any, list[str]]:

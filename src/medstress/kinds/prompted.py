@@ -8,7 +8,7 @@ from medstress.backends.llama_cpp import NO_TEXT
 from medstress.calls import Decoding
 from medstress.errors import UsageError
 from medstress.kinds.examples import draw_examples
-from medstress.kinds.kind import Asked, Tasks
+from medstress.kinds.kind import Asked
 from medstress.kinds.victim_keys import VictimKeys
 from medstress.kinds.victim_prompts import prompt_for
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, TextScore
@@ -26,9 +26,15 @@ _CALLS = {
 """The kind of call each way of answering makes."""
 
 
-def prompted_tasks(asked: Asked) -> Tasks:
+def prompted_tasks(
+    asked: Asked, likely: AnswerBy = AnswerBy.LETTER
+) -> tuple[Task, tuple[tuple[str, Task], ...]]:
     """The task of a victim that is asked questions, and those of data sets with a prompt of their
-    own.
+    own, by label.
+
+    Args:
+        asked: who is asked.
+        likely: how a model answers where `answer_by` does not say.
 
     Raises:
         UsageError: a combination the back end cannot do, or examples that cannot be had.
@@ -37,23 +43,26 @@ def prompted_tasks(asked: Asked) -> Tasks:
     examples = draw_examples(table, base, label)
 
     def task(prompt: str) -> Task:
-        own = task_of(table, base, asked.backend.traits.calls, label, prompt)
+        own = task_of(table, base, asked.backend.traits.calls, label, prompt, likely)
         return wrapped(own, table.wrap, base, label, examples)
 
     default = prompt_for(table.prompt)
     prompts = {dataset: prompt_for(table.prompt, dataset, name) for dataset, name in asked.datasets}
-    return Tasks(
-        default=task(default),
-        by_dataset=tuple((d, task(name)) for d, name in prompts.items() if name != default),
-    )
+    return task(default), tuple((d, task(n)) for d, n in prompts.items() if n != default)
 
 
 def task_of(
-    table: VictimKeys, base: Path, kinds: frozenset[str], label: str, prompt: str | None = None
+    table: VictimKeys,
+    base: Path,
+    kinds: frozenset[str],
+    label: str,
+    prompt: str | None = None,
+    likely: AnswerBy = AnswerBy.LETTER,
 ) -> MultipleChoice:
     """The multiple-choice task of a victim; checks what its back end can do.
 
     `prompt` is one of the table's; default: that for data sets which the table does not name.
+    A model answers as `likely` says where `answer_by` says nothing.
     """
     prompt = prompt or prompt_for(table.prompt)
     template = load_template(prompt, base)
@@ -66,7 +75,7 @@ def task_of(
                 "leave it out"
             )
         return MultipleChoice(template=template, answer_by=AnswerBy.CHOICE, parser=parser)
-    answer_by = AnswerBy(table.answer_by or "letter")
+    answer_by = AnswerBy(table.answer_by or likely)
     if _CALLS[answer_by] not in kinds:
         raise UsageError(
             f"victim {label!r}: backend {table.backend!r} cannot answer by {answer_by.value}"

@@ -56,6 +56,12 @@ class DatasetScores(ABC):
 
     defined: ClassVar[Sequence[Defined]]
     """All fields of rows that are scores."""
+    note: ClassVar[str]
+    """What a table of them in the report has to say."""
+    printed: ClassVar[str]
+    """What a printed table of them has to say."""
+    lost: ClassVar[str | None] = None
+    """What share successes are of; None where nothing but a change of score can succeed."""
 
     @abstractmethod
     def answer(
@@ -87,7 +93,3 @@ class DatasetScores(ABC):
     @abstractmethod
     def shown(self, rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
         """The fields that tables show of rows; none where rows are of another kind."""
-
-    @abstractmethod
-    def note(self) -> str:
-        """What a table of them has to say."""

@@ -79,9 +79,9 @@ class Similarity(Kind):
         """One text or both."""
         return two_texts(item.text_a, item.text_b, mentions, side)
 
-    def texts_without_mentions(self, item: SentencePair) -> tuple[str, ...]:
-        """Both."""
-        return item.text_a, item.text_b
+    def mentions(self, item: SentencePair) -> dict[str, tuple[Marked, ...] | None]:
+        """They have to be found in both texts."""
+        return {item.text_a: None, item.text_b: None}
 
     def characters(self, item: SentencePair) -> int:
         """Both texts."""

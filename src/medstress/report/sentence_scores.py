@@ -20,11 +20,14 @@ BY_TYPE = tuple(
 
 def shown_scores(rows: Sequence[Row]) -> tuple[Measure, ...]:
     """The measures of whole data sets that rows of a summary fill; none for questions."""
-    return tuple(measure(name) for scores in _of_kinds() for name in scores.shown(rows))
+    scores = scores_in(rows)
+    return () if scores is None else tuple(map(measure, scores.shown(rows)))
 
 
-def _of_kinds() -> list[DatasetScores]:
-    return [scores for kind in KINDS if (scores := kind.scores) is not None]
+def scores_in(rows: Sequence[Row]) -> DatasetScores | None:
+    """The scores that rows of a summary have; None for questions."""
+    known = (scores for kind in KINDS if (scores := kind.scores) is not None)
+    return next((scores for scores in known if scores.shown(rows)), None)
 
 
 def score_table(rows: Sequence[Row]) -> Table | None:
@@ -88,4 +91,5 @@ def surrogate_tables(summary: Mapping[str, Any]) -> list[Table]:
 
 
 def _note(rows: Sequence[Row]) -> str:
-    return " ".join(scores.note() for scores in _of_kinds() if scores.shown(rows))
+    scores = scores_in(rows)
+    return "" if scores is None else scores.note

@@ -14,7 +14,7 @@ from functools import lru_cache
 from itertools import count
 from typing import Any
 
-from medstress.calls import Answer, Chosen, Compare, Message, Prompt, Request, Tag
+from medstress.calls import Answer, Chosen, Classify, Compare, Message, Prompt, Request, Tag
 from medstress.hashing import digest
 from medstress.items import LETTERS, Candidate, Question
 from medstress.outcomes import Outcome, Prediction
@@ -182,7 +182,7 @@ class Instructed(Wrapper):
 def put_before(request: Request, change: Any) -> Request:
     """A request with its prompt changed, but not one that asks about an option alone."""
     call = request.call
-    if isinstance(call, Tag | Compare) or call.prompt == UNCONDITIONED:
+    if isinstance(call, Tag | Compare | Classify) or call.prompt == UNCONDITIONED:
         return request
     return replace(request, call=replace(call, prompt=change(call.prompt)))
 

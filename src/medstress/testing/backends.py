@@ -11,6 +11,7 @@ from medstress.calls import (
     Call,
     Choose,
     Chosen,
+    Classify,
     Compare,
     Compared,
     Failure,
@@ -122,7 +123,13 @@ def _check_reply(call: Call, reply: Any) -> None:
         case Rank():
             fault = _fault_of_scored(call.options, reply) or _fault_of_shares(reply)
         case Choose():
-            fault = _fault_of_chosen(call, reply)
+            fault = _fault_of_chosen(call.letters, "letter", reply)
+        case Classify():
+            fault = (
+                _fault_of_scored(call.labels, reply)
+                if isinstance(reply, Scored)
+                else _fault_of_chosen(call.labels, "label", reply)
+            )
         case Tag():
             is_whole = isinstance(reply, Tagged) and len(reply.labels) == len(call.tokens)
             fault = None if is_whole else "expected Tagged with one label a token"
@@ -155,23 +162,23 @@ def _fault_of_shares(reply: Scored) -> str | None:
     return f"expected probabilities of the options that sum to 1, not {total:.4g},"
 
 
-def _fault_of_chosen(call: Choose, reply: Any) -> str | None:
+def _fault_of_chosen(names: Sequence[str], noun: str, reply: Any) -> str | None:
     if not isinstance(reply, Chosen):
         return "expected Chosen"
     given = [part for part in (reply.text, reply.answer, reply.scores) if part is not None]
     if len(given) != 1:
         return "expected exactly one of text, answer and scores"
-    if reply.answer is not None and (len(reply.answer) != 1 or reply.answer not in call.letters):
-        return f"expected one of the letters {', '.join(call.letters)}"
-    if reply.scores is not None and len(reply.scores) != len(call.letters):
-        return f"expected {len(call.letters)} scores, one a letter,"
+    if reply.answer is not None and reply.answer not in tuple(names):
+        return f"expected one of the {noun}s {', '.join(names)}"
+    if reply.scores is not None and len(reply.scores) != len(names):
+        return f"expected {len(names)} scores, one a {noun},"
     return None
 
 
 def _agree(call: Call, one: Any, other: Any, tolerance: float) -> bool:
     if isinstance(call, Generate):
         return call.decoding.temperature > 0 or one.text == other.text
-    if isinstance(call, Score | Rank):
+    if isinstance(one, Scored):
         return _close(one.log_probs, other.log_probs, tolerance)
     if isinstance(call, Tag):
         return bool(one.labels == other.labels)

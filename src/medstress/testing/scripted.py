@@ -12,6 +12,7 @@ from medstress.calls import (
     Call,
     Choose,
     Chosen,
+    Classify,
     Compare,
     Compared,
     Generate,
@@ -51,6 +52,8 @@ def scripted_reply(call: Call, preferred: int = 0, share: float = 0.6) -> Answer
             rest = math.log((1 - share) / max(n - 1, 1))
             logs = tuple(math.log(share) if i == preferred else rest for i in range(n))
             return Scored(log_probs=logs, n_tokens=(1,) * n)
+        case Classify(labels=labels):
+            return Chosen(answer=labels[preferred])
         case Tag(tokens=tokens):
             return Tagged(labels=("O",) * len(tokens))
         case Compare():

@@ -6,7 +6,7 @@ import math
 from collections.abc import Generator, Sequence
 from typing import Any, Protocol
 
-from medstress.calls import Answer, Compare, Request, Tag
+from medstress.calls import Answer, Classify, Compare, Request, Tag
 from medstress.hashing import canonical_json
 from medstress.items import Candidate, Question
 from medstress.outcomes import Outcome, Prediction
@@ -117,7 +117,7 @@ def _check_round(item: Question, requests: Any) -> None:
         if not isinstance(request, Request):
             raise AssertionError(f"item {item.id!r}: expected requests, got {request!r}")
         hash(request)
-        if isinstance(request.call, Tag | Compare):
+        if isinstance(request.call, Tag | Compare | Classify):
             continue
         prompt = request.call.prompt
         last = prompt[-1].content if isinstance(prompt, tuple) else prompt

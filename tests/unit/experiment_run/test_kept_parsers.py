@@ -106,7 +106,7 @@ def test_conversations_read_with_the_victim_s_parser_and_older_ones_the_bare_let
 def began_before_cut_replies_were_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let victims be made as they were then."""
     kept = partial(MultipleChoice, reading=Reading.WHOLE)
-    monkeypatch.setattr("medstress.experiment.parts.MultipleChoice", kept)
+    monkeypatch.setattr("medstress.kinds.prompted.MultipleChoice", kept)
 
 
 @pytest.mark.parametrize("wrap", [[], ["instructed"]])

@@ -10,7 +10,7 @@ from medstress.metrics.success import at_budget
 from medstress.report.paper import notes
 from medstress.report.paper.arms import Arm
 from medstress.report.paper.made import Printed, csv_row
-from medstress.report.sentence_scores import BY_TYPE, shown_scores
+from medstress.report.sentence_scores import BY_TYPE, scores_in, shown_scores
 from medstress.results.measures import measure
 from medstress.results.table import Format, Table, as_row, columns
 
@@ -22,20 +22,7 @@ INTERVALS = (
     "Intervals: 95 %, bootstrap over documents, sentences or pairs; pairs that share a sentence "
     "are drawn together."
 )
-TAGGED = (
-    "Strict: same tokens and same type. Relaxed: same type and a token in common. After: of the "
-    "perturbed copy. Drop: before minus after, paired; net of control: F1 after as much noise "
-    "outside entities minus F1 after the attack. A dash: the run does not hold it."
-)
-PAIRS = (
-    "Correlation of the victim's scores with the gold ones, the mean over seeds. After: of the "
-    "perturbed pairs. Drop: before minus after, paired."
-)
-ENTITIES_LOST = (
-    "Success: share of the gold entities found on the clean data that are found no longer, in per "
-    "cent."
-)
-PAIRS_MOVED = "Success: share of the pairs whose score moved by more than max_change, in per cent."
+MOVED = "Success: share of the pairs whose score moved by more than max_change, in per cent."
 
 _LABELS = columns(Format.TEXT, "Victim", "Data", "Attack")
 
@@ -48,7 +35,7 @@ def scores(arms: Sequence[Arm], summary: Mapping[str, Any], name: str) -> Printe
         caption="Scores of clean and perturbed data.",
         columns=(*_LABELS, *(one.column for one in shown)),
         rows=tuple(as_row(*_labels(arm), *(one.read(arm.row) for one in shown)) for arm in arms),
-        notes=(*_notes(arms, summary), TAGGED if _is_tagged(arms) else PAIRS),
+        notes=(*_notes(arms, summary), *_said(arms)),
         n_labels=len(_LABELS),
     )
     return Printed(table, list(_score_rows(arms)))
@@ -67,7 +54,7 @@ def by_type(arms: Sequence[Arm], summary: Mapping[str, Any], name: str) -> Print
             as_row(*_labels(arm), type_, *(one.read(arm.row["by_type"][type_]) for one in BY_TYPE))
             for arm, type_ in typed
         ),
-        notes=(*_notes(arms, summary), TAGGED),
+        notes=(*_notes(arms, summary), *_said(arms)),
         n_labels=len(_LABELS) + 1,
     )
     data = [
@@ -80,12 +67,15 @@ def by_type(arms: Sequence[Arm], summary: Mapping[str, Any], name: str) -> Print
 
 def success(arms: Sequence[Arm], summary: Mapping[str, Any], name: str) -> Printed | None:
     """Entities lost, or pairs changed by too much, by budget; None where nothing can succeed."""
-    tagged = _is_tagged(arms)
-    shown = [arm for arm in arms if tagged or arm.spec.get("max_change") is not None]
+    scores = scores_in([arm.row for arm in arms])
+    if scores is None:
+        return None
+    judged = scores.lost is not None
+    shown = [arm for arm in arms if judged or arm.spec.get("max_change") is not None]
     shown = [arm for arm in shown if arm.row["asr"]["value"] is not None]
     if not shown:
         return None
-    found = columns(Format.SHARE, "found clean") if tagged else ()
+    found = columns(Format.SHARE, "found clean") if judged else ()
     table = Table(
         name=name,
         caption="Success within the budget.",
@@ -99,21 +89,21 @@ def success(arms: Sequence[Arm], summary: Mapping[str, Any], name: str) -> Print
             as_row(
                 *_labels(arm),
                 str(arm.budget),
-                *([measure("accuracy").read(arm.row)] if tagged else []),
+                *([measure("accuracy").read(arm.row)] if judged else []),
                 _within(arm, 1),
                 _within(arm, arm.budget),
             )
             for arm in shown
         ),
         notes=(
-            ENTITIES_LOST if tagged else PAIRS_MOVED,
+            scores.lost or MOVED,
             _seeds(shown),
             notes.INTERVALS,
             *notes.state(summary),
         ),
         n_labels=len(_LABELS) + 1,
     )
-    return Printed(table, list(_success_rows(shown, tagged=tagged)))
+    return Printed(table, list(_success_rows(shown, tagged=judged)))
 
 
 def _notes(arms: Iterable[Arm], summary: Mapping[str, Any]) -> list[str]:
@@ -124,8 +114,10 @@ def _seeds(arms: Iterable[Arm]) -> str:
     return notes.seeds_note({s for arm in arms for s in arm.row["seeds"] if s is not None})
 
 
-def _is_tagged(arms: Iterable[Arm]) -> bool:
-    return any("f1" in arm.row for arm in arms)
+def _said(arms: Iterable[Arm]) -> list[str]:
+    """What a table of these scores has to say."""
+    scores = scores_in([arm.row for arm in arms])
+    return [] if scores is None else [scores.printed]
 
 
 def _labels(arm: Arm) -> tuple[str, ...]:
