@@ -1,6 +1,6 @@
 """A small experiment on disk: twelve questions, forty names, a victim that logs what it is asked.
 
-Loaded by the fixtures of tests/replay, tests/cli and tests/unit/experiment_run.
+Loaded by the fixtures of tests/replay, tests/cli and tests/experiments.
 """
 
 from __future__ import annotations
