@@ -13,7 +13,7 @@ import pytest
 
 from medstress.experiment.run import Run
 
-N_KILLS = 4
+N_KILLS = 3
 BATCH = 4
 VICTIMS = '''
 """Victims that log every sentence or pair they are given, and take their time."""
@@ -124,7 +124,7 @@ def test_a_run_on_sentences_killed_again_and_again_asks_only_for_what_was_in_fli
     for number in range(N_KILLS):
         process = workbench.start(folder, ["run", file, "--out", "broken"], "broken.log", 0.05)
         wanted = (number + 1) * whole.total() // (N_KILLS + 1)
-        while workbench.logged(folder, "broken.log").total() < wanted and process.poll() is None:
+        while workbench.n_logged(folder / "broken.log") < wanted and process.poll() is None:
             time.sleep(0.01)
         if process.poll() is None:
             os.kill(process.pid, signal.SIGKILL)
