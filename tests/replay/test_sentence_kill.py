@@ -99,7 +99,7 @@ def folder(tmp_path: Path) -> Path:
     )
     (tmp_path / "data.iob").write_text("\n".join(sentences), encoding="utf-8")
     head = "id\ttext_a\ttext_b\tscore\n"
-    pairs = (f"p{n}\tpatient {n} received warfarin\tfever of {n}\t{n % 5}\n" for n in range(20))
+    pairs = (f"p{n}\tpatient {n} received warfarin\tfever of {n}\t{n % 5}\n" for n in range(12))
     (tmp_path / "pairs.tsv").write_text(head + "".join(pairs), encoding="utf-8")
     return tmp_path
 
