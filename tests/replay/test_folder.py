@@ -44,8 +44,9 @@ def test_a_second_process_on_the_folder_is_refused_while_the_first_works(bench, 
     n_calls = len(bench.received())
     capsys.readouterr()
     log = bench.root / "first.jsonl"
-    # Long enough for another process to start on a busy machine.
-    first = bench.start(delay=0.2, log=log)
+    hold = bench.root / "hold"
+    hold.touch()
+    first = bench.start(log=log, hold=hold)
     try:
         workbench.wait_until(log.exists, first)
         refused = (
@@ -62,6 +63,7 @@ def test_a_second_process_on_the_folder_is_refused_while_the_first_works(bench, 
         assert first.poll() is None
         # Looking on is allowed meanwhile.
         assert Run(bench.out).summary()["experiment"]["complete"] is False
+        hold.unlink()
         code, _, err = workbench.finish(first)
         assert (code, err) == (0, "")
     finally:
@@ -249,7 +251,7 @@ def test_an_interrupted_run_exits_with_130_and_loses_nothing(bench, workbench, s
     for share in (0.1, 0.8):
         process = bench.start(delay=0.04, log=log)
         try:
-            workbench.wait_until(lambda n=share * n_calls: len(bench.received(log)) > n, process)
+            workbench.wait_until(lambda n=share * n_calls: workbench.n_logged(log) > n, process)
             time.sleep(0.015)  # into the victim's sleep
             os.kill(process.pid, signal.SIGINT)
             code, out, err = workbench.finish(process)

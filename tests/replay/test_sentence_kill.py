@@ -13,7 +13,7 @@ import pytest
 
 from medstress.experiment.public import Run
 
-N_KILLS = 4
+N_KILLS = 3
 BATCH = 4
 VICTIMS = '''
 """Victims that log every sentence or pair they are given, and take their time."""
@@ -99,7 +99,7 @@ def folder(tmp_path: Path) -> Path:
     )
     (tmp_path / "data.iob").write_text("\n".join(sentences), encoding="utf-8")
     head = "id\ttext_a\ttext_b\tscore\n"
-    pairs = (f"p{n}\tpatient {n} received warfarin\tfever of {n}\t{n % 5}\n" for n in range(20))
+    pairs = (f"p{n}\tpatient {n} received warfarin\tfever of {n}\t{n % 5}\n" for n in range(12))
     (tmp_path / "pairs.tsv").write_text(head + "".join(pairs), encoding="utf-8")
     return tmp_path
 
@@ -124,7 +124,7 @@ def test_a_run_on_sentences_killed_again_and_again_asks_only_for_what_was_in_fli
     for number in range(N_KILLS):
         process = workbench.start(folder, ["run", file, "--out", "broken"], "broken.log", 0.05)
         wanted = (number + 1) * whole.total() // (N_KILLS + 1)
-        while workbench.logged(folder, "broken.log").total() < wanted and process.poll() is None:
+        while workbench.n_logged(folder / "broken.log") < wanted and process.poll() is None:
             time.sleep(0.01)
         if process.poll() is None:
             os.kill(process.pid, signal.SIGKILL)

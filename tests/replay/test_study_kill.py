@@ -18,7 +18,7 @@ from medstress.testing import tiny_questions
 
 N_KILLS = 3
 BATCH = 16
-N_CONTROLS = 30
+N_CONTROLS = 10
 MODELS = '''
 """Scripted models that log every conversation they are given, and take their time."""
 
@@ -111,7 +111,7 @@ def test_a_test_killed_between_its_answers_asks_only_for_those_it_was_waiting_fo
     for number in range(N_KILLS):
         process = workbench.start(folder, ["test", "broken", *asks], "broken.log", 0.02)
         wanted = (number + 1) * whole.total() // (N_KILLS + 2)
-        while workbench.logged(folder, "broken.log").total() < wanted and process.poll() is None:
+        while workbench.n_logged(folder / "broken.log") < wanted and process.poll() is None:
             time.sleep(0.01)
         if process.poll() is None:
             os.kill(process.pid, signal.SIGKILL)

@@ -1,6 +1,6 @@
 """A small experiment on disk: twelve questions, forty names, a victim that logs what it is asked.
 
-Loaded by the fixtures of tests/replay, tests/cli and tests/unit/experiment_run.
+Loaded by the fixtures of tests/replay, tests/cli and tests/experiments.
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ def answer(prompts):
         os.write(descriptor, lines.encode())
         os.close(descriptor)
     time.sleep(float(os.environ.get("VICTIM_DELAY", "0")))
+    while os.path.exists(os.environ.get("VICTIM_HOLD", "")):
+        time.sleep(0.01)
     return [_answer(prompt) for prompt in prompts]
 
 
@@ -173,12 +175,17 @@ class Bench:
         }
 
     def start(
-        self, *extra: str, out: Path | None = None, delay: float = 0.0, log: Path | None = None
+        self,
+        *extra: str,
+        out: Path | None = None,
+        delay: float = 0.0,
+        log: Path | None = None,
+        hold: Path | None = None,
     ) -> subprocess.Popen[str]:
-        """Run in a process of its own."""
+        """Run in a process of its own, whose victim answers nothing while the file `hold` is."""
         return subprocess.Popen(
             [sys.executable, "-m", "medstress", *self.arguments(*extra, out=out)],
-            env=self.environment(delay, log),
+            env=self.environment(delay, log) | {"VICTIM_HOLD": str(hold or "")},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -301,6 +308,11 @@ def start(
 def ended(folder: Path, process: subprocess.Popen[bytes]) -> None:
     """Wait for the end, which has to be a good one."""
     assert process.wait(300) == 0, (folder / "err.txt").read_text("utf-8")
+
+
+def n_logged(path: Path) -> int:
+    """How many lines a log has so far."""
+    return path.read_bytes().count(b"\n") if path.is_file() else 0
 
 
 def logged(folder: Path, log: str) -> Counter[str]:

@@ -39,17 +39,6 @@ def test_what_it_computes_may_ask_it_in_turn():
     assert in_compute_thread(lambda: (inner(), here()))() == (inner(), inner())
 
 
-def test_as_many_cores_work_as_its_caller_set():
-    torch = pytest.importorskip("torch")
-    before = torch.get_num_threads()
-    try:
-        for n in (1, 2):
-            torch.set_num_threads(n)
-            assert in_compute_thread(torch.get_num_threads)() == n
-    finally:
-        torch.set_num_threads(before)
-
-
 def test_errors_reach_the_caller():
     def fail():
         raise ValueError("no such weight")

@@ -1,6 +1,3 @@
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -59,25 +56,6 @@ def test_a_name_has_one_vector_whatever_stands_beside_it(names):
     encoder = NgramEncoder(NAMES)
     alone = np.concatenate([encoder.encode([name]) for name in names])
     assert np.allclose(encoder.encode(names), alone, atol=1e-6)
-
-
-def test_ngram_vectors_are_the_same_in_every_process():
-    code = (
-        "import hashlib; from medstress.entities.ngrams import NgramEncoder; "
-        f"v = NgramEncoder({NAMES!r}).encode({NAMES!r}); "
-        "print(hashlib.sha256(v.tobytes()).hexdigest())"
-    )
-    printed = {
-        subprocess.run(
-            [sys.executable, "-c", code],
-            capture_output=True,
-            text=True,
-            check=True,
-            env={"PYTHONHASHSEED": seed},
-        ).stdout
-        for seed in ("1", "2")
-    }
-    assert len(printed) == 1
 
 
 def test_a_cache_hit_computes_nothing(cache, monkeypatch):
@@ -144,21 +122,6 @@ def test_numpy_reads_the_file_as_it_stands(cache):
 def test_vectors_from_disk_cannot_be_written_to():
     with pytest.raises(ValueError, match="read-only"):
         embed_names(NAMES, "ngram")[0, 0] = 1
-
-
-def test_processes_that_embed_the_same_names_at_once_do_not_disturb_each_other(cache):
-    code = (
-        "from medstress.entities.embeddings import embed_names; import hashlib; "
-        f"v = embed_names({NAMES!r} * 40, 'ngram'); "
-        "print(hashlib.sha256(v.tobytes()).hexdigest())"
-    )
-    started = [
-        subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) for _ in range(3)
-    ]
-    printed = {process.communicate()[0] for process in started}
-    assert [process.returncode for process in started] == [0, 0, 0]
-    assert len(printed) == 1
-    assert [file.suffix for file in cache.iterdir()] == [".npy"]
 
 
 def test_a_cache_that_cannot_be_written_to_is_named(cache, monkeypatch):

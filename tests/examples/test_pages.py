@@ -16,7 +16,7 @@ from medstress import registry
 from medstress.cli.app import medstress_cli
 from medstress.experiment.demo import DEMO
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 Blocks = Callable[[str, str], list[str]]
 Load = Callable[[Path], ModuleType]
 Modules = Callable[[str], list[ModuleType]]

@@ -14,7 +14,7 @@ import pytest
 
 import medstress as ms
 
-BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 ATTACKS = ("synonym", "keyboard_noise", "swap_noise", "non_entity_noise")
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from medstress.cli.app import medstress_cli
 
-EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 Load = Callable[[Path], ModuleType]
 
 

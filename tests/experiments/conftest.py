@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-REPLAY = Path(__file__).parents[2] / "replay"
+REPLAY = Path(__file__).parents[1] / "replay"
 
 
 @pytest.fixture(scope="session")

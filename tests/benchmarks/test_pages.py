@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 Script = Callable[[str], ModuleType]
-DOCS = Path(__file__).resolve().parents[3] / "docs"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = ("results/araujo.md", "results/xian-medmcqa.md", "performance.md")
 
 PAGE = (

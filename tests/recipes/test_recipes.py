@@ -248,7 +248,7 @@ def test_what_a_recipe_says_of_bluebert_trains_as_published(name, araujo_data, c
 
 
 def test_the_experiment_of_the_page_on_training_is_checked(tmp_path, monkeypatch, capsys):
-    page = (Path(__file__).parents[3] / "docs" / "training.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "training.md").read_text("utf-8")
     monkeypatch.chdir(tmp_path)
     _bc5cdr(tmp_path / "data" / "bc5cdr_chem")
     (tmp_path / "e.toml").write_text(page.partition("```toml\n")[2].partition("```")[0], "utf-8")

@@ -22,7 +22,7 @@ from medstress.attacks.protocol import attack_fault, make_attack
 from medstress.cli.app import medstress_cli
 from medstress.errors import UsageError
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
 Blocks = Callable[[str, str], list[str]]
 

@@ -18,7 +18,7 @@ from medstress.metrics.entity_scores import MATCHES, MEASURES
 from medstress.outcomes import Verdict
 from medstress.rows import TrialRow
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "validation.md").read_text("utf-8")
 CITED = sorted(set(re.findall(r"(tests/[\w/]+\.py)::(\w+)", PAGE)))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from medstress.outcomes import Verdict
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 CONCEPTS = (ROOT / "docs" / "concepts.md").read_text("utf-8")
 

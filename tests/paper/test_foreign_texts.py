@@ -13,7 +13,7 @@ from medstress.report.paper.made import Made, Skipped, index
 from medstress.results import latex, markdown
 from medstress.results.table import Cell, Column, Table, as_row
 
-_PATH = Path(__file__).parents[2] / "fuzz" / "payloads.py"
+_PATH = Path(__file__).parents[1] / "fuzz" / "payloads.py"
 _SPEC = importlib.util.spec_from_file_location("paper_payloads", _PATH)
 assert _SPEC is not None
 assert _SPEC.loader is not None

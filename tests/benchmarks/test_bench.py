@@ -638,7 +638,7 @@ def test_a_file_without_results_is_not_put_in(script: Script, tmp_path: Path) ->
 
 
 def test_the_victim_of_the_overhead_is_found_without_the_other_scripts() -> None:
-    file = Path(__file__).resolve().parents[3] / "benchmarks" / "overhead.py"
+    file = Path(__file__).resolve().parents[2] / "benchmarks" / "overhead.py"
     assert str(file.parent) not in sys.path
     spec = importlib.util.spec_from_file_location("victim", file)
     assert spec is not None

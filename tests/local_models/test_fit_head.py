@@ -17,7 +17,7 @@ from medstress.experiment.run import prepare
 torch = pytest.importorskip("torch", reason="needs the extra transformers")
 transformers = pytest.importorskip("transformers", reason="needs the extra transformers")
 
-SCRIPT = Path(__file__).parents[3] / "scripts" / "fit_head.py"
+SCRIPT = Path(__file__).parents[2] / "scripts" / "fit_head.py"
 EXPERIMENT = """
 [experiment]
 name = "fit"

@@ -1,0 +1,73 @@
+"""What other processes make is what this one makes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SAMPLES = Path(__file__).parents[1] / "unit" / "report" / "samples.py"
+NAMES = ["asthma", "status asthmaticus", "scurvy", "rickets", "vitamin D deficiency"]
+
+
+def test_every_process_makes_the_same_page() -> None:
+    code = (
+        "import importlib.util as u, hashlib, medstress.report as r;"
+        f"s = u.spec_from_file_location('s', {str(SAMPLES)!r}); m = u.module_from_spec(s);"
+        "s.loader.exec_module(m);"
+        "page = r.render_report(m.summary(), m.trials(), m.manifest());"
+        "print(hashlib.sha256(page.encode()).hexdigest())"
+    )
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", code], env=os.environ | {"PYTHONHASHSEED": seed},
+            check=True, capture_output=True, text=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]  # fmt: skip
+    assert found[0] == found[1]
+
+
+def test_matplotlib_is_imported_only_for_a_figure() -> None:
+    code = "import sys, medstress.report; sys.exit('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_ngram_vectors_are_the_same_in_every_process() -> None:
+    code = (
+        "import hashlib; from medstress.entities.ngrams import NgramEncoder; "
+        f"v = NgramEncoder({NAMES!r}).encode({NAMES!r}); "
+        "print(hashlib.sha256(v.tobytes()).hexdigest())"
+    )
+    printed = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={"PYTHONHASHSEED": seed},
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(printed) == 1
+
+
+def test_processes_that_embed_the_same_names_at_once_do_not_disturb_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path))
+    code = (
+        "from medstress.entities.embeddings import embed_names; import hashlib; "
+        f"v = embed_names({NAMES!r} * 40, 'ngram'); "
+        "print(hashlib.sha256(v.tobytes()).hexdigest())"
+    )
+    started = [
+        subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) for _ in range(3)
+    ]
+    printed = {process.communicate()[0] for process in started}
+    assert [process.returncode for process in started] == [0, 0, 0]
+    assert len(printed) == 1
+    assert [file.suffix for file in (tmp_path / "vectors").iterdir()] == [".npy"]
