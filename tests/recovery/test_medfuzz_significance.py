@@ -605,7 +605,7 @@ def test_a_success_is_not_tested_with_another_model(bench: Path, tested: Run) ->
     path = bench / "roles.py"
     path.write_text(ROLES + "\n# another version\n")
     try:
-        with pytest.raises(StoreError, match="victim 'rule' is another one"):
+        with pytest.raises(StoreError, match="victim 'rule' changed"):
             run_tests(tested.folder, experiment(bench), Chosen(), {}, Watcher())
     finally:
         path.write_text(ROLES)

@@ -214,7 +214,7 @@ def test_a_dry_run_says_how_long_replies_may_be(swaps, tmp_path, capsys):
     with FaultServer() as server:
         code, out, _ = go(swaps(server, max_new_tokens=300), tmp_path, capsys, "--dry-run")
     assert code == 0
-    assert "replies of v: at most max_new_tokens = 300; one that is cut off there" in out
+    assert "replies of v: at most max_new_tokens = 300; a longer reply is cut off" in out
 
 
 # -- conversations -------------------------------------------------------------------------------

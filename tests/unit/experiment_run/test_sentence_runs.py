@@ -319,7 +319,7 @@ def test_an_interrupted_run_goes_on_and_ends_as_if_it_had_not_been(folder: Path)
 
 def test_another_noise_is_another_experiment(folder: Path) -> None:
     ms.run(tagged({**STATIC, "label": "noise"}), out=folder / "run")
-    with pytest.raises(StoreError, match="attack 'noise' is another one"):
+    with pytest.raises(StoreError, match="attack 'noise' changed"):
         ms.run(tagged({**STATIC, "label": "noise", "rate": 0.5}), out=folder / "run")
 
 
