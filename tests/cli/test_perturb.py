@@ -177,7 +177,7 @@ def test_a_vignette_can_be_perturbed_too(folder):
     ("arguments", "says"),
     [
         (["--to", "out.csv"], "must end in .jsonl or .tsv or .iob or .conll"),
-        (["--to", "gold.tsv"], "this file is read as well"),
+        (["--to", "gold.tsv"], "this is also an input file"),
         (["--to", "no/out.iob"], "cannot write"),
         (
             ["--to", "out.iob", "--set", "experiment.seeds=[0, 1]"],

@@ -83,7 +83,7 @@ def perturb(
     checked, _, base = resolve(experiment, overrides, NEEDS)
     read = [base / Path(table.path).expanduser() for table in checked.dataset if table.path]
     if to.resolve() in [path.resolve() for path in read]:
-        raise UsageError(f"--to {to}: this file is read as well; give another name")
+        raise UsageError(f"--to {to}: this is also an input file; give another name")
     attacks = make_attacks(checked.attack)
     watcher.note("data")
     datasets = load_datasets(checked.dataset, base, limit)
@@ -128,7 +128,7 @@ def check_perturbed_alone(attacks: Sequence[AttackPart], kind: Kind) -> None:
                 )
         elif not kind.draws_names:
             raise UsageError(
-                f"attack {part.label!r} is for questions, and the data are {kind.name}"
+                f"attack {part.label!r} is for questions, but the data are {kind.name}"
             )
         elif why := attack.traits.needs_scores:
             raise UsageError(

@@ -348,7 +348,7 @@ def test_data_types_that_a_function_never_names_are_simply_not_found(folder: Pat
     [
         (
             {"attack": [{"name": "entity_substitution", "sampler": "random"}]},
-            "attack 'entity_substitution' is for questions, and the data are tagged texts",
+            "attack 'entity_substitution' is for questions, but the data are tagged texts",
         ),
         (
             {"dataset": [{"name": "iob", "path": "data.iob"}, {"name": "sample"}]},
@@ -360,7 +360,7 @@ def test_data_types_that_a_function_never_names_are_simply_not_found(folder: Pat
         ),
         (
             {"entities": [{"type": "drugs", "vocabulary": "drugs"}]},
-            "the table [entities] is for questions, and the data are tagged texts",
+            "the table [entities] is for questions, but the data are tagged texts",
         ),
         (
             {"victim": [{"backend": "sentence_transformers", "model": "minilm"}]},
@@ -368,7 +368,7 @@ def test_data_types_that_a_function_never_names_are_simply_not_found(folder: Pat
         ),
         (
             {"analysis": {"transfer": True}},
-            "the table [analysis] is for questions, and the data are tagged texts",
+            "the table [analysis] is for questions, but the data are tagged texts",
         ),
     ],
 )
@@ -558,11 +558,11 @@ def test_a_control_that_is_written_is_not_added_again(folder: Path) -> None:
         ),
         (
             pairs(STATIC),
-            "controls = true is built for tagged texts, and the data are sentence pairs",
+            "controls = true is for tagged texts, but the data are sentence pairs",
         ),
         (
             tagged({**STATIC, "search": "greedy", "budget": 4}),
-            "controls = true: none of the attacks has a control; a search perturbs no whole data",
+            "controls = true: none of the attacks has a control, because a search",
         ),
         (
             tagged({"name": "non_entity_noise", "of": {"name": "synonim"}}),
