@@ -152,7 +152,7 @@ def test_a_file_of_a_run_may_be_annotated_and_its_victims_are_still_checked(meds
     ("change", "arguments", "sentence"),
     [
         (None, ["--to", "out.csv"], "--to out.csv: the name must end in .jsonl or .parquet"),
-        (None, ["--to", "rows.jsonl"], "--to rows.jsonl: this file is read as well; give another"),
+        (None, ["--to", "rows.jsonl"], "--to rows.jsonl: this is also an input file; give another"),
         (None, ["--to", "no/out.jsonl"], "cannot write no/out.jsonl"),
         (None, ["--to", "o.jsonl", "--limit", "0"], "--limit: expected at least 1, got 0"),
         (("[[dataset]]", "[[datasets]]"), ["--to", "o.jsonl"], "e.toml, line 4: unknown table"),

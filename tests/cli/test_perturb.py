@@ -177,11 +177,11 @@ def test_a_vignette_can_be_perturbed_too(folder):
     ("arguments", "says"),
     [
         (["--to", "out.csv"], "must end in .jsonl or .tsv or .iob or .conll"),
-        (["--to", "gold.tsv"], "this file is read as well"),
+        (["--to", "gold.tsv"], "this is also an input file"),
         (["--to", "no/out.iob"], "cannot write"),
         (
             ["--to", "out.iob", "--set", "experiment.seeds=[0, 1]"],
-            "2 perturbed copies (iob, swap_noise, seed 0; iob, swap_noise, seed 1)",
+            "there are 2 (iob, swap_noise, seed 0; iob, swap_noise, seed 1)",
         ),
         (
             ["--to", "out.iob", "--set", 'attack.search="greedy"', "--set", "attack.budget=4"],
@@ -209,4 +209,4 @@ def test_a_list_of_words_that_stand_nowhere_is_said(folder, capsys):
     (folder / "mine.txt").write_text("warfarin\n", encoding="utf-8")
     changes = ["--set", 'attack.scope="words"', "--set", 'attack.words="mine.txt"']
     assert perturb("e.toml", "--to", "out.iob", *changes) == 0
-    assert "none of the words of words mine.txt stands in the data" in capsys.readouterr().out
+    assert "none of the words of words mine.txt occurs in the data" in capsys.readouterr().out

@@ -122,7 +122,7 @@ def test_a_wrong_entry_is_refused_with_its_line(bench, refused, change, line, se
 def test_controls_of_questions_are_refused(bench, refused):
     replace("experiment", None, {"controls": True})(bench)
     assert refused() == (
-        "[experiment] controls = true is built for tagged texts, and the data are questions; "
+        "[experiment] controls = true is for tagged texts, but the data are questions; "
         "leave the key out"
     )
 

@@ -215,9 +215,9 @@ def test_a_victim_without_a_right_tuning_item_is_left_out_and_stops_no_other(
     rows = [row for row in Run(bench.out / "tuning").rows() if row.victim == "hopeless"]
     n = len({row.item_id for row in rows if row.verdict.value != "not_attackable"})
     sentence = (
-        f"! hopeless on cases/drugs answered none of the {n} tuning items rightly, so nothing "
-        "tells its n: it is left out here. More items or a larger share in [tune] may tell it; "
-        "the victim may also be removed from the file."
+        f"! hopeless on cases/drugs answered none of the {n} tuning items correctly, so no n "
+        "can be chosen and it is left out here. Add items, raise share in [tune], or remove the "
+        "victim from the file."
     )
     assert (told.code, told.err) == (0, "")
     assert sentence in told.out.splitlines()

@@ -158,7 +158,7 @@ def test_an_unanswered_question_is_counted_and_asked_again_on_demand(two, monkey
     summary = run(two.write(), two.out).summary()
     failed = [row["n_unanswered"] for row in summary["analysis"]["universality"]]
     assert all(0 < n <= 11 for n in failed)  # some questions the attack had asked before
-    assert f"{sum(failed)} questions of the analyses were not answered" in summary["warnings"][-1]
+    assert f"{sum(failed)} queries of the analyses failed" in summary["warnings"][-1]
     monkeypatch.delenv("VICTIM_FAILS")
     two.tables["analysis"] = analysis
     (row, *_) = run(two.write(), two.out, retry_failed=True).summary()["analysis"]["universality"]

@@ -85,7 +85,7 @@ def test_a_new_folder_reads_with_the_options_in_view(tmp_path: Path) -> None:
 
 def test_another_parser_than_the_folder_s_is_refused_where_it_is_asked_for(tmp_path: Path) -> None:
     go(tmp_path, parser="standalone")
-    with pytest.raises(StoreError, match="victim 'v' is another one"):
+    with pytest.raises(StoreError, match="victim 'v' changed"):
         go(tmp_path, parser="options_aware")
 
 

@@ -158,7 +158,7 @@ def test_a_folder_of_the_first_edition_resumes_and_grows_with_its_prompts(
 
 def test_other_prompts_than_the_folder_s_are_refused(tmp_path: Path) -> None:
     run(experiment(tmp_path, 2), tmp_path / "run")
-    with pytest.raises(StoreError, match="attack 'medfuzz' is another one"):
+    with pytest.raises(StoreError, match="attack 'medfuzz' changed"):
         run(experiment(tmp_path, 2, attack={"template": "misinformation"}), tmp_path / "run")
 
 

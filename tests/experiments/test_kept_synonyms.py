@@ -61,7 +61,7 @@ def test_other_names_that_the_file_asks_for_are_another_attack(
     (tmp_path / "other.vec").write_text("aspirin 1 0\nsulfate 0 1\nhtnx 1 1\n")
     ms.run(experiment, out="out")
     experiment["attack"][0] |= change
-    with pytest.raises(StoreError, match="attack 'synonym' is another one"):
+    with pytest.raises(StoreError, match="attack 'synonym' changed"):
         ms.run(experiment, out="out")
 
 

@@ -131,9 +131,9 @@ def test_a_folder_refuses_another_prompt_for_its_data_sets_and_takes_one_for_new
     assert {row["dataset"] for row in ms.Run(Path("run")).trials().to_dicts()} == {"long", "short"}
     with pytest.raises(StoreError) as caught:
         ms.run(experiment("long", "short", prompt="qstab"), out="run")
-    said = "the prompt of victim 'v' for dataset 'short' is another one"
+    said = "the prompt of victim 'v' for dataset 'short' changed"
     assert said in str(caught.value)
-    with pytest.raises(StoreError, match="for dataset 'long' is another one"):
+    with pytest.raises(StoreError, match="for dataset 'long' changed"):
         ms.run(experiment("long", "short", prompt={**TABLE, "long": "untagged"}), out="run")
 
 

@@ -207,14 +207,14 @@ def test_a_server_that_insists_on_temperature_1_is_measured_and_it_is_said_once(
     assert (endpoint["temperature"]["asked"], endpoint["temperature"]["sent"]) == (0.0, 1.0)
     said = [w for w in done.summary()["warnings"] if "temperature" in w]
     assert len(said) == 1
-    assert "v: its server does not take temperature = 0, so that it was asked at" in said[0]
+    assert "v: its server does not take temperature = 0, so it was asked at" in said[0]
 
 
 def test_a_dry_run_says_how_long_replies_may_be(swaps, tmp_path, capsys):
     with FaultServer() as server:
         code, out, _ = go(swaps(server, max_new_tokens=300), tmp_path, capsys, "--dry-run")
     assert code == 0
-    assert "replies of v: at most max_new_tokens = 300; one that is cut off there" in out
+    assert "replies of v: at most max_new_tokens = 300; a longer reply is cut off" in out
 
 
 # -- conversations -------------------------------------------------------------------------------

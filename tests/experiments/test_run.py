@@ -120,7 +120,7 @@ def test_back_ends_are_closed_whatever_happens(bench, monkeypatch):
     run(bench.write(), bench.out)
     assert closed == [1]
     bench.tables["attack"][0]["budget"] = 6
-    with pytest.raises(StoreError, match="attack 'random' is another one"):
+    with pytest.raises(StoreError, match="attack 'random' changed"):
         run(bench.write(), bench.out)
     assert closed == [1, 1]
 

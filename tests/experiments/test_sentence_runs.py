@@ -319,7 +319,7 @@ def test_an_interrupted_run_goes_on_and_ends_as_if_it_had_not_been(folder: Path)
 
 def test_another_noise_is_another_experiment(folder: Path) -> None:
     ms.run(tagged({**STATIC, "label": "noise"}), out=folder / "run")
-    with pytest.raises(StoreError, match="attack 'noise' is another one"):
+    with pytest.raises(StoreError, match="attack 'noise' changed"):
         ms.run(tagged({**STATIC, "label": "noise", "rate": 0.5}), out=folder / "run")
 
 
@@ -348,7 +348,7 @@ def test_data_types_that_a_function_never_names_are_simply_not_found(folder: Pat
     [
         (
             {"attack": [{"name": "entity_substitution", "sampler": "random"}]},
-            "attack 'entity_substitution' is for questions, and the data are tagged texts",
+            "attack 'entity_substitution' is for questions, but the data are tagged texts",
         ),
         (
             {"dataset": [{"name": "iob", "path": "data.iob"}, {"name": "sample"}]},
@@ -360,7 +360,7 @@ def test_data_types_that_a_function_never_names_are_simply_not_found(folder: Pat
         ),
         (
             {"entities": [{"type": "drugs", "vocabulary": "drugs"}]},
-            "the table [entities] is for questions, and the data are tagged texts",
+            "the table [entities] is for questions, but the data are tagged texts",
         ),
         (
             {"victim": [{"backend": "sentence_transformers", "model": "minilm"}]},
@@ -368,7 +368,7 @@ def test_data_types_that_a_function_never_names_are_simply_not_found(folder: Pat
         ),
         (
             {"analysis": {"transfer": True}},
-            "the table [analysis] is for questions, and the data are tagged texts",
+            "the table [analysis] is for questions, but the data are tagged texts",
         ),
     ],
 )
@@ -558,11 +558,11 @@ def test_a_control_that_is_written_is_not_added_again(folder: Path) -> None:
         ),
         (
             pairs(STATIC),
-            "controls = true is built for tagged texts, and the data are sentence pairs",
+            "controls = true is for tagged texts, but the data are sentence pairs",
         ),
         (
             tagged({**STATIC, "search": "greedy", "budget": 4}),
-            "controls = true: none of the attacks has a control; a search perturbs no whole data",
+            "controls = true: none of the attacks has a control, because a search",
         ),
         (
             tagged({"name": "non_entity_noise", "of": {"name": "synonim"}}),

@@ -146,7 +146,7 @@ def test_one_question_is_attacked_with_recognised_mentions() -> None:
                     "linker": "umls",
                 }
             ],
-            "experiment, [entities]: give labels or linker: a linker's types take the place of "
+            "experiment, [entities]: give labels or linker, not both: a linker's types replace "
             "labels",
         ),
         (

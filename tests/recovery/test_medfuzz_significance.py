@@ -596,7 +596,7 @@ def test_a_dry_run_counts_tests_and_says_what_roles_may_cost(bench: Path) -> Non
     votes = 3 * 30 * 3 * 3
     told = f"{9 + 45 + votes:,} calls, 9 of them about clean items, {votes:,} of them for controls"
     assert f"role judge: at most {told}" in text
-    assert "faithfulness: further 3 votes of judges for each insertion" in text
+    assert "faithfulness: 3 more votes of judges for each insertion" in text
 
 
 def test_a_success_is_not_tested_with_another_model(bench: Path, tested: Run) -> None:
@@ -605,7 +605,7 @@ def test_a_success_is_not_tested_with_another_model(bench: Path, tested: Run) ->
     path = bench / "roles.py"
     path.write_text(ROLES + "\n# another version\n")
     try:
-        with pytest.raises(StoreError, match="victim 'rule' is another one"):
+        with pytest.raises(StoreError, match="victim 'rule' changed"):
             run_tests(tested.folder, experiment(bench), Chosen(), {}, Watcher())
     finally:
         path.write_text(ROLES)

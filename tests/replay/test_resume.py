@@ -162,16 +162,16 @@ def dropped_data_set(bench, workbench):
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        (changed_source, "victim 'careful' is another one"),
-        (changed_prompt, "victim 'careful' is another one"),
+        (changed_source, "victim 'careful' changed"),
+        (changed_prompt, "victim 'careful' changed"),
         (dropped_victim, "victim 'careful' is missing"),
-        (changed_attack, "attack 'pdws' is another one"),
-        (changed_budget, "attack 'nearest' is another one"),
+        (changed_attack, "attack 'pdws' changed"),
+        (changed_budget, "attack 'nearest' changed"),
         (dropped_attack, "attack 'farthest' is missing"),
         (dropped_seed, "seeds [0] are missing"),
         (changed_item, "1 items of dataset 'cases' are missing or changed"),
         (dropped_data_set, "dataset 'cases' is missing"),
-        (changed_names, "entity group 'drugs' is another one"),
+        (changed_names, "entity group 'drugs' changed"),
         (changed_flip_check, "settings were {'flip_check': True}, are {'flip_check': False}"),
     ],
     ids=lambda value: getattr(value, "__name__", None),
@@ -220,7 +220,7 @@ def test_fresh_leaves_a_folder_alone_that_holds_no_run(bench, capsys):
     (bench.out / "thesis.tex").write_text("years of work", encoding="utf-8")
     assert bench.run("--fresh") == 2
     assert capsys.readouterr().err == (
-        f"medstress: --fresh: {bench.out} holds no run, so nothing of it is thrown away\n"
+        f"medstress: --fresh: {bench.out} holds files but no run, so it is left as it is\n"
     )
     assert (bench.out / "thesis.tex").exists()
     assert bench.received() == []

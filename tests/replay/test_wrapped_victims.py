@@ -118,4 +118,4 @@ def test_a_folder_of_another_wrapper_is_refused(wrapped, capsys, change):
     assert changed != text
     path.write_text(changed, "utf-8")
     assert wrapped.run() == 2
-    assert "victim 'careful' is another one" in capsys.readouterr().err
+    assert "victim 'careful' changed" in capsys.readouterr().err

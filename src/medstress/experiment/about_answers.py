@@ -1,4 +1,4 @@
-"""What a run says of how its victims answered: not at all readably, or at another temperature."""
+"""Warnings about victims with unreadable answers or another temperature than asked for."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from medstress.store.reader import RunReader
 
 
 def about_answers(reader: RunReader, summary: Mapping[str, Any]) -> Iterator[str]:
-    """Sentences that stand before all other warnings.
+    """Yield the warnings that come before all others.
 
     Args:
         reader: the run.
-        summary: as `metrics.summarise` returns it.
+        summary: the result of `metrics.summarise`.
     """
     for victim, counts in victims_unread(summary).items():
         yield unread_sentence(victim, counts, reader.clean_replies(victim, RAW_SHOWN))
@@ -22,15 +22,15 @@ def about_answers(reader: RunReader, summary: Mapping[str, Any]) -> Iterator[str
 
 
 def _temperatures(manifest: Mapping[str, Any]) -> Iterator[str]:
-    """A sentence for each model whose server insists on a temperature."""
+    """Yield a sentence for each model whose server refuses the temperature."""
     for endpoint in manifest.get("endpoints") or ():
-        told = endpoint.get("temperature")
-        if not told:
+        refusal = endpoint.get("temperature")
+        if not refusal:
             continue
-        sent = told["sent"]
+        sent = refusal["sent"]
         at = "without one" if sent is None else f"at temperature {sent:g}"
         yield (
-            f"{endpoint['victim']}: its server does not take temperature = {told['asked']:g}, so "
-            f"that it was asked {at}, and its answers are samples: asked again, it may answer "
-            f"otherwise. The server says: {told['said']}"
+            f"{endpoint['victim']}: its server does not take temperature = "
+            f"{refusal['asked']:g}, so it was asked {at}. Its answers are samples and may differ "
+            f"when it is asked again. The server says: {refusal['said']}"
         )

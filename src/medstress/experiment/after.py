@@ -1,4 +1,4 @@
-"""After the trials: what `[analysis]` asks, embeds and keeps, resumable like the run itself."""
+"""The queries that `[analysis]` and `[test]` add after the trials; resumable like the run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import closing
 import numpy as np
 
 from medstress.entities.prompts import PromptEncoder
-from medstress.experiment.asked import AskedTrial, asked_trials
+from medstress.experiment.asked import TrialSubstitutions, substitutions
 from medstress.experiment.inquiries import plan
 from medstress.experiment.prepared import Prepared
 from medstress.experiment.rows import trial_rows
@@ -32,18 +32,18 @@ def finish(
     announce: Callable[[str], None],
     on_progress: Callable[[Progress], None],
 ) -> bool:
-    """Do what `[analysis]` asks for; all trials are finished.
+    """Run the tests and analyses that need finished trials.
 
     Args:
         store: the run, open for writing.
-        prepared: the experiment, victims opened.
-        encoder: for prompt similarity; None where it is not asked for.
-        note: told what is being done.
-        announce: told what has to be read before it is paid for.
-        on_progress: told the counts of questions asked.
+        prepared: the experiment, with its victims open.
+        encoder: for prompt similarity; None if it is off.
+        note: receives what is being done.
+        announce: receives what the user should read before it costs money.
+        on_progress: receives the counts of queries asked.
 
     Returns:
-        Whether everything was asked; False where a limit of the run ended it.
+        True if everything was asked; False if a limit of the run ended it early.
     """
     tellers = Tellers(note=note, announce=announce, progress=on_progress)
     settings = prepared.experiment.analysis
@@ -54,15 +54,15 @@ def finish(
     store.commit()
     with closing(StoredRun(store.folder)) as run:
         rows = trial_rows(run)
-        asked = asked_trials(run, rows) if analysing else []
+        substituted = substitutions(run, rows) if analysing else []
         numbers = {name: number for number, (name, _) in run.trial_numbers().items()}
         prompts = prompts_to_embed(run, encoder) if encoder else []
     if not finish_tests(store, prepared, rows, tellers):
         return False
     if not analysing:
         return True
-    _keep_distances(store, prepared, asked, numbers)
-    done = _ask(store, prepared, rows, asked, note, on_progress)
+    _store_distances(store, prepared, substituted, numbers)
+    done = _ask(store, prepared, rows, substituted, note, on_progress)
     if encoder is not None:
         note(f"prompt similarity ({settings.embedder})")
         store_similarities(store, encoder, settings, prompts)
@@ -73,14 +73,15 @@ def _ask(
     store: RunStore,
     prepared: Prepared,
     rows: Sequence[TrialRow],
-    asked: list[AskedTrial],
+    substituted: list[TrialSubstitutions],
     note: Callable[[str], None],
     on_progress: Callable[[Progress], None],
 ) -> bool:
-    inquiries = plan(prepared, rows, asked)
+    inquiries = plan(prepared, rows, substituted)
     if not inquiries:
         return True
-    note(f"transfer and universality: {sum(len(one.candidates) for one in inquiries)} questions")
+    n_queries = sum(len(inquiry.candidates) for inquiry in inquiries)
+    note(f"transfer and universality: {n_queries} queries")
     limits = limits_of(store, prepared)
     scheduler = Scheduler(store, limits=limits, shared=prepared.shared, on_progress=on_progress)
     progress = scheduler.run(inquiries, len(inquiries))
@@ -88,27 +89,30 @@ def _ask(
     return progress.n_done + progress.n_skipped == len(inquiries)
 
 
-def _keep_distances(
-    store: RunStore, prepared: Prepared, asked: list[AskedTrial], numbers: dict[str, int]
+def _store_distances(
+    store: RunStore,
+    prepared: Prepared,
+    substituted: list[TrialSubstitutions],
+    numbers: dict[str, int],
 ) -> None:
-    """Keep h at the ends of 20 classes of every item whose whole vocabulary was asked.
+    """Store the quantiles of h that bound `BINS` bins, for every exhaustive trial.
 
-    The folder holds no vectors, and all distances of all items would outgrow all else in it.
+    The folder holds no vectors, and the distances of all names would be its largest part.
     """
     groups = {group.label: group.resources.perturbations for group in prepared.question_groups}
-    places = {
-        label: {name.casefold(): i for i, name in enumerate(found.names)}
-        for label, found in groups.items()
+    indices = {
+        label: {name.casefold(): i for i, name in enumerate(perturbations.names)}
+        for label, perturbations in groups.items()
     }
     values = []
-    for one in asked:
-        if spec_of([one.row]).get("sampler") != "exhaustive":
+    for trial in substituted:
+        if spec_of([trial.row]).get("sampler") != "exhaustive":
             continue
-        known = places[one.row.group]
-        h = groups[one.row.group].distances(one.item.key_text)
-        names = set[str]().union(*one.names.values())
-        found = np.sort([h[known[name]] for name in names if name in known])
-        if len(found):
-            ends = np.linspace(0, len(found) - 1, BINS + 1).round().astype(int)
-            values.append((numbers[one.row.trial_id], found[ends].tolist()))
+        index = indices[trial.row.group]
+        h = groups[trial.row.group].distances(trial.item.key_text)
+        names = set[str]().union(*trial.names.values())
+        distances = np.sort([h[index[name]] for name in names if name in index])
+        if len(distances):
+            edges = np.linspace(0, len(distances) - 1, BINS + 1).round().astype(int)
+            values.append((numbers[trial.row.trial_id], distances[edges].tolist()))
     store.write_distances(values)

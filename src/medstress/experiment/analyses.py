@@ -1,4 +1,4 @@
-"""The analyses of a run: what was stored, handed to the metrics."""
+"""The analyses of a run, computed from what its folder stores."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from medstress.experiment.arm_rules import goal_told, names_told
-from medstress.experiment.asked import asked_trials, first_queries, tried
+from medstress.experiment.arm_rules import special_exclusions, special_goal
+from medstress.experiment.asked import first_queries, substitutions, tried_names
 from medstress.experiment.sweeps import sweeps
 from medstress.metrics.arms import Arms, arrange, spec_of
 from medstress.metrics.coverage import coverage_rows, sweep_rows
@@ -36,8 +36,8 @@ def analyse(
     Args:
         run: the run.
         trials: its trials.
-        pooled: the pooled rows of its summary, whose estimates are repeated.
-        budgets: by attack label.
+        pooled: the pooled rows of its summary; their estimates are reused.
+        budgets: query budget by attack label.
     """
     manifest = run.manifest
     settings = manifest["config"].get("analysis", {})
@@ -45,14 +45,16 @@ def analyse(
         label: part["n_names"] for label, part in manifest["groups"].items() if "n_names" in part
     }
     arms = arrange(trials)
-    asked = asked_trials(run, trials)
-    found = {(row["dataset"], row["group"], row["victim"], row["attack"]): row for row in pooled}
-    first = list(first_queries(asked))
+    substituted = substitutions(run, trials)
+    estimates = {
+        (row["dataset"], row["group"], row["victim"], row["attack"]): row for row in pooled
+    }
+    first = list(first_queries(substituted))
     curves = _limited(arms)
     return {
         "curves": curve_rows(curves, budgets),
         "pairs": pair_rows(curves, budgets),
-        "exponents": exponent_rows(arms, lambda place, attack: found.get((*place, attack))),
+        "exponents": exponent_rows(arms, lambda place, attack: estimates.get((*place, attack))),
         "words": word_rows(first),
         "edit_distance": distance_rows(first),
         "size": size_rows(pooled, manifest["victims"]),
@@ -63,39 +65,39 @@ def analyse(
         "transfer": transfer_rows(trials, _carried(run, trials))
         if settings.get("transfer")
         else [],
-        "coverage": coverage_rows(tried(asked, groups), groups),
+        "coverage": coverage_rows(tried_names(substituted, groups), groups),
         "sweeps": sweep_rows(sweeps(run, trials)),
     }
 
 
 def _limited(arms: Arms) -> Arms:
-    """Without the attacks that ask every name: those have no budget to recommend."""
+    """Drop the attacks that ask every name: they have no budget to recommend."""
     return {
-        place: {a: rows for a, rows in found.items() if spec_of(rows).get("budget") is not None}
-        for place, found in arms.items()
+        place: {a: rows for a, rows in attacks.items() if spec_of(rows).get("budget") is not None}
+        for place, attacks in arms.items()
     }
 
 
 def remarks(reader: RunReader) -> list[str]:
-    """What a reader must know of what `[analysis]` asked."""
+    """List warnings about the queries of `[analysis]` and of the judge."""
     manifest, found = reader.manifest, []
     settings = manifest["config"].get("analysis", {})
     if settings.get("transfer") and len(manifest["victims"]) == 1:
         found.append(
-            "[analysis] transfer with one victim is only the diagonal, the flip check: "
-            "there is nobody to transfer to."
+            "[analysis] transfer needs two victims or more; with one it only repeats the flip "
+            "check."
         )
-    failed = [one.purpose for one in reader.inquiries() if one.note is not None]
-    # What a significance test lacks is said beside the tests.
+    failed = [inquiry.purpose for inquiry in reader.inquiries() if inquiry.note is not None]
+    # Missing queries of significance tests are reported beside the tests.
     if n_unjudged := failed.count("judge") + failed.count("slope"):
         found.append(
-            f"the reasonings of {n_unjudged} trials were not asked about to the end: run again "
-            "with --retry-failed."
+            f"the reasonings of {n_unjudged} trials could not be fully judged: run again with "
+            "--retry-failed."
         )
-    if unanswered := failed.count("transfer") + failed.count("universality"):
+    if n_failed := failed.count("transfer") + failed.count("universality"):
         found.append(
-            f"{unanswered} questions of the analyses were not answered and are left out: "
-            "run again with --retry-failed."
+            f"{n_failed} queries of the analyses failed and are left out: run again with "
+            "--retry-failed."
         )
     return found
 
@@ -108,42 +110,54 @@ def _universality(
         return []
     asked = [
         Asked(
-            place=(one.dataset, one.group, one.victim),
-            attack=one.attack,
-            item_id=one.item_id,
-            top=tuple(one.told["top"]),
-            asked=tuple(one.told["asked"]),
-            n_answered=len(one.outcomes),
-            reached=_reached(one),
+            place=(inquiry.dataset, inquiry.group, inquiry.victim),
+            attack=inquiry.attack,
+            item_id=inquiry.item_id,
+            top=tuple(inquiry.told["top"]),
+            asked=tuple(inquiry.told["asked"]),
+            n_answered=len(inquiry.outcomes),
+            reached=_reached_goal(inquiry),
         )
-        for one in reader.inquiries()
-        if one.purpose == "universality"
-        and (trials := arms.get((one.dataset, one.group, one.victim), {}).get(one.attack))
-        and _follows(one, {**goal_told(spec := spec_of(trials)), **names_told(spec)})
+        for inquiry in reader.inquiries()
+        if inquiry.purpose == "universality"
+        and (
+            trials := arms.get((inquiry.dataset, inquiry.group, inquiry.victim), {}).get(
+                inquiry.attack
+            )
+        )
+        and _has_rules(
+            inquiry, {**special_goal(spec := spec_of(trials)), **special_exclusions(spec)}
+        )
     ]
     return universality_rows(arms, asked, sizes)
 
 
 def _carried(reader: RunReader, trials: Sequence[TrialRow]) -> list[Carried]:
-    goals = {row.trial_id: goal_told(json.loads(row.attack_spec)) for row in trials}
+    goals = {row.trial_id: special_goal(json.loads(row.attack_spec)) for row in trials}
     return [
         Carried(
-            trial_id=one.told["trial"],
-            edits=one.told["edits"],
-            victim=one.victim,
-            outcome=one.outcomes[0] if one.outcomes else None,
-            reached=_reached(one),
+            trial_id=inquiry.told["trial"],
+            edits=inquiry.told["edits"],
+            victim=inquiry.victim,
+            outcome=inquiry.outcomes[0] if inquiry.outcomes else None,
+            reached=_reached_goal(inquiry),
         )
-        for one in reader.inquiries()
-        if one.purpose == "transfer" and _follows(one, goals.get(one.told["trial"], {}))
+        for inquiry in reader.inquiries()
+        if inquiry.purpose == "transfer"
+        and _has_rules(inquiry, goals.get(inquiry.told["trial"], {}))
     ]
 
 
-def _follows(one: StoredInquiry, rules: Mapping[str, Any]) -> bool:
-    """Whether it was asked by the rules of its arm; earlier versions asked all by the default."""
-    return all(one.told.get(name) == rules.get(name) for name in _RULES)
+def _has_rules(inquiry: StoredInquiry, rules: Mapping[str, Any]) -> bool:
+    """True if it was asked by the rules of its arm; earlier versions always used the default."""
+    return all(inquiry.told.get(name) == rules.get(name) for name in _RULES)
 
 
-def _reached(one: StoredInquiry) -> bool:
-    """Whether its last answer is a success; earlier versions, with the plain goal, do not say."""
-    return one.outcomes[-1:] == [Outcome.WRONG] if one.reached is None else one.reached
+def _reached_goal(inquiry: StoredInquiry) -> bool:
+    """True if its last answer is a success.
+
+    Earlier versions stored no such flag; they only knew the default goal, a wrong answer.
+    """
+    if inquiry.reached is None:
+        return inquiry.outcomes[-1:] == [Outcome.WRONG]
+    return inquiry.reached

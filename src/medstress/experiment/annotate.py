@@ -1,4 +1,4 @@
-"""Any question set with typed mentions and group labels, as rows that medstress reads back."""
+"""Write questions with typed mentions and group labels, as rows that medstress reads back."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from medstress.items import LETTERS, Question
 from medstress.writing import replacing
 
 NEEDS = ("experiment", "dataset", "entities")
-"""No victim and no attack: nothing is asked."""
+"""Tables that `annotate` needs; no victim is asked."""
 
 OTHERWISE = "write .jsonl, or leave the field out"
 
@@ -30,14 +30,14 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Annotated:
-    """What was written."""
+    """Counts of what was written."""
 
     n_rows: int
     """Questions."""
     n_mentions: int
     """Mentions in them."""
     groups: dict[str, int]
-    """Questions that belong to each group."""
+    """Questions in each group."""
 
 
 def annotate(
@@ -54,9 +54,9 @@ def annotate(
         experiment: a TOML file, a dict of the same shape, or a checked `Experiment`; its victims
             and attacks may be missing.
         to: FILE.jsonl or FILE.parquet.
-        limit: at most so many items a data set. A group's own limit does not count here.
+        limit: most items of each data set. The limits of groups are ignored.
         overrides: as the command line's --set.
-        watcher: who is told about progress.
+        watcher: callbacks for progress.
 
     Raises:
         UsageError, DataError: one sentence.
@@ -92,10 +92,10 @@ def annotate(
 
 
 def annotated_row(item: Question, groups: Mapping[str, frozenset[str]]) -> Row:
-    """One question as a row of the format that medstress reads.
+    """Return one question as a row of the format that medstress reads.
 
-    `groups` lists the groups it belongs to, `group_options` for every group the wrong options
-    that mention an entity of its types. Metadata stands beside them, as it came.
+    `groups` lists the groups of the question; `group_options` lists, for every group, the wrong
+    options that mention an entity of its types. Metadata is added unchanged.
     """
     options = {label: list(typed_options(item, types)) for label, types in groups.items()}
     return {
@@ -113,7 +113,7 @@ def annotated_row(item: Question, groups: Mapping[str, frozenset[str]]) -> Row:
 
 def _check_target(to: Path, read: Sequence[Path]) -> None:
     if to.resolve() in [path.resolve() for path in read]:
-        raise UsageError(f"--to {to}: this file is read as well; give another name")
+        raise UsageError(f"--to {to}: this is also an input file; give another name")
 
 
 def _check_ids(datasets: Sequence[DatasetPart]) -> None:
@@ -138,15 +138,15 @@ def _write_parquet(rows: Sequence[Row], to: Path, groups: Sequence[str]) -> None
 
     letters = max(len(row["options"]) for row in rows)
     span = {"field": polars.String, "start": polars.Int64, "end": polars.Int64}
-    # Written out, as nothing can be inferred from columns of empty lists.
-    known = {
+    # polars cannot infer types from columns of empty lists.
+    schema = {
         "options": polars.Struct(dict.fromkeys(LETTERS[:letters], polars.String)),
         "mentions": polars.List(polars.Struct({**span, "type": polars.String})),
         "groups": polars.List(polars.String),
         "group_options": polars.Struct(dict.fromkeys(groups, polars.List(polars.String))),
     }
     try:
-        frame = polars.DataFrame(rows, schema_overrides=known, infer_schema_length=None)
+        frame = polars.DataFrame(rows, schema_overrides=schema, infer_schema_length=None)
         _check_kept(rows, frame.to_dicts(), to)
         write_frame(frame, to)
     except polars.exceptions.PolarsError as error:
@@ -157,18 +157,18 @@ def _write_parquet(rows: Sequence[Row], to: Path, groups: Sequence[str]) -> None
 
 
 def _check_kept(rows: Sequence[Row], written: Sequence[Row], to: Path) -> None:
-    # polars drops what does not fit a column's kind without a word.
+    # polars silently drops values that do not fit the type of their column.
     for row, read in zip(rows, written, strict=True):
         for field, value in row.items():
             if not _survives(value, read[field]):
                 raise UsageError(
-                    f"--to {to}: a column of parquet holds one kind of values, and the field "
-                    f"{field!r} of item {row['id']!r} would be lost among others; {OTHERWISE}"
+                    f"--to {to}: a parquet column holds values of one type, so the field "
+                    f"{field!r} of item {row['id']!r} would be lost; {OTHERWISE}"
                 )
 
 
 def _survives(value: Any, read: Any) -> bool:
-    """Whether a value is what was written; a struct may have gained empty fields."""
+    """True if a value was written unchanged; a struct may have gained empty fields."""
     if isinstance(value, dict):
         return isinstance(read, dict) and all(_survives(v, read.get(k)) for k, v in value.items())
     if isinstance(value, list):
@@ -184,4 +184,4 @@ WRITERS: dict[str, Callable[[Sequence[Row], Path, Sequence[str]], None]] = {
     ".jsonl": _write_jsonl,
     ".parquet": _write_parquet,
 }
-"""By the ending of the file's name."""
+"""Writer by file extension."""

@@ -1,4 +1,4 @@
-"""The rules of an arm that hold for what is asked after it: its goal and its exclusions."""
+"""The rules of an arm that also hold for its analyses: its goal and its exclusions."""
 
 from __future__ import annotations
 
@@ -15,34 +15,36 @@ from medstress.resources import Exclusions, Resources
 from medstress.text import Edit
 
 
-def goal_told(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """The goal of an arm where it is not simply a readable wrong answer.
+def special_goal(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the goal of an arm if it differs from the default, a readable wrong answer.
 
-    It is part of what an inquiry tells, and so of its identity: one that was asked with another
-    goal is asked again, and those of the plain goal keep theirs.
+    It enters the identity of an inquiry: a changed goal is asked again, and inquiries with the
+    default goal keep the identity that earlier versions gave them.
 
-    >>> goal_told({"goal": "untargeted"}), goal_told({"goal": "C"})
+    >>> special_goal({"goal": "untargeted"}), special_goal({"goal": "C"})
     ({}, {'goal': 'C'})
     """
-    told = {"goal": spec.get("goal", "untargeted")}
-    plain = {"goal": "untargeted", "unreadable_is_success": False}
-    told["unreadable_is_success"] = bool(spec.get("unreadable_is_success", False))
-    return {key: value for key, value in told.items() if value != plain[key]}
+    rules = {
+        "goal": spec.get("goal", "untargeted"),
+        "unreadable_is_success": bool(spec.get("unreadable_is_success", False)),
+    }
+    default = {"goal": "untargeted", "unreadable_is_success": False}
+    return {key: value for key, value in rules.items() if value != default[key]}
 
 
-def names_told(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """The exclusions of an arm where they are not the default ones, likewise.
+def special_exclusions(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the exclusions of an arm that differ from the default, as `special_goal` does.
 
-    >>> names_told({"choices": "as_published", "variants": "mark"})
+    >>> special_exclusions({"choices": "as_published", "variants": "mark"})
     {'exclusions': 'key_string'}
     """
-    told = {"exclusions": rule_of(spec), "similarity_threshold": _threshold(spec)}
-    plain = {"exclusions": "exclude", "similarity_threshold": None}
-    return {key: value for key, value in told.items() if value != plain[key]}
+    rules = {"exclusions": exclusions_of(spec), "similarity_threshold": _threshold(spec)}
+    default = {"exclusions": "exclude", "similarity_threshold": None}
+    return {key: value for key, value in rules.items() if value != default[key]}
 
 
-def rule_of(spec: Mapping[str, Any]) -> Exclusions:
-    """Which names an arm never draws; the default ones where it does not say."""
+def exclusions_of(spec: Mapping[str, Any]) -> Exclusions:
+    """Return which names an arm never draws."""
     choices = str(spec.get("choices") or "default")
     return exclusions(choices, str(spec.get("variants") or default_variants(choices)))
 
@@ -50,19 +52,21 @@ def rule_of(spec: Mapping[str, Any]) -> Exclusions:
 def names_allowed(
     item: Question, place: Edit, resources: Resources, spec: Mapping[str, Any]
 ) -> NDArray[np.int64]:
-    """The names of the vocabulary that an arm may put where an edit is, but for its edit limit.
+    """Find the names of the vocabulary that an arm may put into a span.
+
+    Its limit on edit distance is not applied here.
 
     Args:
         item: the item.
         place: an edit of the span.
-        resources: the group's.
+        resources: the group's resources.
         spec: the arm's parameters.
 
     Returns:
-        Indices, ascending.
+        Indices into the vocabulary, ascending.
     """
     names = resources.perturbations
-    allowed, threshold = names.allowed(item, rule_of(spec)), _threshold(spec)
+    allowed, threshold = names.allowed(item, exclusions_of(spec)), _threshold(spec)
     if threshold is None:
         return allowed
     original = item.text_of(place.field)[place.start : place.end]

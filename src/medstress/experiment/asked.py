@@ -1,4 +1,4 @@
-"""What attacks asked, query by query, read back for the analyses."""
+"""The names that attacks put in, query by query, read back for the analyses."""
 
 from __future__ import annotations
 
@@ -18,27 +18,29 @@ from medstress.rows import TrialRow
 from medstress.text import Edit, edit_distance, edits_of
 
 EDIT_DISTANCE = "edit_distance"
-"""The reason for which a name is left out on one span and not on another."""
+"""Reason for leaving out a name that depends on the span."""
 
 
 @dataclass(slots=True, kw_only=True)
-class AskedTrial:
-    """The substitutions that one trial asked."""
+class TrialSubstitutions:
+    """The substitutions that one trial asked about."""
 
     row: TrialRow
     """The trial."""
     item: Question
     """Its item."""
     first: tuple[int, tuple[Edit, ...]]
-    """Number and edits of the first query that put a name in."""
+    """Number and edits of the first query with a substitution."""
     last: tuple[Edit, ...]
-    """Edits of the last."""
+    """Edits of the last one."""
     names: dict[Span, set[str]]
-    """All names put in, case ignored, by the span that they replaced."""
+    """All names put in, case-folded, by the span that they replaced."""
 
 
-def asked_trials(run: StoredRun, rows: Iterable[TrialRow]) -> list[AskedTrial]:
-    """Read back what every eligible trial asked; deletions, which probe, put no name in.
+def substitutions(run: StoredRun, rows: Iterable[TrialRow]) -> list[TrialSubstitutions]:
+    """Read back the substitutions of every eligible trial.
+
+    Queries that delete text, as probes do, are left out.
 
     Args:
         run: the run.
@@ -46,41 +48,41 @@ def asked_trials(run: StoredRun, rows: Iterable[TrialRow]) -> list[AskedTrial]:
     """
     items = run.items()
     by_id = {row.trial_id: row for row in rows if is_eligible(row)}
-    known = {
+    eligible = {
         number: (by_id[trial_id], items[item][1])
         for number, (trial_id, item) in run.trial_numbers().items()
         if trial_id in by_id
     }
-    found: dict[int, AskedTrial] = {}
+    found: dict[int, TrialSubstitutions] = {}
     last: dict[int, list[list[Any]]] = {}
     for trial, query, text in run.asked_edits():
-        if trial not in known:
+        if trial not in eligible:
             continue
-        # Most queries are neither the first nor the last of a trial: their names are enough.
+        # Most queries are neither the first nor the last of a trial; only their names are kept.
         edits = orjson.loads(text)
         if not edits or not all(edit[3] for edit in edits):
             continue
-        asked = found.get(trial)
-        if asked is None:
-            row, item = known[trial]
-            put_in = edits_of(edits)
-            asked = found[trial] = AskedTrial(
-                row=row, item=item, first=(query, put_in), last=put_in, names={}
+        substituted = found.get(trial)
+        if substituted is None:
+            row, item = eligible[trial]
+            first = edits_of(edits)
+            substituted = found[trial] = TrialSubstitutions(
+                row=row, item=item, first=(query, first), last=first, names={}
             )
         else:
             last[trial] = edits
         for field, start, end, name in edits:
-            asked.names.setdefault((field, start, end), set()).add(name.casefold())
+            substituted.names.setdefault((field, start, end), set()).add(name.casefold())
     for trial, edits in last.items():
         found[trial].last = edits_of(edits)
     return list(found.values())
 
 
-def first_queries(trials: Iterable[AskedTrial]) -> Iterator[FirstQuery]:
-    """The first substitution of every trial, with the size of its edits."""
-    for asked in trials:
-        row, (query, edits) = asked.row, asked.first
-        olds = [asked.item.text_of(edit.field)[edit.start : edit.end] for edit in edits]
+def first_queries(trials: Iterable[TrialSubstitutions]) -> Iterator[FirstQuery]:
+    """Yield the first substitution of every trial, with the size of its edits."""
+    for trial in trials:
+        row, (query, edits) = trial.row, trial.first
+        olds = [trial.item.text_of(edit.field)[edit.start : edit.end] for edit in edits]
         pairs = list(zip(olds, (edit.replacement for edit in edits), strict=True))
         yield FirstQuery(
             place=(row.dataset, row.group, row.victim),
@@ -94,26 +96,31 @@ def first_queries(trials: Iterable[AskedTrial]) -> Iterator[FirstQuery]:
         )
 
 
-def tried(trials: Iterable[AskedTrial], n_names: Mapping[str, int]) -> Iterator[Tried]:
-    """The distinct names of every attack, item and span, seeds together.
+def tried_names(
+    trials: Iterable[TrialSubstitutions], n_names: Mapping[str, int]
+) -> Iterator[Tried]:
+    """Yield the distinct names tried by every trial on every span.
 
     Args:
-        trials: what was asked.
+        trials: the substitutions of trials.
         n_names: size of each group's vocabulary.
     """
-    for asked in trials:
-        row, left_out = asked.row, json.loads(asked.row.n_excluded or "{}")
-        # Counted for the span replaced first. Only the distance in characters depends on it, so
-        # on the others at least the rest is left out.
-        of = {(edit.field, edit.start, edit.end) for edit in asked.first[1]}
-        for span, names in asked.names.items():
-            known = sum(n for why, n in left_out.items() if span in of or why != EDIT_DISTANCE)
+    for trial in trials:
+        row, excluded = trial.row, json.loads(trial.row.n_excluded or "{}")
+        # Exclusions are counted on the span replaced first. Only the edit distance depends on the
+        # span, so on other spans the remaining reasons give a lower bound.
+        counted = {(edit.field, edit.start, edit.end) for edit in trial.first[1]}
+        for span, names in trial.names.items():
+            n_excluded = sum(
+                n for why, n in excluded.items() if span in counted or why != EDIT_DISTANCE
+            )
             yield Tried(
                 place=(row.dataset, row.group, row.victim),
                 attack=row.attack,
                 item_id=row.item_id,
                 span=span,
                 names=frozenset(names),
-                n_allowed=max(n_names.get(row.group, 0) - known, 0),
-                exact=row.n_excluded is not None and (span in of or EDIT_DISTANCE not in left_out),
+                n_allowed=max(n_names.get(row.group, 0) - n_excluded, 0),
+                exact=row.n_excluded is not None
+                and (span in counted or EDIT_DISTANCE not in excluded),
             )

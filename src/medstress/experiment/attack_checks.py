@@ -1,4 +1,4 @@
-"""What can be known before the run about attacks that victims or vocabularies do not fit."""
+"""Checks before the run that attacks fit the victims and vocabularies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from medstress.tasks.wrapping import gives_scores
 
 
 def check_budgets(attacks: Sequence[AttackPart], groups: Sequence[GroupPart]) -> None:
-    """Refuse a budget that no item could use up.
+    """Check that no budget is larger than a vocabulary.
 
     Raises:
         UsageError: an attack's budget is larger than a group's vocabulary.
@@ -31,7 +31,7 @@ def check_budgets(attacks: Sequence[AttackPart], groups: Sequence[GroupPart]) ->
             traits = part.traits
             if not traits.needs_entities:
                 continue
-            # A search that nothing ends has the vocabulary as its budget.
+            # The budget of a search that never stops early is the vocabulary.
             if traits.budget > size and traits.search_on is not SearchOn.ALWAYS:
                 raise UsageError(
                     f"attack {part.label!r}: budget {traits.budget} is larger than the "
@@ -41,20 +41,21 @@ def check_budgets(attacks: Sequence[AttackPart], groups: Sequence[GroupPart]) ->
 
 
 def check_scores(attacks: Sequence[AttackPart], victims: Sequence[VictimTable]) -> None:
-    """Refuse attacks that need scores where a victim is known to give none.
+    """Check that attacks that need scores have victims that give them.
 
-    Of a function nobody knows before it is asked: there each trial fails with the same sentence.
+    Whether a function gives scores is known only when it is asked; then each trial fails with the
+    same sentence.
 
     Raises:
-        UsageError: naming both.
+        UsageError: a victim gives no scores; the message names it and the attack.
     """
-    silent = [t for t in victims if t.answer_by == "generate" and not gives_scores(t.wrap)]
+    scoreless = [t for t in victims if t.answer_by == "generate" and not gives_scores(t.wrap)]
     for part in attacks:
         why = part.traits.needs_scores
-        if silent and why:
+        if scoreless and why:
             raise UsageError(
                 f"attack {part.label!r} needs the victim's scores ({why}), and "
-                f"victim {silent[0].name or victim_name(silent[0])!r} answers by generate, which "
-                f'has none: use answer_by = "letter" or "text", or another '
+                f"victim {scoreless[0].name or victim_name(scoreless[0])!r} answers by generate, "
+                f'which has none: use answer_by = "letter" or "text", or another '
                 f"{why.partition(' ')[0]}"
             )

@@ -1,4 +1,4 @@
-"""Cases for experts, from what a run holds."""
+"""Build the cases that experts review from a run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from medstress.store.codec import decode_edits
 
 
 def cases_of(run: StoredRun) -> list[Case]:
-    """Every success of an attack that counts attempts, in the plan's order."""
+    """Return every success of an attack that counts attempts, in the order of trials."""
     summary = summarise_run(run)
     tests: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in summary["tests"]:
@@ -45,7 +45,7 @@ def _case(
     if guess is None and tests:
         guess = tests[0]["guess"]
     picked = pick_attempt(row)
-    plans = [one for one in records if one.get("attempt") == picked]
+    of_pick = [record for record in records if record.get("attempt") == picked]
     return Case(
         trial_id=row.trial_id,
         dataset=row.dataset,
@@ -54,7 +54,7 @@ def _case(
         item=item,
         edits=decode_edits(row.edits),
         answer=row.answer_after,
-        plan=next((one["plan"] for one in plans if one.get("plan")), ""),
+        plan=next((record["plan"] for record in of_pick if record.get("plan")), ""),
         attempts=_attempts(records),
         success_at=picked,
         clean_p_key=row.score_before,
@@ -67,17 +67,17 @@ def _case(
 
 
 def _attempts(records: Sequence[Mapping[str, Any]]) -> tuple[Attempt, ...]:
-    """One entry an attempt, from the notes of the attack and the answers of the victim."""
+    """Merge the attack's notes and the victim's answers into one entry for each attempt."""
     found: dict[int, dict[str, Any]] = {}
-    for one in records:
-        if one.get("attempt") is None:
+    for record in records:
+        if record.get("attempt") is None:
             continue
-        entry = found.setdefault(int(one["attempt"]), {})
-        entry.update({k: one[k] for k in ("answer", "confidences", "rationale") if k in one})
-        told = [f"{each['gate']}: {each['reason']}" for each in one.get("objections", ())]
-        if "unreadable" in one:
-            told.append(f"unreadable: {one['unreadable']}: {one['reason']}")
-        entry["objections"] = (*entry.get("objections", ()), *told)
+        entry = found.setdefault(int(record["attempt"]), {})
+        entry.update({k: record[k] for k in ("answer", "confidences", "rationale") if k in record})
+        objections = [f"{each['gate']}: {each['reason']}" for each in record.get("objections", ())]
+        if "unreadable" in record:
+            objections.append(f"unreadable: {record['unreadable']}: {record['reason']}")
+        entry["objections"] = (*entry.get("objections", ()), *objections)
     return tuple(
         Attempt(
             number=number,

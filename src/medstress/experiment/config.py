@@ -1,4 +1,4 @@
-"""The experiment file as types; unknown keys and wrong types are refused."""
+"""The tables of an experiment file; unknown keys and wrong types raise errors."""
 
 from __future__ import annotations
 
@@ -48,31 +48,32 @@ class ExperimentTable(Table):
     """`[experiment]`."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
-    """Names the default run folder."""
+    """Name of the experiment and of its default run folder."""
     seeds: Annotated[tuple[Seed, ...], Field(min_length=1)] = (0, 1, 2)
-    """One trial an item and seed; deterministic attacks run once."""
+    """One trial for each item and seed; deterministic attacks run once."""
     max_failed: Annotated[int, Field(ge=0)] = 0
-    """More failed trials than this: exit code 1."""
+    """With more failed trials than this, the exit code is 1."""
     max_queries: Count | None = None
-    """Stop cleanly after so many computed calls, baseline and work ahead included."""
+    """Stop cleanly after this number of computed calls, including baseline and work ahead."""
     max_tokens: Count | None = None
-    """Stop cleanly after about so many tokens."""
+    """Stop cleanly after about this number of tokens."""
     max_usd: Annotated[float, Field(gt=0)] | None = None
-    """Stop cleanly after about so many US dollars, at `price_in` and `price_out` of the victims."""
+    """Stop cleanly after about this many US dollars, at the victims' `price_in` and `price_out`."""
     max_seconds: Seconds | None = None
-    """Stop cleanly after so many seconds of asking, over all processes of the run."""
+    """Stop cleanly after this many seconds of asking, summed over all processes of the run."""
     trial_seconds: Seconds | None = None
-    """A trial that is not done so long after its first call was made ends as `cut_short`."""
+    """A trial that takes longer than this after its first call ends as `cut_short`."""
     timeout_seconds: Seconds = ANSWER_SECONDS
-    """openai: seconds of one request in all, from its first step to the last byte."""
+    """openai: time limit of one whole request, in seconds."""
     cache: NonEmpty | None = None
-    """A folder of answers that runs share, or `default`; default: each run has only its own."""
+    """Folder of answers that runs share, or `default`; default: each run keeps its own."""
     controls: bool = False
-    """Tagged texts: a control arm beside every perturbed copy, as much noise outside entities."""
+    """Tagged texts: add to every perturbed copy a control arm with as much noise outside
+    entities."""
     flip_check: bool = True
     """Ask every success again, alone."""
     group_readable: bool = False
-    """Let the owner's group read the run folder; default: the owner alone."""
+    """Let the owner's group read the run folder; default: only the owner."""
 
     @property
     def access(self) -> Access:
@@ -111,41 +112,43 @@ class DatasetTable(Table):
     """`sample`, `jsonl`, `parquet`, `medqa`, `medmcqa`, `bc5cdr`, `biosses`, `iob`, `pubtator`,
     `bigbio`, `brat`, `pairs`, `hub`, or a plug-in's."""
     path: str | None = None
-    """The file, where the source needs one; bc5cdr: or a folder with one for each split; brat: the
+    """The file, if the source needs one; bc5cdr: or a folder with a file for each split; brat: the
     folder."""
     hub: NonEmpty | None = None
     """bc5cdr, biosses, hub: `owner/name` on the Hugging Face hub, or `owner/name:file`."""
     annotations: str | None = None
     """medqa, medmcqa: spans of the options."""
     split: str | None = None
-    """The published split the file holds; bc5cdr: of a folder also several, as `train+devel`."""
+    """The published split; bc5cdr: several splits of a folder are joined by `+`, as
+    `train+devel`."""
     types: (
         Annotated[tuple[str, ...], Field(min_length=1)]
         | Annotated[dict[str, str], Field(min_length=1)]
         | None
     ) = None
-    """Tagged texts: a list of the entity types that become labels, or a table of new names such as
-    `{Chemical = "Drug"}` (two of one name are merged, `"O"` leaves one out); default: all."""
+    """Tagged texts: a list of the entity types to keep, or a table of new names such as
+    `{Chemical = "Drug"}` (types with the same new name are merged, `"O"` drops a type); default:
+    all."""
     scheme: Scheme | None = None
-    """iob, bc5cdr, bigbio, hub: labels are written in `iob2` (default), `iobes` or `io`."""
+    """iob, bc5cdr, bigbio, hub: label scheme, `iob2` (default), `iobes` or `io`."""
     columns: dict[str, str] | None = None
-    """pairs: the file's names of `id`, `text_a`, `text_b`, `score`."""
+    """pairs: the file's column names for `id`, `text_a`, `text_b`, `score`."""
     scale: tuple[float, float] | None = None
     """pairs: lowest and highest score; default: 0 to 4."""
     documents: NonEmpty | None = None
-    """iob, bc5cdr: a PubTator file (bc5cdr: or a folder with one for each split) in which the
-    documents of the sentences are looked up; intervals then draw whole documents."""
+    """iob, bc5cdr: a PubTator file (bc5cdr: or a folder with a file for each split) that gives the
+    document of each sentence; intervals then resample whole documents."""
     on_bad_labels: Literal["error", "repair"] = "error"
-    """Tagged texts: stop at a label that continues nothing, or begin an entity and say so."""
+    """Tagged texts: if a label continues no entity, stop, or begin an entity and report it."""
     label: NonEmpty | None = None
-    """Name in results; default: the name, and the keys in which entries of one name differ."""
+    """Name in results; default: the name, with the keys that tell entries of one name apart."""
     limit: Count | None = None
-    """A sample of so many items; limit 200 contains limit 100."""
+    """Size of a random sample of items; a sample of 200 contains the sample of 100."""
     limit_documents: Count | None = None
-    """A sample of so many whole documents, drawn before `limit`; items without one are their
-    own."""
+    """Size of a random sample of whole documents, drawn before `limit`; an item without a document
+    counts as one."""
     sample_seed: Seed = 0
-    """Which sample; that of `limit` in `[[entities]]` too."""
+    """Seed of these samples, and of `limit` in `[[entities]]`."""
     on_bad_row: Literal["error", "skip"] = "error"
     """Stop at a bad row, or leave it out and count it."""
     use: bool = True
@@ -173,29 +176,30 @@ class EntitiesTable(Table):
     type: str | tuple[str, ...]
     """`drugs`, `diseases`, or a list of UMLS semantic type identifiers."""
     recogniser: Literal["given", "gazetteer", "spacy"] = "given"
-    """Where mentions of the type come from: the rows, the tables of names, or a spaCy pipeline."""
+    """Source of mentions of the type: the rows, the tables of names, or a spaCy pipeline."""
     model: NonEmpty | None = None
     """spacy: an installed pipeline, or the folder of a saved one."""
     labels: Annotated[dict[str, str], Field(min_length=1)] | None = None
     """spacy: label -> type, such as `{CHEMICAL = "drugs"}`; default: the usual names."""
     linker: Literal["umls"] | None = None
-    """spacy: types of the concept that scispaCy's linker finds, instead of labels."""
+    """spacy: take types from the concept that scispaCy's linker finds, instead of from labels."""
     vocabulary: NonEmpty
     """`drugs`, `diseases`, or a file."""
     column: Annotated[int, Field(ge=0)] | None = None
-    """Column of a table without header, from 0."""
+    """Column of a table without a header, counted from 0."""
     embedding: NonEmpty = "minilm"
     """`minilm`, `ngram`, word vectors, or a transformers model."""
     pooling: Literal["cls", "mean", "first_token"] | None = None
-    """Default: what suits the model."""
+    """How token vectors are pooled; default: depends on the model."""
     limit: Count | None = None
-    """Attackable items of this group, drawn after the data set's limit."""
+    """Size of a random sample of this group's attackable items, drawn after the data set's
+    limit."""
     distance: NonEmpty = "cosine"
-    """h of the samplers: `cosine`, `euclidean`, `mondo`, `mesh`, or a function of the user's."""
+    """h of the samplers: `cosine`, `euclidean`, `mondo`, `mesh`, or your own function."""
     synonyms: NonEmpty = "default"
     """Second right answers to exclude: `default`, `none`, a table, MRCONSO.RRF, or OBO."""
     choices: Literal["default", "as_published", "as_released"] = "default"
-    """Which defaults hold: `as_released` pools every model by `first_token`."""
+    """Set of defaults; `as_released` pools every model by `first_token`."""
     use: bool = True
     """False switches the entry off."""
 
@@ -229,35 +233,35 @@ class EntitiesTable(Table):
     @model_validator(mode="after")
     def _spacy_keys(self) -> EntitiesTable:
         if self.recogniser == "spacy" and self.model is None:
-            raise ValueError("recogniser = 'spacy' needs the key 'model', a pipeline")
+            raise ValueError("recogniser = 'spacy' needs the key 'model', a spaCy pipeline")
         for key in ("model", "labels", "linker"):
             if self.recogniser != "spacy" and getattr(self, key) is not None:
                 raise ValueError(f"the key {key!r} is for recogniser = 'spacy'")
         if self.labels is not None and self.linker is not None:
-            raise ValueError("give labels or linker: a linker's types take the place of labels")
+            raise ValueError("give labels or linker, not both: a linker's types replace labels")
         return self
 
 
 class AttackTable(Table):
-    """`[[attack]]`; further keys are the attack's own parameters, which it checks itself."""
+    """`[[attack]]`; other keys are the attack's own parameters, which it checks itself."""
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True, allow_inf_nan=False)
 
     name: NonEmpty
     """`entity_substitution`, `discrete_zoo`, or a plug-in's."""
     label: NonEmpty | None = None
-    """Name in results; default: the name, and the keys in which entries of one name differ."""
+    """Name in results; default: the name, with the keys that tell entries of one name apart."""
     use: bool = True
     """False switches the entry off."""
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The attack's own parameters, as written."""
+        """The attack's own parameters, as given."""
         return dict(self.model_extra or {})
 
     @property
     def exponents(self) -> list[Any]:
-        """The values of `n`, each of which is an attack of its own; [None] without any."""
+        """The values of `n`, one attack for each; [None] if `n` is not given."""
         n = self.parameters.get("n")
         return n if isinstance(n, list) else [n]
 
@@ -266,7 +270,7 @@ class AttackTable(Table):
         """The attacks, one for each of `exponents`; built once.
 
         Raises:
-            UsageError: an attack refuses its parameters, or is not installed.
+            UsageError: an attack has invalid parameters or is not installed.
         """
         given = self.parameters
         return tuple(
@@ -281,23 +285,23 @@ class Experiment(Table):
     experiment: ExperimentTable
     """Name, seeds, limits."""
     dataset: Annotated[tuple[DatasetTable, ...], Field(min_length=1)]
-    """Where the questions come from."""
+    """Sources of items."""
     entities: tuple[EntitiesTable, ...] = ()
-    """Entity groups; none where no attack draws names, and for sentences."""
+    """Entity groups; empty for sentences or if no attack draws names."""
     victim: tuple[VictimTable, ...] = ()
-    """Models under attack; what asks none does without (`reading.NEEDS`)."""
+    """Models under attack; optional for commands that ask none (`reading.NEEDS`)."""
     attack: tuple[AttackTable, ...] = ()
-    """Attacks; likewise."""
+    """Attacks; optional for commands that run none."""
     role: RolesTable | None = None
-    """Models that attacks ask beside the victim."""
+    """Other models that attacks ask."""
     tune: TuneTable | None = None
     """Settings of `medstress tune`; other commands do not read them."""
     train: TrainTable | None = None
     """Settings of `medstress train`; other commands do not read them."""
     analysis: AnalysisTable = AnalysisTable()
-    """Asked after the trials."""
+    """Analyses that ask more queries after the trials."""
     test: SignificanceTable | None = None
-    """Significance of successes; `run` does it where the table is present."""
+    """Significance tests of successes; `run` does them if the table is present."""
 
     @field_validator("dataset", "entities", "victim", "attack", mode="before")
     @classmethod

@@ -1,4 +1,4 @@
-"""`[experiment] controls = true`: a control arm beside every attack that has one."""
+"""`[experiment] controls = true`: add the control arm of every attack that has one."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from medstress.experiment.parts import AttackPart
 from medstress.kinds import Kind
 
 PREFIX = "control of "
-"""Begins the label of a control that the user has not written."""
+"""Prefix of the label of an added control."""
 
 
 def with_controls(attacks: Sequence[AttackPart], kind: Kind) -> list[AttackPart]:
-    """Add the control arm of every attack, unless it is there.
+    """Add the control arm of every attack, unless the experiment has it.
 
-    The control of a perturbed copy of tagged texts is `non_entity_noise`: as many words changed,
-    none of them in an entity. Attacks of one control share it. A search has none.
+    The control of a perturbed copy of tagged texts is `non_entity_noise`, which changes as many
+    words, none of them in an entity. Attacks with the same control share it. A search has none.
 
     Args:
-        attacks: of the experiment.
-        kind: of its items.
+        attacks: the experiment's attacks.
+        kind: kind of its items.
 
     Raises:
-        UsageError: the items are others, or no attack has a control.
+        UsageError: the items are not tagged texts, or no attack has a control.
     """
     if not kind.has_controls:
         raise UsageError(
-            f"[experiment] controls = true is built for tagged texts, and the data are "
-            f"{kind.name}; leave the key out"
+            f"[experiment] controls = true is for tagged texts, but the data are {kind.name}; "
+            "leave the key out"
         )
     known = [part.attack.spec() for part in attacks]
     added = list(_missing(attacks, known))
     if not added and not any(spec["name"] == NonEntityNoise.name for spec in known):
         raise UsageError(
-            "[experiment] controls = true: none of the attacks has a control; a search perturbs no "
-            'whole data set, so write search = "none", or leave the key out'
+            "[experiment] controls = true: none of the attacks has a control, because a search "
+            'perturbs no whole data set; write search = "none", or leave the key out'
         )
     return [*attacks, *added]
 

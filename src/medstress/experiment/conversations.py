@@ -1,4 +1,4 @@
-"""Victims as an attack that holds conversations asks them."""
+"""Victims that an attack asks in conversations."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from medstress.victim import Victim
 
 STREAM = "exemplars"
 _OF_TURNS = {"standalone": "exact"}
-"""In conversations the first edition, whose folders have `standalone`, took a bare letter alone."""
+"""The first edition, whose folders have `standalone`, took only a bare letter in conversations."""
 
 SHORT = 96
-"""Most tokens of confidences and answer in folders that began before victims said how many."""
+"""Most tokens of confidences and answer in folders older than the victims' own limit."""
 
 
 def check_conversations(victims: Sequence[Victim], attacks: Sequence[AttackPart]) -> None:
-    """Refuse victims that cannot be asked in turns where an attack asks so.
+    """Check that all victims can hold a conversation, if an attack needs it.
 
     Raises:
-        UsageError: naming both.
+        UsageError: a victim cannot; the message names it and the attack.
     """
     part = next((part for part in attacks if part.traits.in_turns), None)
     if part is None:
@@ -36,12 +36,12 @@ def check_conversations(victims: Sequence[Victim], attacks: Sequence[AttackPart]
     for victim in victims:
         if not isinstance(victim.task, MultipleChoice):
             raise UsageError(
-                f"attack {part.label!r} asks in turns of its own, which wrap and shots cannot be "
-                f"put around: leave them out of victim {victim.label!r}"
+                f"attack {part.label!r} holds its own conversation, which wrap and shots cannot "
+                f"change: leave them out of victim {victim.label!r}"
             )
         if "generate" not in victim.backend.traits.calls:
             raise UsageError(
-                f"attack {part.label!r} needs a victim that writes its reasoning, and the back end "
+                f"attack {part.label!r} needs a victim that writes its reasoning, but the back end "
                 f"of victim {victim.label!r} generates no text"
             )
 
@@ -49,7 +49,7 @@ def check_conversations(victims: Sequence[Victim], attacks: Sequence[AttackPart]
 def victim_of(
     victim: Victim, attack: Attack, dataset: str, item: Question, seed: int | None, repeat: int
 ) -> Victim:
-    """The victim as an attack asks it about one item in one run; the clean item likewise."""
+    """Return the victim that an attack asks about one item, clean or edited, in one trial."""
     reasoning_tokens = attack.traits.reasoning_tokens
     if reasoning_tokens is None:
         return victim

@@ -1,4 +1,4 @@
-"""What an experiment would cost at most, without asking a model anything."""
+"""Bound the cost of an experiment without asking a model."""
 
 from __future__ import annotations
 
@@ -8,11 +8,7 @@ from itertools import product
 from pathlib import Path
 from typing import cast
 
-from medstress.attacks.protocol import (
-    Attack,
-    AttackTraits,
-    SearchOn,
-)
+from medstress.attacks.protocol import Attack, AttackTraits, SearchOn
 from medstress.experiment.conversations import victim_of
 from medstress.experiment.parts import AttackPart, GroupPart
 from medstress.experiment.phase_costs import most_tested, role_lines, tests_remark
@@ -25,13 +21,13 @@ from medstress.items import Question
 from medstress.tasks.task import Task
 from medstress.victim import Victim
 
-IN_TURNS = "3 (5 where replies have to be repaired)"
+CONVERSATION_CALLS = "3 (5 with repaired replies)"
 """Calls of a conversation."""
 
 
 @dataclass(slots=True)
 class _Counts:
-    """The most queries of one victim."""
+    """Upper bounds of one victim's queries."""
 
     baseline: int = 0
     perturbed: int = 0
@@ -48,47 +44,47 @@ class _Counts:
 
 
 @dataclass(slots=True)
-class _Asked:
-    """The most queries of one victim about one item."""
+class _ItemQueries:
+    """Upper bounds of one victim's queries about one item."""
 
     item: Question
     dataset: str
     """Label of its data set."""
     attack: Attack | None = None
-    """The attack, where it asks in a way of its own."""
+    """The attack, if it asks in conversations."""
     clean: int = 0
-    """About the item as it is."""
+    """Queries about the clean item."""
     edited: dict[int | None, int] = field(default_factory=dict)
-    """Bytes that a prompt grows by at most (None: nobody knows) -> queries."""
+    """Most bytes that an edit adds to a prompt (None: unknown) -> queries."""
 
 
 @dataclass(slots=True)
 class _Tokens:
-    """The tokens of one victim."""
+    """Calls and tokens of one victim."""
 
     calls: int = 0
     about_in: int = 0
     most_in: int | None = 0
-    """None where an attack writes texts that nobody can bound."""
+    """None if an attack writes texts without a bound."""
     most_out: int = 0
 
 
 def estimate(prepared: Prepared, folder: Path | None = None) -> Iterator[str]:
-    """Lines: the exact upper bound of queries; bounds and estimates of tokens, time and money.
+    """Yield lines: the exact upper bound of queries; bounds and estimates of tokens, time, money.
 
-    The bound holds whatever the victim answers: every attackable item right at baseline, every
-    attack using its whole budget, and every last query a success that is checked again; where
-    the search goes on after an invalid success, two successes are checked.
+    The bound assumes the most expensive answers: every attackable item is right at baseline,
+    every attack uses its whole budget, and every last query is a success that is checked again.
+    Two successes are checked where the search goes on after an invalid one.
 
     Args:
-        prepared: the experiment, its victims open.
-        folder: where the run would go; speeds are looked up in it and beside it.
+        prepared: the experiment, with its victims open.
+        folder: folder of the run; measured speeds are read from it and its neighbours.
     """
     if not prepared.kind.draws_names:
         yield from sentence_cost(prepared)
         return
     n_victims = len(prepared.experiment.victim)
-    counts, asked = _count(prepared, n_victims)
+    counts, by_item = _count(prepared, n_victims)
     yield f"queries: at most {n_victims * counts.total:,} (exact bound)"
     shown = {
         "baseline": counts.baseline,
@@ -105,7 +101,7 @@ def estimate(prepared: Prepared, folder: Path | None = None) -> Iterator[str]:
             shown["faithfulness slope"] = counts.slopes
         yield _counts("[test]: ", n_victims, shown)
         yield tests_remark(prepared)
-    tokens = {victim.label: _tokens(victim, asked) for victim in prepared.victims}
+    tokens = {victim.label: _tokens(victim, by_item) for victim in prepared.victims}
     yield from _calls(prepared, tokens, n_victims * counts.total)
     yield _tokens_line(list(tokens.values()), prepared)
     yield from role_lines(prepared, n_victims)
@@ -114,91 +110,92 @@ def estimate(prepared: Prepared, folder: Path | None = None) -> Iterator[str]:
         yield _time(victim, tokens[victim.label], measured_speed(victim, prepared, folder))
     yield _money(tokens, prices_of(prepared.experiment.victim))
     if prepared.roles:
-        yield "neither tokens nor money of victims count what other roles read and write"
+        yield "tokens and money of victims leave out what other roles read and write"
 
 
-def _count(prepared: Prepared, n_victims: int) -> tuple[_Counts, list[_Asked]]:
+def _count(prepared: Prepared, n_victims: int) -> tuple[_Counts, list[_ItemQueries]]:
     settings, analysis = prepared.experiment.experiment, prepared.experiment.analysis
-    counts, found = _Counts(), list[_Asked]()
+    counts, found = _Counts(), list[_ItemQueries]()
     for dataset in prepared.datasets:
-        by_item: dict[tuple[str, str | None], _Asked] = {}
+        by_item: dict[tuple[str, str | None], _ItemQueries] = {}
         for group, part in product(prepared.question_groups, prepared.attacks):
             traits = part.traits
             if (group.table is None) == traits.needs_entities:
                 continue
             seeds = traits.repeats * (1 if traits.deterministic else len(settings.seeds))
-            turned = part.attack if traits.in_turns else None
-            grows = _growth(part, group)
+            conversing = part.attack if traits.in_turns else None
+            growth = _growth(part, group)
             for item in prepared.items(dataset, group):
                 if part.attack.obstacle(item, group.resources) is not None:
                     continue
-                # In turns the clean item is asked anew in every run, after other examples.
-                asked = by_item.setdefault(
-                    (item.id, part.label if turned else None),
-                    _Asked(item, dataset.label, turned, clean=seeds if turned else 1),
+                # A conversation asks the clean item anew for every seed, after other examples.
+                of_item = by_item.setdefault(
+                    (item.id, part.label if conversing else None),
+                    _ItemQueries(item, dataset.label, conversing, clean=seeds if conversing else 1),
                 )
                 n = part.attack.most_queries(item, group.resources)
                 checks = seeds * _most_checks(traits, n) if settings.flip_check else 0
-                carried = seeds * (n_victims - 1) if analysis.transfer else 0
+                transferred = seeds * (n_victims - 1) if analysis.transfer else 0
                 universal = max(analysis.universality, default=0)
                 counts.perturbed += seeds * n
                 counts.checks += checks
-                counts.transfer += carried
+                counts.transfer += transferred
                 counts.universality += universal
                 tests, slopes = most_tested(part.attack, prepared.experiment.test)
                 counts.tests += seeds * tests
                 counts.slopes += seeds * slopes
-                more = seeds * (n + tests + slopes) + checks + carried + universal
-                asked.edited[grows] = asked.edited.get(grows, 0) + more
+                more = seeds * (n + tests + slopes) + checks + transferred + universal
+                of_item.edited[growth] = of_item.edited.get(growth, 0) + more
         counts.baseline += sum(each.clean for each in by_item.values())
         found += by_item.values()
     return counts, found
 
 
 def _growth(part: AttackPart, group: GroupPart) -> int | None:
-    """By how many bytes the attack makes an option longer at most; None: nobody knows."""
+    """Return the most bytes that the attack adds to an option; None if unknown."""
     if not part.traits.puts_one_name:
         return None
-    # A name takes the case of what it replaces, and capitals may be longer.
+    # A name takes the case of the text it replaces, and capitals may take more bytes.
     names = group.perturbations.names
     return max((max(len(n.encode()), len(n.upper().encode())) for n in names), default=0)
 
 
-def _tokens(victim: Victim, asked: list[_Asked]) -> _Tokens:
+def _tokens(victim: Victim, by_item: list[_ItemQueries]) -> _Tokens:
     total = _Tokens()
-    for each in asked:
-        known = victim.on(each.dataset)
-        task = _task(known)
+    for each in by_item:
+        on_dataset = victim.on(each.dataset)
+        task = _task(on_dataset)
         if each.attack is not None:
-            task = _task(victim_of(known, each.attack, "", each.item, 0, 0))
+            task = _task(victim_of(on_dataset, each.attack, "", each.item, 0, 0))
         size = query_size(task, each.item)
         n = each.clean + sum(each.edited.values())
         total.calls += n * task.n_calls(len(each.item.options))
         total.about_in += n * size.about_in
         total.most_out += n * size.most_out
-        for grows, times in ((0, each.clean), *each.edited.items()):
-            if grows is None or total.most_in is None:
+        for growth, times in ((0, each.clean), *each.edited.items()):
+            if growth is None or total.most_in is None:
                 total.most_in = None
             else:
-                total.most_in += times * size.longer_by(grows)
+                total.most_in += times * size.longer_by(growth)
     return total
 
 
 def _task(victim: Victim) -> Task:
-    """The task of a victim that answers questions, as all do here."""
+    """Return the task of a victim; all victims here answer questions."""
     return cast(Task, victim.task)
 
 
 def _calls(prepared: Prepared, tokens: Mapping[str, _Tokens], queries: int) -> Iterator[str]:
-    """A line where a query takes more calls than one."""
+    """Yield a line if some query takes more than one call."""
     total = sum(each.calls for each in tokens.values())
     if total != queries:
         questions = (item for part in prepared.datasets for item in part.questions)
         most = max((len(item.options) for item in questions), default=2)
-        told = ", ".join(f"{v.label} {_task(v).n_calls(most)} a query" for v in prepared.victims)
-        turned = [part.label for part in prepared.attacks if part.traits.in_turns]
-        told += f"; {IN_TURNS} of a conversation of {turned[0]!r}" if turned else ""
-        yield f"calls: at most {total:,} ({told})"
+        detail = ", ".join(f"{v.label} {_task(v).n_calls(most)} a query" for v in prepared.victims)
+        conversing = [part.label for part in prepared.attacks if part.traits.in_turns]
+        if conversing:
+            detail += f"; {CONVERSATION_CALLS} per conversation of {conversing[0]!r}"
+        yield f"calls: at most {total:,} ({detail})"
 
 
 def _tokens_line(tokens: list[_Tokens], prepared: Prepared) -> str:
@@ -238,19 +235,22 @@ def _money(tokens: Mapping[str, _Tokens], prices: Mapping[str, Price]) -> str:
         about += price.usd(each.about_in, each.most_out)
         most += price.usd(each.most_in or 0, each.most_out)
         bounded = bounded and each.most_in is not None
-    told = f"at most ${most:,.2f} (bound)" if bounded else "no bound"
+    bound = f"at most ${most:,.2f} (bound)" if bounded else "no bound"
     free = [label for label in tokens if label not in prices]
     without = f"; without {', '.join(free)}, which have no price" if free else ""
-    return f"money: about ${about:,.2f} (estimate); {told}{without}"
+    return f"money: about ${about:,.2f} (estimate); {bound}{without}"
 
 
 def _counts(head: str, n_victims: int, counts: Mapping[str, int]) -> str:
-    told = ", ".join(f"{what} {n_victims * count:,}" for what, count in counts.items())
-    return f"  {head}{told}"
+    listed = ", ".join(f"{what} {n_victims * count:,}" for what, count in counts.items())
+    return f"  {head}{listed}"
 
 
 def _most_checks(traits: AttackTraits, n_queries: int) -> int:
-    """Flip checks of one trial: the first success and, where it may be refuted and the search goes
-    on, the first that no rule refutes."""
+    """Return the most flip checks of one trial.
+
+    The first success is checked and, if a rule may refute it and the search goes on, the first
+    success that no rule refutes.
+    """
     goes_on = traits.search_on is not SearchOn.NEVER
     return min(2 if goes_on and traits.may_be_refuted else 1, n_queries)

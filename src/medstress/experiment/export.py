@@ -1,4 +1,4 @@
-"""Tidy rows of a run: trials, items, exchanges, as JSONL, CSV or parquet."""
+"""Export the tables of a run as JSONL, CSV or parquet: trials, items, exchanges, reviews."""
 
 from __future__ import annotations
 
@@ -37,21 +37,20 @@ def _edit_objects(text: str) -> list[Row]:
 
 
 def _scores(text: str) -> list[float | None]:
-    """Scores without what JSON cannot hold: null is a score that is not finite."""
+    """Parse scores; those that are not finite become null, because JSON cannot hold them."""
     return [value if isfinite(value) else None for value in json.loads(text)]
 
 
-_OPENED: dict[str, Callable[[str], Any]] = {
+_PARSED: dict[str, Callable[[str], Any]] = {
     "attack_spec": json.loads,
     "edits": _edit_objects,
     "first_success_edits": _edit_objects,
     "continuations": json.loads,
     "scores": _scores,
 }
-"""Columns that are objects and arrays wherever the format has such, and JSON text in CSV."""
+"""Columns that are objects or arrays in JSONL and parquet, and JSON text in CSV."""
 _MIXED = ("prompt_before", "prompt_after")
-"""Columns that hold texts, and lists of turns where a victim was asked in turns: JSON text where
-a column has one type."""
+"""Columns that hold texts or lists of turns; in formats with typed columns, turns are JSON text."""
 
 
 def export(run: StoredRun, table: str, to: Path) -> int:
@@ -80,7 +79,7 @@ def export(run: StoredRun, table: str, to: Path) -> int:
 
 
 def item_rows(reader: RunReader) -> Iterator[Row]:
-    """The items of a run."""
+    """Yield the items of a run."""
     for dataset, item in reader.items().values():
         yield {
             "dataset": dataset,
@@ -92,10 +91,10 @@ def item_rows(reader: RunReader) -> Iterator[Row]:
 
 
 class Probes:
-    """Which queries were asked to learn something, such as which span matters.
+    """Finds the queries that probe the victim, for example for the span that matters.
 
-    A trial notes them when it ends. Of one that has not ended, or ended in an earlier version,
-    those of the shipped attacks are known by what they ask: they delete a span.
+    A trial notes its probes when it ends. For unfinished trials and those of earlier versions,
+    probes of the shipped attacks are recognised by their edits, which delete a span.
     """
 
     def __init__(self, reader: RunReader) -> None:
@@ -108,7 +107,7 @@ class Probes:
                 self._deletes.add(trial)
 
     def holds(self, row: StoredExchange, edits: str | None) -> bool:
-        """Whether a call is of a probe; `edits` are its query's."""
+        """True if a call belongs to a probe; `edits` are those of its query."""
         if row.purpose != "attack" or row.role != "victim" or row.query is None:
             return False
         if row.trial in self._deletes and edits is not None:
@@ -117,7 +116,7 @@ class Probes:
 
 
 def exchange_rows(reader: RunReader) -> Iterator[Row]:
-    """The calls of a run, with prompts derived from item, edits and template."""
+    """Yield the calls of a run, with prompts derived from item, edits and template."""
     prompts, items, subjects = Prompts(reader.manifest), reader.items(), reader.subjects()
     probes = Probes(reader)
     edits: dict[tuple[int, str, int | None], str | None] = {}
@@ -151,18 +150,18 @@ def exchange_rows(reader: RunReader) -> Iterator[Row]:
 
 
 def trial_dicts(run: StoredRun) -> Iterator[Row]:
-    """The finished trials of a run."""
+    """Yield the finished trials of a run."""
     for row in trial_rows(run):
-        told = {**asdict(row), "verdict": row.verdict.value}
+        trial = {**asdict(row), "verdict": row.verdict.value}
         if row.verdict is Verdict.FLIPPED:
             for kind in ("prompt", "listing"):
-                if told[f"{kind}_after"] is None:
-                    told |= {f"{kind}_before": NOT_SHOWN, f"{kind}_after": NOT_SHOWN}
-        yield told
+                if trial[f"{kind}_after"] is None:
+                    trial |= {f"{kind}_before": NOT_SHOWN, f"{kind}_after": NOT_SHOWN}
+        yield trial
 
 
 def review_rows(run: StoredRun) -> Iterator[dict[str, Any]]:
-    """The reviews of a run, as exported."""
+    """Yield the reviews of a run."""
     for review in run.reviews():
         yield {
             "trial_id": review.trial_id,
@@ -185,12 +184,12 @@ TABLES: dict[str, Callable[[StoredRun], Iterator[Row]]] = {
 def _call(
     row: StoredExchange, dataset: str, item: Any, edits: str | None, prompts: Prompts
 ) -> list[Any] | None:
-    """The canonical form of a call: its kind, its prompt, and what else defines it."""
+    """Return the canonical form of a call: its kind, its prompt, and what else defines it."""
     if row.request is not None:
-        told: list[Any] = json.loads(row.request)
-        return told
+        canonical: list[Any] = json.loads(row.request)
+        return canonical
     if row.call is None:
-        return None  # computed ahead and never consumed: no query says which candidate it was
+        return None  # computed ahead and never used: its candidate is not stored
     candidate = item.candidate(decode_edits(edits) if edits else ())
     call = prompts.call(row.victim, dataset, candidate, row.call)
     return None if call is None else call.canonical()
@@ -201,7 +200,7 @@ def _text(prompt: str | Iterable[Any]) -> str:
 
 
 def _answer(row: StoredExchange) -> tuple[str | None, str | None, str | None, str | None]:
-    """Text, scores, why a text was cut off, and what was thought beside it."""
+    """Return text, scores, the reason a text ended, and the model's separate reasoning."""
     if row.answer is None:
         return None, None, None, None
     answer = decode_answer(row.answer, row.tokens_in or 0, row.tokens_out or 0)
@@ -216,9 +215,9 @@ def _answer(row: StoredExchange) -> tuple[str | None, str | None, str | None, st
     return text, None if scores is None else json.dumps(list(scores)), None, None
 
 
-def _opened(row: Row) -> Row:
+def _parsed(row: Row) -> Row:
     return {
-        name: _OPENED[name](value) if value is not None and name in _OPENED else value
+        name: _PARSED[name](value) if value is not None and name in _PARSED else value
         for name, value in row.items()
     }
 
@@ -226,7 +225,7 @@ def _opened(row: Row) -> Row:
 def _write_jsonl(rows: Iterator[Row], stream: IO[str]) -> int:
     n = 0
     for row in rows:
-        stream.write(json.dumps(_opened(row), ensure_ascii=False) + "\n")
+        stream.write(json.dumps(_parsed(row), ensure_ascii=False) + "\n")
         n += 1
     return n
 
@@ -236,7 +235,7 @@ def _write_csv(rows: Iterator[Row], stream: IO[str]) -> int:
     for row in rows:
         if writer is None:
             writer = Writer(stream, row)
-        writer.write(_of_text(row))
+        writer.write(_with_text_prompts(row))
         n += 1
     return n
 
@@ -248,46 +247,46 @@ def _write_parquet(rows: Iterator[Row], to: Path) -> int:
 
 
 def frame_of(rows: Iterable[Row]) -> DataFrame:
-    """Rows as a data frame.
+    """Return rows as a data frame.
 
-    A column has one type: a parameter of attacks whose values are of several kinds, such as
-    `max_edit_distance`, is JSON text, and one that an attack does not have is null.
+    A column has one type: a parameter of attacks with values of several types, such as
+    `max_edit_distance`, becomes JSON text. A parameter that an attack lacks is null.
     """
     import polars
 
-    opened = [_opened(_of_text(row)) for row in rows]
-    specs = [row["attack_spec"] for row in opened if "attack_spec" in row]
+    parsed = [_parsed(_with_text_prompts(row)) for row in rows]
+    specs = [row["attack_spec"] for row in parsed if "attack_spec" in row]
     names = dict.fromkeys(name for spec in specs for name in spec)
-    mixed = [name for name in names if not _is_of_one_type([spec.get(name) for spec in specs])]
+    mixed = [name for name in names if not _has_one_type([spec.get(name) for spec in specs])]
     for spec in specs:
         spec |= {name: json.dumps(spec[name]) for name in mixed if spec.get(name) is not None}
-    return polars.DataFrame(opened, infer_schema_length=None)
+    return polars.DataFrame(parsed, infer_schema_length=None)
 
 
-def _is_of_one_type(values: Iterable[Any]) -> bool:
-    """Whether a column of a data frame holds JSON values as they are."""
-    known = [value for value in values if value is not None]
-    kinds = {float if type(value) is int else type(value) for value in known}
-    if kinds == {dict}:
-        names = {name for value in known for name in value}
-        return bool(names) and all(_is_of_one_type(v.get(name) for v in known) for name in names)
-    if kinds == {list}:
-        return _is_of_one_type(each for value in known for each in value)
-    return len(kinds) <= 1
+def _has_one_type(values: Iterable[Any]) -> bool:
+    """True if one column of a data frame can hold these JSON values unchanged."""
+    present = [value for value in values if value is not None]
+    types = {float if type(value) is int else type(value) for value in present}
+    if types == {dict}:
+        names = {name for value in present for name in value}
+        return bool(names) and all(_has_one_type(v.get(name) for v in present) for name in names)
+    if types == {list}:
+        return _has_one_type(each for value in present for each in value)
+    return len(types) <= 1
 
 
-def _of_text(row: Row) -> Row:
-    """A row whose prompts are texts: turns as JSON."""
+def _with_text_prompts(row: Row) -> Row:
+    """Return a row whose prompts are texts; lists of turns become JSON."""
     return row | {name: _text(row[name]) for name in _MIXED if isinstance(row.get(name), tuple)}
 
 
 def write_frame(frame: DataFrame, to: Path) -> None:
-    """Write a table as parquet, complete or not at all.
+    """Write a table as parquet, completely or not at all.
 
     Raises:
-        OSError: the disk does not take it.
+        OSError: the file cannot be written.
     """
-    # In memory first: on a full disk polars would end with errors of its own.
-    held = BytesIO()
-    frame.write_parquet(held)
-    write_bytes(to, held.getbuffer())
+    # Written in memory first, because polars raises its own errors on a full disk.
+    buffer = BytesIO()
+    frame.write_parquet(buffer)
+    write_bytes(to, buffer.getbuffer())

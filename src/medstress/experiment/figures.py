@@ -1,4 +1,4 @@
-"""Writing the tables and figures of the papers into a folder."""
+"""Write the tables and figures of the papers into a folder."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ INDEX = "index.md"
 
 
 def write_figures(run: StoredRun, out: Path, formats: Sequence[str]) -> list[Made | Skipped]:
-    """Make what the run can fill and write it; files of the same names are replaced.
+    """Write every table and figure that the run has data for; files of the same names are replaced.
 
     Returns:
-        What was made, and what was not, with the reason.
+        What was made, and what was skipped, with the reason.
 
     Raises:
-        UsageError: an unknown format, or a folder that cannot be written.
+        UsageError: an unknown format, or the folder cannot be written.
     """
     formats = check_formats(formats)
     summary = summarise_run(run)
@@ -43,10 +43,10 @@ def write_figures(run: StoredRun, out: Path, formats: Sequence[str]) -> list[Mad
 
 
 def check_formats(formats: Sequence[str]) -> tuple[str, ...]:
-    """The formats, each once.
+    """Return the formats without repetitions.
 
     Raises:
-        UsageError: one of them is not known, or there is none.
+        UsageError: an unknown format, or none.
     """
     known = ", ".join(FORMATS)
     for name in formats:

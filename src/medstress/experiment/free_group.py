@@ -10,22 +10,22 @@ from medstress.resources import Resources
 
 
 def free_group(attacks: Sequence[AttackPart]) -> list[GroupPart]:
-    """The group of the attacks that draw no names, where there are any."""
+    """Return the group of the attacks that draw no names; empty if there are none."""
     free = [traits for part in attacks if not (traits := part.traits).needs_entities]
     if not free:
         return []
     from medstress.entities.recognisers.gazetteer import shipped_gazetteer
 
     def names_in(text: str) -> list[str]:
-        (found,) = shipped_gazetteer().find([text])
-        return [text[one.start : one.end] for one in found]
+        (mentions,) = shipped_gazetteer().find([text])
+        return [text[mention.start : mention.end] for mention in mentions]
 
-    wanted = any(traits.needs_names for traits in free)
+    needs_names = any(traits.needs_names for traits in free)
     names = NoNames()
     resources = Resources(
         group=LABEL,
         types=frozenset(),
         perturbations=names,
-        names_in=names_in if wanted else None,
+        names_in=names_in if needs_names else None,
     )
     return [GroupPart(label=LABEL, table=None, resources=resources, perturbations=names)]

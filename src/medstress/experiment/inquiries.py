@@ -1,4 +1,4 @@
-"""What `[analysis]` asks after the trials: planned from what the run folder holds."""
+"""Plan the queries of `[analysis]` from the trials in the run folder."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 from medstress.attacks.constraints import parse_edit_limit
 from medstress.attacks.protocol import Attack
-from medstress.experiment.arm_rules import goal_told, names_allowed, names_told
-from medstress.experiment.asked import AskedTrial
+from medstress.experiment.arm_rules import names_allowed, special_exclusions, special_goal
+from medstress.experiment.asked import TrialSubstitutions
 from medstress.experiment.conversations import victim_of
 from medstress.experiment.prepared import Prepared
 from medstress.items import Candidate, Question
@@ -26,14 +26,14 @@ from medstress.text import Edit, copy_case, copy_case_as_released
 
 
 def plan(
-    prepared: Prepared, rows: Sequence[TrialRow], asked: Sequence[AskedTrial]
+    prepared: Prepared, rows: Sequence[TrialRow], substituted: Sequence[TrialSubstitutions]
 ) -> list[Inquiry]:
-    """All inquiries that the settings ask for; the same ones in every process.
+    """List all inquiries that the settings ask for, the same in every process.
 
     Args:
-        prepared: the experiment, victims opened.
+        prepared: the experiment, with its victims open.
         rows: all its trials.
-        asked: what they asked.
+        substituted: the substitutions of these trials.
     """
     settings = prepared.experiment.analysis
     attacks = {part.label: part.attack for part in prepared.attacks}
@@ -41,33 +41,28 @@ def plan(
     if settings.transfer:
         found += _transfers(prepared, rows, attacks)
     if settings.universality:
-        # Edits that are no names cannot be put into another item.
+        # Only names can be put into another item.
         named = [row for row in rows if attacks[row.attack].traits.needs_entities]
-        found += _universals(prepared, named, asked, attacks, max(settings.universality))
+        found += _universals(prepared, named, substituted, attacks, max(settings.universality))
     return found
 
 
 def _transfers(
     prepared: Prepared, rows: Sequence[TrialRow], attacks: Mapping[str, Attack]
 ) -> Iterator[Inquiry]:
-    """Every success, of every other victim that is right on the clean item (METHODS 3.9).
+    """Ask every success of every other victim that is right on the clean item (METHODS 3.9).
 
-    The diagonal is not asked: it is the flip check. Each is asked as the attack asked: what
-    succeeded in a conversation, in a conversation with the same worked questions; and it succeeds
-    by the attack's own goal.
+    The diagonal is left out, because it is the flip check. The query has the attack's own form
+    and goal: a success in a conversation is asked in one with the same worked questions.
     """
     right, items = right_on(rows), _questions(prepared)
     for row in filter(is_flipped, rows):
         for victim in prepared.victims:
-            known = right.get((row.dataset, victim.label), frozenset())
-            if victim.label == row.victim or row.item_id not in known:
+            right_items = right.get((row.dataset, victim.label), frozenset())
+            if victim.label == row.victim or row.item_id not in right_items:
                 continue
-            item = items[row.dataset, row.item_id]
-            attack, spec, edits = (
-                attacks[row.attack],
-                json.loads(row.attack_spec),
-                success_edits(row),
-            )
+            item, attack = items[row.dataset, row.item_id], attacks[row.attack]
+            spec, edits = json.loads(row.attack_spec), success_edits(row)
             yield Inquiry(
                 purpose=Purpose.TRANSFER,
                 dataset=row.dataset,
@@ -85,7 +80,7 @@ def _transfers(
                     "source": row.victim,
                     "trial": row.trial_id,
                     "edits": edits,
-                    **goal_told(spec),
+                    **special_goal(spec),
                 },
             )
 
@@ -93,35 +88,35 @@ def _transfers(
 def _universals(
     prepared: Prepared,
     rows: Sequence[TrialRow],
-    asked: Sequence[AskedTrial],
+    substituted: Sequence[TrialSubstitutions],
     attacks: Mapping[str, Attack],
     m: int,
 ) -> Iterator[Inquiry]:
-    """The top m names of the other folds, put into the span that the attack chose.
+    """Put the top m names of the other folds into the span that the attack chose.
 
-    Every item is asked once, in the span of its trial with the least seed. Names that the attack
-    itself may not put in are left out and not replaced by others.
+    Every item is asked once, in the span of its trial with the smallest seed. Names that the
+    attack itself may not put in are left out, without replacement.
     """
     items = _questions(prepared)
     resources = {group.label: group.resources for group in prepared.question_groups}
-    places = {
-        label: {name.casefold(): i for i, name in enumerate(found.perturbations.names)}
-        for label, found in resources.items()
+    indices = {
+        label: {name.casefold(): i for i, name in enumerate(of_group.perturbations.names)}
+        for label, of_group in resources.items()
     }
     victims = {victim.label: victim for victim in prepared.victims}
-    spans: dict[tuple[str, str, str, str, str], AskedTrial] = {}
-    for one in sorted(asked, key=lambda one: (seed_order(one.row.seed), one.row.repeat)):
-        row = one.row
-        spans.setdefault((row.dataset, row.group, row.victim, row.attack, row.item_id), one)
+    first: dict[tuple[str, str, str, str, str], TrialSubstitutions] = {}
+    for trial in sorted(substituted, key=lambda t: (seed_order(t.row.seed), t.row.repeat)):
+        row = trial.row
+        first.setdefault((row.dataset, row.group, row.victim, row.attack, row.item_id), trial)
     for (dataset, group, victim), by_attack in arrange(rows).items():
         for attack, trials in by_attack.items():
             for item_id, top in sorted(cross_fitted(trials, m).items()):
-                span = spans.get((dataset, group, victim, attack, item_id))
-                if span is None or not top:
+                known = first.get((dataset, group, victim, attack, item_id))
+                if known is None or not top:
                     continue
                 item = items[dataset, item_id]
-                spec = json.loads(span.row.attack_spec)
-                names = replacements(item, span.last, top, resources[group], places[group], spec)
+                spec = json.loads(known.row.attack_spec)
+                names = replacements(item, known.last, top, resources[group], indices[group], spec)
                 yield Inquiry(
                     purpose=Purpose.UNIVERSALITY,
                     dataset=dataset,
@@ -129,15 +124,15 @@ def _universals(
                     victim=victims[victim].on(dataset),
                     attack_label=attack,
                     attack_spec=spec,
-                    seed=span.row.seed,
+                    seed=known.row.seed,
                     goal=attacks[attack].goal_for(item),
                     item=item,
                     candidates=tuple(candidate for _, candidate in names),
                     told={
                         "top": list(top),
                         "asked": [name for name, _ in names],
-                        **goal_told(spec),
-                        **names_told(spec),
+                        **special_goal(spec),
+                        **special_exclusions(spec),
                     },
                 )
 
@@ -147,22 +142,22 @@ def replacements(
     edits: Sequence[Edit],
     top: Sequence[str],
     resources: Resources,
-    places: Mapping[str, int],
+    indices: Mapping[str, int],
     spec: Mapping[str, Any],
 ) -> list[tuple[str, Candidate]]:
-    """Put each name that is allowed on the item where an attack put its last one.
+    """Put each allowed name into the span of an attack's last query.
 
     Args:
         item: the item.
-        edits: the attack's edits; the first one's span is used.
-        top: names, case folded.
-        resources: the group's, whose vocabulary gives the spelling.
-        places: index in the vocabulary by folded name.
-        spec: the attack's parameters; its exclusions, edit limit and way of copying case hold
-            here too.
+        edits: the edits of that query; the span of the first one is used.
+        top: names, case-folded.
+        resources: the group's resources; their vocabulary gives the spelling.
+        indices: index in the vocabulary by case-folded name.
+        spec: the attack's parameters; its exclusions, limit on edit distance and rule for case
+            apply.
 
     Returns:
-        (folded name, candidate) in the order of `top`.
+        (case-folded name, candidate) in the order of `top`.
     """
     place = edits[0]
     original = item.text_of(place.field)[place.start : place.end]
@@ -170,22 +165,17 @@ def replacements(
     allowed = set(names_allowed(item, place, resources, spec).tolist())
     limit = parse_edit_limit(spec.get("max_edit_distance", 0), str(spec.get("name")))
     recase = copy_case_as_released if spec.get("choices") == "as_released" else copy_case
-    taken = {option.strip().casefold() for option in item.options}
+    options = {option.strip().casefold() for option in item.options}
     found = []
     for name in top:
-        i = places.get(name)
-        # A name from elsewhere than the vocabulary has no rule but that it repeats no option.
-        fits = i in allowed if i is not None else name not in taken
+        i = indices.get(name)
+        # A name that is not in the vocabulary only has to differ from every option.
+        fits = i in allowed if i is not None else name not in options
         spelled = vocabulary[i] if i is not None else name
         cased = recase(spelled, original)
         fits = fits and (limit is None or limit.allows(original, cased))
         if fits and spelled.casefold() != original.casefold():
-            edit = Edit(
-                field=place.field,
-                start=place.start,
-                end=place.end,
-                replacement=cased,
-            )
+            edit = Edit(field=place.field, start=place.start, end=place.end, replacement=cased)
             found.append((name, Candidate(item=item, edits=(edit,))))
     return found
 

@@ -1,4 +1,4 @@
-"""Unique labels: the name, plus the keys in which entries of one name differ."""
+"""Unique labels: the name, plus the keys that tell entries of one name apart."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def unique_labels(
 
     Args:
         table: the table's name, for messages.
-        entries: (label the user gave, name, parameters) of each.
+        entries: (the user's label, name, parameters) of each entry.
 
     Raises:
         UsageError: two entries end with the same label.
@@ -42,28 +42,28 @@ def unique_labels(
     for label, n in Counter(labels).items():
         if n > 1:
             raise UsageError(
-                f"two [[{table}]] entries are both called {label!r}: they are the same, or need "
-                f"{'names' if table in ('victim', 'entities') else 'labels'} of their own"
+                f"two [[{table}]] entries are both called {label!r}: remove one, or give them "
+                f"different {'names' if table in ('victim', 'entities') else 'labels'}"
             )
     return labels
 
 
 def victim_labels(tables: Sequence[VictimTable]) -> list[str]:
-    """Names of victims in results.
+    """Return the name of each victim in results.
 
     Raises:
-        UsageError: two would have the same.
+        UsageError: two victims have the same name.
     """
     return unique_labels("victim", [(t.name, victim_name(t), _victim_keys(t)) for t in tables])
 
 
 def victim_name(table: VictimTable) -> str:
-    """How a victim is called where the user does not say."""
+    """Return the default name of a victim."""
     return table.model or table.target or table.backend
 
 
 def _victim_keys(table: VictimTable) -> dict[str, Any]:
-    """What tells victims of one name apart, as labels show it."""
+    """Return the keys that tell victims of one name apart, as labels show them."""
     wraps = "+".join(entry["name"] for entry in table.wrap)
     own = {"wrap": wraps or None, "prompt": told_prompt(table.prompt)}
     return {**table.model_dump(exclude={"use", "wrap"}), **own}

@@ -1,4 +1,4 @@
-"""What a run is: versions, hashes, and whether a folder may be resumed or extended."""
+"""The manifest of a run: versions, hashes, and whether a folder may be resumed or extended."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ LIBRARIES = ("numpy", "scipy", "polars", "pydantic", "jinja2", "torch", "transfo
 
 
 def fingerprint_parts(prepared: Prepared) -> dict[str, Any]:
-    """What the experiment is by content, label by label; no paths, devices or batch sizes."""
+    """Return the hashes that identify the experiment, by label.
+
+    Paths, devices and batch sizes are left out.
+    """
     settings = prepared.experiment.experiment
     return {
         "seeds": list(settings.seeds),
@@ -43,13 +46,13 @@ def fingerprint_parts(prepared: Prepared) -> dict[str, Any]:
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """What the folder holds that the new experiment changes or lacks; empty: resume or extend.
+    """List what the new experiment changes or lacks; if nothing, the folder may be extended.
 
     >>> old = {"seeds": [0], "settings": {}, "items": {}, "victims": {"m": "1"}}
     >>> differences(old, {**old, "seeds": [0, 1]})
     []
     >>> differences(old, {**old, "victims": {"m": "2"}})
-    ["victim 'm' is another one (model, prompt or source changed)"]
+    ["victim 'm' changed (its model, prompt or source)"]
     """
     found = []
     if missing := [seed for seed in old["seeds"] if seed not in new["seeds"]]:
@@ -62,15 +65,15 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
             if label not in new[kind]:
                 known = old[kind]
                 same = [name for name, v in new[kind].items() if v == value and name not in known]
-                hint = f" (it is called {same[0]!r} now: label it {label!r})" if same else ""
+                hint = f" (it is now called {same[0]!r}: label it {label!r})" if same else ""
                 found.append(f"{noun} {label!r} is missing{hint}")
             elif new[kind][label] != value:
-                hint = " (model, prompt or source changed)" if kind == "victims" else ""
-                found.append(f"{noun} {label!r} is another one{hint}")
+                hint = " (its model, prompt or source)" if kind == "victims" else ""
+                found.append(f"{noun} {label!r} changed{hint}")
     found += _other_prompts(old, new)
     known, now = old.get("roles") or {}, new.get("roles") or {}
-    # A folder that asked no role may be extended by an attack that asks some.
-    found += [f"role {name!r} is another one" for name in known if known[name] != now.get(name)]
+    # A folder without roles may be extended by an attack that asks roles.
+    found += [f"role {name!r} changed" for name in known if known[name] != now.get(name)]
     found += [f"role {name!r} is new" for name in now if known and name not in known]
     return found
 
@@ -89,7 +92,7 @@ def _lost_items(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
 
 
 def _prompts_by_dataset(victims: Sequence[Victim]) -> dict[str, Any]:
-    """Prompts that differ by data set; nothing where none does, as in older folders."""
+    """Return the hashes of prompts that differ by data set; empty if none do."""
     found = {
         victim.label: {name: content_hash(spec) for name, spec in victim.prompt_specs().items()}
         for victim in victims
@@ -99,11 +102,11 @@ def _prompts_by_dataset(victims: Sequence[Victim]) -> dict[str, Any]:
 
 
 def _other_prompts(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """Data sets of the folder that a victim of it is asked about with another prompt now."""
+    """List the victims and data sets of the folder whose prompt changed."""
     datasets = dict.fromkeys(label.rpartition("/")[0] for label in old["items"])
     was, now = old.get("prompts", {}), new.get("prompts", {})
     return [
-        f"the prompt of victim {victim!r} for dataset {dataset!r} is another one"
+        f"the prompt of victim {victim!r} for dataset {dataset!r} changed"
         for victim in old["victims"]
         for dataset in datasets
         if victim in new["victims"]
@@ -112,15 +115,15 @@ def _other_prompts(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
 
 
 def check_same_run(folder: Path, known: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-    """Allow resuming and extending; refuse changing.
+    """Check that an experiment resumes or extends a folder and changes nothing in it.
 
     Args:
         folder: the run folder.
         known: its manifest.
-        new: the parts of the experiment.
+        new: the experiment's `fingerprint_parts`.
 
     Raises:
-        StoreError: naming what differs.
+        StoreError: something differs; the message names it.
     """
     found = differences(known["parts"], new)
     if found:
@@ -133,13 +136,13 @@ def check_same_run(folder: Path, known: Mapping[str, Any], new: Mapping[str, Any
 def former_victims(
     known: Mapping[str, Any], new: Mapping[str, Any], may_lack: Collection[str]
 ) -> list[str]:
-    """Labels of the victims that a folder holds and that its experiment may have no more."""
+    """List victims of a folder that its experiment has dropped and was allowed to drop."""
     held = known["victims"] if known else ()
     return [label for label in held if label in may_lack and label not in new["victims"]]
 
 
 def older_functions(known: Mapping[str, Any]) -> str:
-    """Why a function is another one though nobody changed it, where that may be."""
+    """Explain why an unchanged function seems changed, if the folder is of an earlier version."""
     config = known["config"]
     roles = (config.get("role") or {}).values()
     several = [each for role in roles for each in (role if isinstance(role, list) else [role])]
@@ -148,13 +151,13 @@ def older_functions(known: Mapping[str, Any]) -> str:
     if all(table["backend"] != "python" for table in tables) or any("watched" in p for p in parts):
         return ""
     return (
-        " (the folder is of an earlier version, by which a function was known without its file's "
-        "name and its imports: it can be summarised, reported and exported, not continued)"
+        " (an earlier version made the folder; it identified functions without their file name "
+        "and imports. The folder can be summarised, reported and exported, but not continued)"
     )
 
 
 def describe(prepared: Prepared, parts: Mapping[str, Any]) -> dict[str, Any]:
-    """The manifest entries that say what the run is."""
+    """Return the manifest entries that describe the run."""
     return {
         "given": prepared.given,
         "base": str(prepared.base),
@@ -186,17 +189,16 @@ def describe(prepared: Prepared, parts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def endpoints(victims: Sequence[Victim | RolePart]) -> list[dict[str, Any]]:
-    """What is asked over a network, and as which model it has answered so far."""
+    """Describe the servers that are asked and the models they have answered as."""
     found = [(victim.label, victim.backend.endpoint) for victim in victims]
     return [{"victim": label, **endpoint} for label, endpoint in found if endpoint]
 
 
 def expect_same_models(victims: Sequence[Victim | RolePart], known: Mapping[str, Any]) -> None:
-    """Tell each server's back end as which model it answered when the run began, and which
-    temperature it took."""
-    endpoints_known = {each["victim"]: each for each in known.get("endpoints") or ()}
+    """Tell each server's back end the model and temperature it answered with before."""
+    stored = {each["victim"]: each for each in known.get("endpoints") or ()}
     for victim in victims:
-        victim.backend.expect(endpoints_known.get(victim.label, {}))
+        victim.backend.expect(stored.get(victim.label, {}))
 
 
 def _role(part: RolePart) -> dict[str, Any]:
@@ -235,26 +237,26 @@ def _victim(victim: Victim) -> dict[str, Any]:
 
 
 def _watched(backend: Backend) -> dict[str, Any]:
-    """What is watched of a function of the user's."""
+    """Describe the files watched for a user's function."""
     if not isinstance(backend, PythonBackend):
         return {}
     return {"watched": watched(backend), "target_hash": target_hash(backend)}
 
 
 def _task(victim: Victim) -> dict[str, Any]:
-    """What is needed to read its answers again."""
+    """Return what is needed to read its answers again."""
     return {"task": victim.task.spec(), "prompt": victim.prompt}
 
 
 def _part_of(label: str, names: Mapping[str, str]) -> dict[str, str]:
-    """The name in results of a victim that is asked about a part of the items."""
+    """Return the name in results of a victim that is asked about some of the items."""
     return {"part_of": names[label]} if label in names else {}
 
 
 def _size(table: VictimTable, victim: Victim) -> dict[str, Any]:
-    """What figures by size and sums of money need; no part of the fingerprint.
+    """Return what figures by size and costs need; no part of the fingerprint.
 
-    Parameters that the user did not give are those a local model's back end counted.
+    The number of parameters is the user's, or else what a local back end counted.
     """
     counted = victim.backend.traits.parameters
     parameters = table.parameters if table.parameters is not None else counted
@@ -263,7 +265,7 @@ def _size(table: VictimTable, victim: Victim) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Versions of medstress, Python, the system and the libraries that matter."""
+    """Return the versions of medstress, Python, the system and the main libraries."""
     found = {
         "medstress": __version__,
         "python": platform.python_version(),
@@ -278,7 +280,7 @@ def versions() -> dict[str, str]:
 
 
 def git_commit(folder: Path) -> str | None:
-    """The commit of the repository the experiment file lies in, or None."""
+    """Return the commit of the repository that holds the experiment file, or None."""
     try:
         done = subprocess.run(
             ["git", "-C", str(folder), "rev-parse", "HEAD"],
@@ -293,12 +295,12 @@ def git_commit(folder: Path) -> str | None:
 
 
 def now() -> str:
-    """The time in UTC, to the second."""
+    """Return the time in UTC, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def command_line() -> str:
-    """The command that started this process, without the interpreter's path."""
+    """Return the command that started this process, without the interpreter's path."""
     import shlex
 
     return shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])

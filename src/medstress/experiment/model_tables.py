@@ -1,4 +1,4 @@
-"""Tables of models: victims, and the roles that attacks ask beside them."""
+"""Tables of models: victims, and the other roles that attacks ask."""
 
 from __future__ import annotations
 
@@ -35,25 +35,26 @@ class VictimTable(Table):
     """`transformers`, `llama_cpp`, `vllm`, `openai`, `python`, `scripted`, `mock`, or a
     plug-in's."""
     model: str | None = None
-    """A path, a hub id, `smollm2`, or the name the server knows."""
+    """A path, a hub id, `smollm2`, or the server's name for the model."""
     answer_by: Literal["letter", "text", "generate", "head"] | None = None
-    """Default `letter`; not for functions, which answer as they like."""
+    """How a model answers, default `letter`; not for functions."""
     text_score: Literal["sum", "per_token", "unconditional"] = "sum"
     """text answering: how a likelihood becomes a score."""
     prompt: NonEmpty | dict[str, str] = "qstab"
     """A shipped template or a Jinja file; or a table of them by data set (label, else name), as in
-    `{medmcqa = "medmcqa", default = "qstab"}`, `default` for all others."""
+    `{medmcqa = "medmcqa", default = "qstab"}`, where `default` is for all others."""
     parser: (
         Literal["options_aware", "standalone", "exact", "first_four", "single_character"] | None
     ) = None
-    """How a text is read; default: `options_aware`, or what the run folder began with."""
+    """How an answer is read from text; default: `options_aware`, or the run folder's first
+    parser."""
     max_new_tokens: Count = 128
-    """Most tokens of an answer that is written: by generate answering, and of confidences and
-    answer where an attack asks in turns. What is cut off there is unreadable, so a model that
-    reasons before it answers needs more."""
+    """Most tokens of a written answer: of generate answering, and of confidences and answer in a
+    conversation. A longer answer is cut off and unreadable, so a model that reasons before it
+    answers needs more."""
     reasoning_tokens: Count | None = None
-    """Most tokens of the turn that reasons, where an attack asks in turns; default: the
-    `reasoning_tokens` of the attack."""
+    """Most tokens of the reasoning turn in a conversation; default: the attack's
+    `reasoning_tokens`."""
     temperature: Annotated[float, Field(ge=0)] = 0.0
     """generate answering; 0 is greedy."""
     parameters: Annotated[float, Field(gt=0)] | None = None
@@ -63,28 +64,31 @@ class VictimTable(Table):
     group: Literal["generalist", "specialist"] | None = None
     """For figures by size."""
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
-    """Arithmetic of local models."""
+    """Number type of local models."""
     device: NonEmpty = "auto"
     """`auto`, `cpu`, `cuda`, `cuda:1`."""
     device_map: (
         Literal["auto", "balanced", "balanced_low_0", "sequential"] | dict[str, str | int] | None
     ) = None
-    """transformers: a model spread over devices; `auto`, or a table of parts and devices."""
+    """transformers: spread the model over devices: `auto`, or a table of parts and devices."""
     load_in_4bit: bool = False
-    """transformers: linear layers packed into 4 bits by bitsandbytes."""
+    """transformers: quantise linear layers to 4 bits with bitsandbytes."""
     adapter: NonEmpty | None = None
     """transformers: a peft adapter, a folder or a hub id."""
     context_tokens: Count | None = None
-    """llama_cpp, vllm: the longest prompt with its answer; default: the model's, at most 8192."""
+    """llama_cpp, vllm: most tokens of prompt and answer together; default: the model's, at most
+    8192."""
     batch_size: Count | None = None
-    """Calls handed over at once; default: the back end's."""
+    """Calls in one batch; default: the back end's."""
     target: str | None = None
-    """python: `module:function` or `file.py:function`; modules beside it can be imported."""
+    """python: `module:function` or `file.py:function`; it can import modules of the same
+    folder."""
     labels: Annotated[dict[str, str], Field(min_length=1)] | None = None
-    """tagged texts: its types that the data call otherwise, such as `{CHEMICAL = "Chemical"}`."""
+    """tagged texts: the model's type -> the data's type where they differ, such as
+    `{CHEMICAL = "Chemical"}`."""
     version: str | None = None
-    """python: your word for what the function is, in place of its source and of what it imports;
-    openai: tells apart what the model's name does not."""
+    """python: identifies the function, instead of its source and imports; openai: tells models of
+    one name apart."""
     base_url: str | None = None
     """openai: the server's address, with `/v1`."""
     api_key_env: NonEmpty | None = None
@@ -92,32 +96,32 @@ class VictimTable(Table):
     max_in_flight: Count | None = None
     """openai: requests made at the same time; default 8."""
     requests_per_minute: Count | None = None
-    """openai: never exceeded, repeated requests included."""
+    """openai: limit on requests, repeated ones included."""
     tokens_per_minute: Count | None = None
-    """openai: never exceeded, in and out together."""
+    """openai: limit on tokens read and written together."""
     price_in: Annotated[float, Field(ge=0)] | None = None
     """US dollars per million tokens read."""
     price_out: Annotated[float, Field(ge=0)] | None = None
     """US dollars per million tokens written."""
     structured: bool = True
-    """openai: where an attack wants JSON, make the server keep to its schema; false: only the
-    prompt asks for it."""
+    """openai: if an attack wants JSON, make the server follow its schema; false: only the prompt
+    asks for JSON."""
     shots: Annotated[int, Field(ge=0, le=100)] = 0
-    """Answered examples before each prompt."""
+    """Number of answered examples before each prompt."""
     shots_from: str | None = None
-    """Where they come from: `sample`, a .jsonl or .parquet file of questions, or a data set and
+    """Source of the examples: `sample`, a .jsonl or .parquet file of questions, or a data set and
     its file such as `medqa:train.jsonl`."""
     shots_seed: Seed = 0
-    """Which of them are drawn; the item itself is never shown."""
+    """Seed that draws the examples; the item itself is never shown."""
     wrap: tuple[dict[str, Any], ...] = ()
-    """Defences, each around all that stand before it: `shuffled_options`, `majority`,
-    `instructed`, or tables such as `{name = "majority", k = 5}`."""
+    """Defences, the first one innermost: `shuffled_options`, `majority`, `instructed`, or tables
+    such as `{name = "majority", k = 5}`."""
     use: bool = True
     """False switches the entry off."""
 
     @model_validator(mode="after")
     def _keys_of_others(self) -> VictimTable:
-        """Refuse what a shipped back end would not read; plug-ins may read anything."""
+        """Refuse keys that a shipped back end does not read; plug-ins may read any key."""
         for key, readers in _READERS.items():
             if self.backend not in readers and self.backend in _SHIPPED and getattr(self, key):
                 raise ValueError(
@@ -148,12 +152,12 @@ class VictimTable(Table):
 
 
 class RoleTable(VictimTable):
-    """`[role.attacker]` and `[role.judge]`: the keys of a victim that concern its back end."""
+    """`[role.attacker]` and `[role.judge]`: the keys of a victim's back end."""
 
     max_new_tokens: Count = 1024
     """Most tokens of a reply."""
     temperature: Annotated[float, Field(ge=0)] = 1.0
-    """0 makes runs and votes repeat one another."""
+    """With 0, all runs and votes are the same."""
 
     @model_validator(mode="before")
     @classmethod
@@ -183,12 +187,12 @@ _NO_ROLE_KEYS = (
 
 
 class RolesTable(Table):
-    """`[role]`: models that attacks ask beside the victim."""
+    """`[role]`: other models that attacks ask."""
 
     attacker: RoleTable | None = None
-    """Writes what is asked."""
+    """Writes the edits."""
     judge: tuple[RoleTable, ...] = ()
-    """Judges what was written; several, `[[role.judge]]`, vote together."""
+    """Judges the edits; several judges, `[[role.judge]]`, vote together."""
 
     @field_validator("judge", mode="before")
     @classmethod

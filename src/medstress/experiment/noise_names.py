@@ -1,4 +1,4 @@
-"""Names and words that noise reads: from tables, vocabularies, lists and recognisers."""
+"""The names and words of noise: from tables, vocabularies, lists and recognisers."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def surrogates(
     base: Path,
     without: Collection[str] = (),
 ) -> Surrogates:
-    """Other names of a corpus' mentions, and where they come from.
+    """Find other names for the mentions of a corpus, with their sources.
 
     Args:
-        kind: which names.
+        kind: the noise that uses the names.
         tagged: the corpus.
         base: folder that relative paths start from.
-        without: synonyms: names that may not be put in, after `folded`.
+        without: names that synonyms must not use, after `folded`.
 
     Raises:
         UsageError: a table of names is missing or malformed.
@@ -49,7 +49,7 @@ def surrogates(
     }
     if isinstance(kind, Abbreviation):
         listed = abbreviations(types, kind.synonyms, base, kind.direction)
-        # What the corpus says itself comes first.
+        # Definitions in the corpus win over the table.
         table = listed | defined_abbreviations(tagged, kind.direction)
         return Surrogates(table=table, sources=dict.fromkeys(table, LISTED))
     if kind.mode == "related" and kind.is_listed_first:
@@ -66,34 +66,35 @@ def surrogates(
         table, source = related_names(types, kind.vocabulary, kind.embedding, base), NEAREST
     else:
         table, source = strict_names(types, kind.synonyms, base), LISTED
-    left = {
-        mention: kept
+    kept = {
+        mention: others
         for mention, names in table.items()
-        if (kept := tuple(name for name in names if folded(" ".join(name)) not in without))
+        if (others := tuple(name for name in names if folded(" ".join(name)) not in without))
     }
-    return Surrogates(table=left, sources=dict.fromkeys(left, source))
+    return Surrogates(table=kept, sources=dict.fromkeys(kept, source))
 
 
 def listed_words(kind: Scoped, tagged: Sequence[Tagged], base: Path) -> frozenset[str]:
-    """The words of a user's list, or of the mentions that a recogniser finds in a corpus.
+    """Return the words of a user's list, or of the mentions that a recogniser finds in a corpus.
 
-    As `word_key` calls them: a word with a hyphen is one, and so is a line of several words.
+    Words have the form of `word_key`. A word with a hyphen is one entry, and so is a line of
+    several words.
 
     Raises:
-        UsageError: no such file or recogniser, or it has no word.
+        UsageError: the file or recogniser is missing, or gives no word.
     """
     if kind.scope == "words":
         assert kind.words is not None
-        found = _words_of_file(kind.name, kind.words, base)
+        words = _words_of_file(kind.name, kind.words, base)
     else:
         assert kind.recogniser is not None
-        found = _recognised(kind.recogniser, tagged, base)
-    kept = frozenset(word for word in found if any(map(str.isalpha, word)))
-    if not kept:
+        words = _recognised(kind.recogniser, tagged, base)
+    with_letters = frozenset(word for word in words if any(map(str.isalpha, word)))
+    if not with_letters:
         raise UsageError(
             f"{kind.name}: {kind.word_list} gives no word with a letter; give another one"
         )
-    return kept
+    return with_letters
 
 
 def _words_of_file(name: str, given: str, base: Path) -> frozenset[str]:
@@ -111,9 +112,9 @@ def _recognised(recogniser: str, tagged: Sequence[Tagged], base: Path) -> frozen
         from medstress.entities.recognisers.gazetteer import shipped_gazetteer
 
         mentions = [
-            text[found.start : found.end]
-            for text, places in zip(texts, shipped_gazetteer().find(texts), strict=True)
-            for found in places
+            text[mention.start : mention.end]
+            for text, found in zip(texts, shipped_gazetteer().find(texts), strict=True)
+            for mention in found
         ]
     else:
         from medstress.entities.recognisers.spacy_pipeline import entity_texts
@@ -123,7 +124,7 @@ def _recognised(recogniser: str, tagged: Sequence[Tagged], base: Path) -> frozen
 
 
 def _as_written(tagged: Sequence[Tagged]) -> dict[str, set[str]]:
-    """Mention -> how it stands in the corpus; short forms that the corpus defines stand nowhere."""
+    """Return mention -> its spellings in the corpus; none for defined short forms."""
     from medstress.entities.definitions import defined_abbreviations
 
     found: dict[str, set[str]] = {}

@@ -1,4 +1,4 @@
-"""What perturbations may read, built from a data set before anything is perturbed."""
+"""Build the resources of noise from a data set."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from medstress.kinds.kind import Marked
 from medstress.sentences import entities_of
 
 BOTH: Side = "random"
-"""The side of an attack that may change either text of a pair."""
+"""The side of noise that may change either text of a pair."""
 
 
 def noise_resources(
@@ -38,17 +38,17 @@ def noise_resources(
     """Build lexicon and tables of names for a data set.
 
     Args:
-        items: the whole data set, before any limit: the lexicon counts its words.
-        perturbations: what will be done to it; only what they read is built.
+        items: the whole data set before any limit, because the lexicon counts its words.
+        perturbations: the noise; only the resources that it reads are built.
         base: folder that relative paths start from.
         n_sentences: see `noise_lexicon`.
 
     Raises:
         UsageError: a table of names is missing or malformed.
     """
-    # A control reads what the perturbation that it counts reads.
+    # A control reads the resources of the perturbation that it copies.
     kinds = [kind.counted if isinstance(kind, NonEntityNoise) else kind for kind in perturbations]
-    mentions = _found_mentions(items)
+    mentions = _find_mentions(items)
     tagged = [text for item in items for text in kind_of(item).words(item, mentions)]
     lexicon: frozenset[str] = frozenset()
     if any(isinstance(kind, Scoped) and kind.scope == "lexicon" for kind in kinds):
@@ -76,19 +76,19 @@ def noise_resources(
 
 
 def absence_remark(noise: NoiseResources) -> str | None:
-    """A warning about lists of which nothing stands in the data; None where there are none."""
+    """Return a warning about word lists without a word that occurs in the data, or None."""
     if not noise.absent:
         return None
     return (
-        f"none of the words of {', '.join(noise.absent)} stands in the data: noise with this list "
-        "changes nothing; give whole words as they stand there, one a line"
+        f"none of the words of {', '.join(noise.absent)} occurs in the data, so noise with this "
+        "list changes nothing; list whole words as the data spell them, one per line"
     )
 
 
 def _absent(words: Mapping[str, frozenset[str]], tagged: Sequence[Tagged]) -> Iterator[str]:
-    for name, known in words.items():
-        most = max(word.count(" ") + 1 for word in known)
-        if not any(listed_places(tokens, known, most) for tokens, _ in tagged):
+    for name, listed in words.items():
+        longest = max(word.count(" ") + 1 for word in listed)
+        if not any(listed_places(tokens, listed, longest) for tokens, _ in tagged):
             yield name
 
 
@@ -99,13 +99,13 @@ def without_names(
     perturbations: Iterable[Perturbation],
     base: Path,
 ) -> NoiseResources:
-    """The same resources with none of these names for synonyms to put in.
+    """Return the resources without some of the names that synonyms may put in.
 
     Args:
-        noise: of `items`.
-        names: after `folded`.
-        items: what is perturbed.
-        perturbations: the synonyms among them are given other tables.
+        noise: resources of `items`.
+        names: the names to leave out, after `folded`.
+        items: the items to perturb.
+        perturbations: the tables of the synonyms among them are built anew.
         base: folder that relative paths start from.
     """
     tagged = [text for item in items for text in kind_of(item).words(item, noise.mentions)]
@@ -120,31 +120,31 @@ def without_names(
 def names_put_into(
     items: Sequence[Any], attack: Synonym | Abbreviation, noise: NoiseResources
 ) -> frozenset[str]:
-    """The names that an attack may put into items, after `folded`."""
+    """Return the names that an attack may put into items, after `folded`."""
     table = noise.replacements[attack.table]
     own = (table.get(mention, ()) for mention in mentions_in(items, noise, side_of(attack)))
     return frozenset(name for names in own for name in names_put_in(names, attack.choice))
 
 
 def names_put_in(names: Sequence[Tokens], choice: str) -> frozenset[str]:
-    """Which of a mention's other names may be put in, after `folded`."""
+    """Return which of a mention's other names may be put in, after `folded`."""
     from medstress.entities.names import folded
 
     return frozenset(folded(" ".join(name)) for name in names[: 1 if choice == "fixed" else None])
 
 
 def side_of(perturbation: Perturbation) -> Side:
-    """Which text of a pair a perturbation changes; `BOTH` where it is no attack on pairs."""
+    """Return which text of a pair a perturbation changes; `BOTH` if it is no sentence attack."""
     return perturbation.side if isinstance(perturbation, SentenceAttack) else BOTH
 
 
 def mentions_in(items: Sequence[Any], noise: NoiseResources, side: Side = BOTH) -> Counter[str]:
-    """How often each mention occurs, as tables call it.
+    """Count each mention, by its key in the tables.
 
     Args:
         items: tagged texts, pairs or questions.
-        noise: has the mentions of pairs.
-        side: of pairs, the text that is counted; `random`, which may be either, stands for both.
+        noise: holds the mentions of pairs.
+        side: the text of a pair that counts; `random` counts both.
     """
     return Counter(
         mention_key(tokens[entity.start : entity.end])
@@ -154,16 +154,15 @@ def mentions_in(items: Sequence[Any], noise: NoiseResources, side: Side = BOTH) 
     )
 
 
-def _found_mentions(items: Sequence[Any]) -> dict[str, tuple[Marked, ...]]:
-    """Entities of the texts that are looked up; of texts that bring none, the names of the
-    built-in tables in them."""
-    told: dict[str, tuple[Marked, ...] | None] = {}
+def _find_mentions(items: Sequence[Any]) -> dict[str, tuple[Marked, ...]]:
+    """Return the entities of each text; texts without any get the names of the shipped tables."""
+    given_by_text: dict[str, tuple[Marked, ...] | None] = {}
     for item in items:
         for text, given in kind_of(item).mentions(item).items():
-            if told.get(text) is None:
-                told[text] = given
-    texts = [text for text, given in told.items() if given is None]
-    known = {text: given for text, given in told.items() if given is not None}
+            if given_by_text.get(text) is None:
+                given_by_text[text] = given
+    texts = [text for text, given in given_by_text.items() if given is None]
+    known = {text: given for text, given in given_by_text.items() if given is not None}
     if not texts:
         return known
     from medstress.entities.recognisers.gazetteer import shipped_gazetteer

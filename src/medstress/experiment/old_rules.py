@@ -1,4 +1,4 @@
-"""Rules by which a folder began, and which hold to its end: prompts, readers, words of noise."""
+"""Keep the rules that a folder began with: prompts, readers of answers, words of noise."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ from medstress.tasks.wrapping import parser_of, reading_with
 
 
 def keep_rules(prepared: Prepared, manifest: Mapping[str, Any]) -> None:
-    """Keep the rules of a folder's first trials that have changed since.
+    """Keep the rules of a folder's first trials where later versions changed them.
 
-    Otherwise the folder could not be resumed, for it would be of another experiment now.
+    Otherwise the folder could not be resumed: it would seem to hold another experiment.
 
     Args:
-        prepared: with its victims opened.
-        manifest: the folder's.
+        prepared: the experiment, with its victims open.
+        manifest: the folder's manifest.
     """
     _keep_readers(prepared, manifest["victims"])
     _keep_lexicon(prepared, manifest.get("groups", {}))
 
 
 def _keep_lexicon(prepared: Prepared, known: Mapping[str, Any]) -> None:
-    """Noise that chose words of the corpus by their number, not by their frequency."""
+    """Keep lexicons that selected words by their count, not by their frequency."""
     for i, group in enumerate(prepared.groups):
         stored = known.get(group.label)
         if stored is None or not isinstance(group, SentenceGroupPart):
             continue
         if stored.get("n_lexicon") and "lexicon" not in stored:
-            made = sentence_resources(prepared.attacks, prepared.datasets, prepared.base, FIXED)
-            old = replace(group, resources=made, lexicon=None)
+            built = sentence_resources(prepared.attacks, prepared.datasets, prepared.base, FIXED)
+            old = replace(group, resources=built, lexicon=None)
             prepared.groups = [*prepared.groups[:i], old, *prepared.groups[i + 1 :]]
 
 
 def _keep_readers(prepared: Prepared, known: Mapping[str, Any]) -> None:
-    """How victims read texts and break ties.
+    """Keep how victims read texts and break ties.
 
-    A folder that began before cut replies were known goes on as it began: replies are read whole,
-    and the last turns of conversations are as short as they were. A parser that the experiment
-    names stays, and is told apart like any other change.
+    In a folder that began before cut replies were recognised, replies are still read whole, and
+    the last turns of conversations stay as short as they were. A parser that the experiment names
+    is not replaced; it counts as a change.
     """
     for i, (table, victim) in enumerate(
         zip(prepared.experiment.victim, prepared.victims, strict=True)
@@ -57,22 +57,22 @@ def _keep_readers(prepared: Prepared, known: Mapping[str, Any]) -> None:
         stored, task = known[victim.label]["task"], victim.task
         if hasattr(task, "ties"):
             task = with_rule(task, rule_of(stored))
-        began = parser_of(stored)
-        if began is not None:  # a task of sentences has no parser
-            kept = {"parser": began} if table.parser is None else {}
+        first_parser = parser_of(stored)
+        if first_parser is not None:  # tasks of sentences have no parser
+            kept = {"parser": first_parser} if table.parser is None else {}
             task = reading_with(cast(Task, task), **kept, reading=reading_of(stored))
         prepared.victims[i] = replace(victim, task=task)
 
 
 def keep_prompts(prepared: Prepared, known: Mapping[str, str]) -> None:
-    """Let attacks that a folder holds say what they said in its first trials.
+    """Let attacks of a folder keep the prompts of its first trials.
 
-    The words of shipped sets have changed since the first edition, and a file that a set of the
-    user's lacks comes from one of them. Where the folder holds the attack as it was and not as it
-    is, the former words stay.
+    Shipped prompt sets have changed since the first edition; they also fill in the files that a
+    user's set lacks. If the folder holds an attack with the former prompts and not with the
+    current ones, the former prompts are used.
 
     Args:
-        prepared: with its attacks made.
+        prepared: the experiment.
         known: label -> hash of the attacks in the folder.
     """
     held = set(known.values())

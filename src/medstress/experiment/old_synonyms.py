@@ -1,4 +1,4 @@
-"""Folders whose related names are those of the first edition: the nearest for every mention."""
+"""Keep the related names of folders of the first edition: the nearest name of every mention."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from medstress.experiment.sentence_groups import SentenceGroupPart, sentence_res
 
 
 def keep_synonyms(prepared: Prepared, known: Mapping[str, Any]) -> None:
-    """Let synonyms that a folder holds, and their controls, put in the names of its first trials.
+    """Let synonyms of a folder, and their controls, put in the names of its first trials.
 
-    An attack whose table says `names` stays, and is told apart like any other change.
+    An attack whose table has the key `names` is not replaced; it counts as a change.
 
     Args:
-        prepared: what is to be run.
+        prepared: the experiment.
         known: `attacks` of the folder's manifest.
     """
     tables = dict(_old_tables(prepared, known))
@@ -32,25 +32,25 @@ def keep_synonyms(prepared: Prepared, known: Mapping[str, Any]) -> None:
         elif isinstance(attack, NonEntityNoise) and "of" in known.get(part.label, {}):
             attack = replace(attack, of={**known[part.label]["of"], "names": FIRST_EDITION})
         prepared.attacks[i] = replace(part, attack=attack)
-    made = sentence_resources(prepared.attacks, prepared.datasets, prepared.base)
+    built = sentence_resources(prepared.attacks, prepared.datasets, prepared.base)
     prepared.groups = [
-        replace(group, resources=made) if isinstance(group, SentenceGroupPart) else group
+        replace(group, resources=built) if isinstance(group, SentenceGroupPart) else group
         for group in prepared.groups
     ]
 
 
 def old_settings(prepared: Prepared, known: Mapping[str, Any]) -> list[str]:
-    """The same as overrides of the experiment, for what is prepared anew."""
-    named = {part.label: part for part in prepared.attacks}
+    """Return the settings of `keep_synonyms` as overrides, to prepare the experiment anew."""
+    parts = {part.label: part for part in prepared.attacks}
     return [
-        f"attack.{label if named[label].is_labelled else Synonym.name}.{key}={value!r}"
+        f"attack.{label if parts[label].is_labelled else Synonym.name}.{key}={value!r}"
         for label, embedding in _old_tables(prepared, known)
         for key, value in (("names", FIRST_EDITION), ("embedding", embedding))
     ]
 
 
 def _old_tables(prepared: Prepared, known: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """(label, embedding) of the attacks that began with the first edition's names."""
+    """Yield (label, embedding) of the attacks that began with the first edition's names."""
     tables = [t for t in prepared.experiment.attack if t.name == Synonym.name and t.use]
     if any("names" in table.parameters for table in tables):
         return
@@ -66,6 +66,6 @@ def _old_tables(prepared: Prepared, known: Mapping[str, Any]) -> Iterator[tuple[
 
 
 def _embeds_alike(tables: list[AttackTable], label: str, embedding: str) -> bool:
-    """Whether no table of that attack names another embedding."""
+    """True if no table of that attack names another embedding."""
     given = {t.parameters.get("embedding", embedding) for t in tables if t.label in (None, label)}
     return given == {embedding}

@@ -1,4 +1,4 @@
-"""From checked tables to parts: data sets, entity groups, victims, attacks."""
+"""Build data sets, entity groups, victims and attacks from checked tables."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ if TYPE_CHECKING:
     from medstress.entities.perturbations import VectorPerturbationSet
 
 Note = Callable[[str], None]
-"""Told what is being prepared, for displays."""
+"""Receives what is being prepared, for displays."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetPart:
-    """One data set, loaded and drawn."""
+    """One data set, loaded, with its sample drawn."""
 
     label: str
     """Name in results."""
     questions: tuple[Any, ...]
     """The items after the limit: questions, tagged texts or sentence pairs."""
     loaded: Loaded | LoadedTexts
-    """Everything the source gave, with skipped rows."""
+    """Everything the source returned, with skipped rows."""
     sample_seed: int = 0
-    """Which samples are drawn of it, the groups' too: smaller ones lie inside larger ones."""
+    """Seed of its sample and of the groups' samples; a smaller sample is a subset of a larger."""
 
     @property
     def all_items(self) -> tuple[Any, ...]:
@@ -63,11 +63,11 @@ class GroupPart:
     label: str
     """Name in results."""
     table: EntitiesTable | None
-    """As configured; None for the group of attacks that draw no names."""
+    """Its table; None for the group of attacks that draw no names."""
     resources: Resources
     """What attacks on it may read."""
     perturbations: VectorPerturbationSet | NoNames
-    """The same set, with its hash."""
+    """The perturbation set of `resources`, with its hash."""
 
     @property
     def fingerprint(self) -> str:
@@ -76,11 +76,11 @@ class GroupPart:
 
     @property
     def remark(self) -> str | None:
-        """How many names have no distance, or None where all have."""
+        """A warning about names without a distance; None if there are none."""
         return undefined_names(self.label, self.perturbations)
 
     def describe(self) -> dict[str, Any]:
-        """What the manifest says of it."""
+        """Return its entry in the manifest."""
         if self.table is None or isinstance(self.perturbations, NoNames):
             return {"n_names": 0, "hash": self.perturbations.hash}
         return {
@@ -95,22 +95,22 @@ class GroupPart:
         }
 
     def items(self, dataset: DatasetPart) -> tuple[Any, ...]:
-        """The items its trials run over."""
+        """Return the items that its trials run over."""
         return select_items(dataset, self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttackPart:
-    """One attack under its label."""
+    """One attack with its label."""
 
     label: str
     """Name in results."""
     attack: Attack
     """The attack."""
     is_labelled: bool = False
-    """Whether the user named it."""
+    """True if the user gave the label."""
     traits: AttackTraits = field(init=False, repr=False, compare=False)
-    """What the attack declares; asked once, as every trial needs it."""
+    """The attack's traits, computed once because every trial needs them."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "traits", self.attack.traits)
@@ -119,7 +119,7 @@ class AttackPart:
 def load_datasets(
     tables: Sequence[DatasetTable], base: Path, limit: int | None
 ) -> list[DatasetPart]:
-    """Load and draw every data set; `limit` caps each one (the command line's --limit)."""
+    """Load every data set and draw its sample; `limit` (--limit) caps each one."""
     labels = unique_labels(
         "dataset",
         [(t.label, t.name, t.model_dump(exclude={"name", "label", "use"})) for t in tables],
@@ -130,14 +130,14 @@ def load_datasets(
         seed = table.sample_seed
         whole = DatasetPart(label=label, questions=(), loaded=loaded, sample_seed=seed)
         limits = [value for value in (table.limit, limit) if value is not None]
-        documents = draw_documents(whole.all_items, table.limit_documents, seed)
-        drawn = draw(documents, min(limits, default=None), seed)
+        from_documents = draw_documents(whole.all_items, table.limit_documents, seed)
+        drawn = draw(from_documents, min(limits, default=None), seed)
         parts.append(replace(whole, questions=drawn))
     return parts
 
 
 def dataset_options(table: DatasetTable, base: Path) -> DatasetOptions:
-    """What a source of items is given; relative paths start from `base`."""
+    """Return the options of a data set's source; relative paths start from `base`."""
     return DatasetOptions(
         path=_path(base, table.path),
         annotations=_path(base, table.annotations),
@@ -163,7 +163,7 @@ def load_groups(
     """Build every entity group: vocabulary, synonyms, vectors of names, keys and spans.
 
     Raises:
-        UsageError: a part is missing or malformed.
+        UsageError: a resource is missing or malformed.
     """
     from medstress.entities.distances import check_types
     from medstress.entities.embeddings import Embedder
@@ -193,8 +193,8 @@ def load_groups(
             vocabulary, embedder, synonyms, table.distance, base=base
         )
         perturbations.prepare(*texts_to_embed(questions, types), progress=on_vectors)
-        if told := undefined_names(label, perturbations):
-            note(told)
+        if warning := undefined_names(label, perturbations):
+            note(warning)
         resources = Resources(group=label, types=types, perturbations=perturbations)
         parts.append(
             GroupPart(label=label, table=table, resources=resources, perturbations=perturbations)
@@ -211,19 +211,19 @@ def open_victims(
     timeout_seconds: float = ANSWER_SECONDS,
     datasets: Sequence[tuple[str, str]] = (),
 ) -> list[Victim]:
-    """Open every victim's back end, and make what it is asked.
+    """Open every victim's back end and build its tasks.
 
     Args:
         tables: the victims.
         base: folder that relative paths start from.
-        note: told what is opened.
-        kind: of the items.
-        classes: what the items are sorted into (`Kind.classes`).
-        timeout_seconds: of one request.
-        datasets: label and name of each, for prompts by data set.
+        note: receives what is being opened.
+        kind: kind of the items.
+        classes: classes of the items (`Kind.classes`).
+        timeout_seconds: time limit of one request.
+        datasets: (label, name) of each data set, for prompts by data set.
 
     Raises:
-        UsageError: a combination the back end cannot do, or a missing extra, model or function.
+        UsageError: the back end cannot do the task, or an extra, model or function is missing.
     """
     victims: list[Victim] = []
     names = {field.name for field in fields(BackendOptions)} - {"base", "task", "timeout_seconds"}
@@ -256,19 +256,19 @@ def open_victims(
                     by_dataset=tasks.by_dataset,
                 )
             )
-        opened.pop_all()  # all of them can be used: they stay open
+        opened.pop_all()  # all could be opened, so they stay open
     return victims
 
 
 def make_attacks(tables: Sequence[AttackTable], base: Path | None = None) -> list[AttackPart]:
-    """The attacks of all tables under their labels, with the files that they read.
+    """Build the attacks of all tables, with their labels and files.
 
     Args:
         tables: the attacks.
-        base: folder that files of theirs are relative to; default: the working folder.
+        base: folder that their relative paths start from; default: the working folder.
 
     Raises:
-        UsageError: an attack refuses its parameters, or is not installed.
+        UsageError: an attack has invalid parameters or is not installed.
     """
     entries: list[tuple[str | None, str, dict[str, Any]]] = []
     attacks: list[Attack] = []
@@ -287,7 +287,7 @@ def make_attacks(tables: Sequence[AttackTable], base: Path | None = None) -> lis
 
 
 def undefined_names(label: str, perturbations: VectorPerturbationSet | NoNames) -> str | None:
-    """Say how many names of a group have no distance, or None where all have."""
+    """Return a warning about a group's names without a distance; None if there are none."""
     n, total = len(perturbations.undefined), len(perturbations.names)
     if not n:
         return None
@@ -295,9 +295,10 @@ def undefined_names(label: str, perturbations: VectorPerturbationSet | NoNames) 
 
 
 def select_items(dataset: DatasetPart, group: GroupPart) -> tuple[Question, ...]:
-    """The items a group's trials run over: all, or the attackable ones drawn up to its limit.
+    """Return the items that a group's trials run over.
 
-    Items that are not attackable stay in, so that they are counted; they are never asked.
+    A group's limit draws among the attackable items. Items that are not attackable stay, so that
+    they are counted; they are never asked.
     """
     if group.table is None or group.table.limit is None:
         return dataset.questions
@@ -308,7 +309,7 @@ def select_items(dataset: DatasetPart, group: GroupPart) -> tuple[Question, ...]
 
 
 def used_tables(experiment: Experiment) -> dict[str, Any]:
-    """The completed configuration as JSON values, without what is unset."""
+    """Return the completed configuration as JSON values, without unset keys."""
     return experiment.model_dump(mode="json", exclude_none=True)
 
 

@@ -1,4 +1,4 @@
-"""Words of the interface that this version does not have yet: refused, never ignored."""
+"""Planned attacks and tables that this version lacks; they raise errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ATTACKS = (
     "false_statement",
     "challenge",
 )
-"""Attacks that the interface names and this version lacks."""
+"""Planned attacks."""
 
 TABLES = ("require",)
-"""Tables that this version lacks."""
+"""Planned tables."""

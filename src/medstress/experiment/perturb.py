@@ -1,4 +1,4 @@
-"""The perturbed data set of an experiment, written without asking any victim."""
+"""Write the perturbed data set of an experiment without asking a victim."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ from medstress.seeding import rng_for
 from medstress.text import WHOLE
 
 NEEDS = ("experiment", "dataset", "attack")
-"""No victim: nothing is asked. Substitutions need entity groups as well."""
+"""Tables that `perturb` needs; substitutions also need entity groups."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """What was written."""
+    """Counts of what was written."""
 
     n_rows: int
     """Perturbed items."""
     n_changed: int
-    """Those with an edit."""
+    """Items with an edit."""
     n_edits: int
-    """Edits in them."""
+    """Edits in all items."""
     notes: tuple[str, ...]
-    """What was repaired or left out of the files read, and lists of words that stand nowhere."""
+    """Repairs of the data, rows left out, and word lists that do not occur in the data."""
 
 
 def perturb(
@@ -61,19 +61,19 @@ def perturb(
     overrides: Sequence[str] = (),
     watcher: Watcher | None = None,
 ) -> Written:
-    """Write every item as every attack and seed perturbs it; what `run` asks, without a victim.
+    """Write every item as every attack and seed perturbs it, as `run` would ask it.
 
-    Noise gives one row an item; a substitution gives a row for each name that its sampler draws,
-    as if none succeeded.
+    Noise gives one row for each item. A substitution gives a row for each name that its sampler
+    draws, as if none succeeded.
 
     Args:
         experiment: a TOML file, a dict of the same shape, or a checked `Experiment`; victims may
             be missing.
-        to: FILE.jsonl, or for one data set, attack and seed FILE.tsv, FILE.iob, FILE.conll
+        to: FILE.jsonl; for a single data set, attack and seed also FILE.tsv, FILE.iob, FILE.conll
             (tagged texts) or FILE.tsv (pairs).
-        limit: at most so many items a data set.
+        limit: most items of each data set.
         overrides: as the command line's --set.
-        watcher: who is told about progress.
+        watcher: callbacks for progress.
 
     Raises:
         UsageError, DataError: one sentence.
@@ -81,9 +81,9 @@ def perturb(
     watcher = watcher or Watcher()
     to = Path(to)
     checked, _, base = resolve(experiment, overrides, NEEDS)
-    read = [base / Path(table.path).expanduser() for table in checked.dataset if table.path]
-    if to.resolve() in [path.resolve() for path in read]:
-        raise UsageError(f"--to {to}: this file is read as well; give another name")
+    inputs = [base / Path(table.path).expanduser() for table in checked.dataset if table.path]
+    if to.resolve() in [path.resolve() for path in inputs]:
+        raise UsageError(f"--to {to}: this is also an input file; give another name")
     attacks = make_attacks(checked.attack)
     watcher.note("data")
     datasets = load_datasets(checked.dataset, base, limit)
@@ -98,7 +98,7 @@ def perturb(
         rows = _sentence_rows(checked, attacks, datasets, kind, resources)
     written = list(rows)
     if not written:
-        raise UsageError(f"--to {to}: no item can be perturbed by these attacks; nothing to write")
+        raise UsageError(f"--to {to}: these attacks can perturb no item, so nothing is written")
     write(written, to, kind)
     counts = [len(row.edits) for row in written]
     return Written(
@@ -113,26 +113,26 @@ def perturb(
 
 
 def check_perturbed_alone(attacks: Sequence[AttackPart], kind: Kind) -> None:
-    """Refuse attacks that need a victim's answers to perturb an item.
+    """Check that no attack needs a victim's answers to perturb an item.
 
     Raises:
-        UsageError: naming the attack.
+        UsageError: an attack needs them; the message names it.
     """
     for part in attacks:
         attack = part.attack
         if isinstance(attack, SentenceAttack):
             if attack.search != "none":
                 raise UsageError(
-                    f"attack {part.label!r}: a search asks a victim which edits matter; write "
-                    'search = "none" to have the whole perturbed copy'
+                    f"attack {part.label!r}: a search asks a victim which edits matter; set "
+                    'search = "none" to get the whole perturbed copy'
                 )
         elif not kind.draws_names:
             raise UsageError(
-                f"attack {part.label!r} is for questions, and the data are {kind.name}"
+                f"attack {part.label!r} is for questions, but the data are {kind.name}"
             )
         elif why := attack.traits.needs_scores:
             raise UsageError(
-                f"attack {part.label!r} needs a victim's scores ({why}), and perturb asks none"
+                f"attack {part.label!r} needs a victim's scores ({why}), but perturb asks no victim"
             )
 
 
@@ -148,7 +148,7 @@ def _sentence_rows(
         assert isinstance(attack, SentenceAttack)
         for seed, item in product(_seeds(checked, part), dataset.questions):
             arm = Arm(dataset=dataset.label, attack=part.label, seed=seed)
-            # The stream of a run's trials, so that a run asks exactly what is written here.
+            # The random stream of a run's trials, so that a run asks exactly these items.
             rng = rng_for(seed or 0, f"{attack.stream}/{GROUP}", dataset.label, item.id)
             unit = kind.with_unit(item, WHOLE)
             yield perturbed_row(unit.candidate(attack.edits(unit, rng, resources)), arm)
@@ -183,7 +183,7 @@ def _vignettes(
     datasets: Sequence[DatasetPart],
     resources: NoiseResources,
 ) -> Iterator[Row]:
-    """Questions with noise in context and stem; their options stay."""
+    """Yield questions with noise in context and stem; options stay unchanged."""
     for dataset, part in product(datasets, noises):
         assert isinstance(part.attack, SentenceAttack)
         for seed, item in product(_seeds(checked, part), dataset.questions):
@@ -211,22 +211,23 @@ def _draws(
 def drawn_candidates(
     item: Question, seed: int | None, dataset: str, part: AttackPart, resources: Resources
 ) -> Generator[Candidate, None, None]:
-    """What the attack asks about an item if nothing succeeds; nothing where it cannot attack."""
+    """Yield what the attack asks about an item if nothing succeeds; nothing if it cannot attack."""
     attack = part.attack
     if attack.obstacle(item, resources):
         return
     rng = rng_for(seed or 0, f"{attack.traits.stream}/{resources.group}", dataset, item.id)
     steps = attack.run(item, rng, resources)
-    held = Prediction(outcome=Outcome.RIGHT, answer=item.key)
+    right = Prediction(outcome=Outcome.RIGHT, answer=item.key)
     try:
         step = next(steps)
         while True:
             if not isinstance(step, Ask):
                 raise UsageError(
-                    f"attack {part.label!r} asks other models for its edits, and perturb asks none"
+                    f"attack {part.label!r} asks other models for its edits, but perturb asks no "
+                    "model"
                 )
             yield from (query.candidate for query in step.queries)
-            step = steps.send(tuple(held for _ in step.queries))
+            step = steps.send(tuple(right for _ in step.queries))
     except StopIteration:
         return
     finally:

@@ -1,4 +1,4 @@
-"""Perturbed items as rows, and the files they are written to: medstress reads them back."""
+"""Perturbed items as rows, and the files that hold them; medstress can read these files."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from medstress.writing import write_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arm:
-    """Which perturbation a row is of."""
+    """The perturbation of a row."""
 
     dataset: str
     """The data set's label."""
     attack: str
     """The attack's label."""
     seed: int | None
-    """None where the attack draws nothing."""
+    """None if the attack uses no random numbers."""
     group: str | None = None
-    """The entity group, of substitutions."""
+    """Substitutions: the entity group."""
     query: int | None = None
-    """Which draw, from 1, of substitutions."""
+    """Substitutions: number of the draw, from 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,19 +39,19 @@ class Row:
     """One perturbed item."""
 
     id: str
-    """The original item's."""
+    """Id of the original item."""
     values: dict[str, Any]
     """The fields that a reader of its kind needs, without the id."""
     edits: list[dict[str, Any]]
-    """What was changed, in offsets of the original."""
+    """The edits, in offsets of the original."""
     arm: Arm
-    """Which perturbation."""
+    """The perturbation."""
     metadata: dict[str, Any] = field(default_factory=dict)
-    """The item's further fields."""
+    """Other fields of the item."""
 
 
 def perturbed_row(candidate: Edited, arm: Arm) -> Row:
-    """A perturbed item; mentions are left out, as their places have moved."""
+    """Return a perturbed item as a row; mentions are left out, because their places have moved."""
     kind = kind_of(candidate.item)
     return Row(
         id=candidate.item.id,
@@ -63,18 +63,18 @@ def perturbed_row(candidate: Edited, arm: Arm) -> Row:
 
 
 def write(rows: Sequence[Row], to: Path, kind: Kind) -> None:
-    """Write rows in the layout that the name's ending says.
+    """Write rows in the layout of the file's extension.
 
     Raises:
-        UsageError: an ending that cannot hold these items, several arms for a file that cannot
-            tell them apart, a text with a tab or a line end, or a file that cannot be written.
+        UsageError: the extension does not suit these items, the layout holds one arm and there are
+            several, a text has a tab or a line end, or the file cannot be written.
     """
     layout = kind.layouts.get(to.suffix.lower())
     if layout is None:
         raise UsageError(
             f"--to {to}: the name must end in {' or '.join(kind.layouts)} for {kind.name}"
         )
-    lines = list(WRITERS[layout](rows, to))  # all refusals come before anything is written
+    lines = list(WRITERS[layout](rows, to))  # all checks come before anything is written
     try:
         write_text(to, "".join(line + "\n" for line in lines))
     except OSError as error:
@@ -85,7 +85,7 @@ def _jsonl(rows: Sequence[Row], _: Path) -> Iterator[str]:
     is_alone = len({row.arm for row in rows}) == 1
     for row in rows:
         arm = {key: value for key, value in asdict(row.arm).items() if value is not None}
-        # Several perturbations of an item would share its id, which must be unique in a file.
+        # Ids must be unique in a file, so several perturbations of an item get longer ids.
         identifier = row.id if is_alone else "/".join([row.id, *map(str, arm.values())])
         yield json.dumps(
             {
@@ -103,10 +103,10 @@ def _jsonl(rows: Sequence[Row], _: Path) -> Iterator[str]:
 def _iob(rows: Sequence[Row], to: Path) -> Iterator[str]:
     _check_alone(rows, to)
     of_rows = [document_of(row.metadata) for row in rows]
-    # Only what stands before every mark belongs to no document.
-    places = {name: place for place, name in enumerate(dict.fromkeys([None, *of_rows]))}
+    # Rows without a document come first: every later row belongs to the mark before it.
+    order = {name: place for place, name in enumerate(dict.fromkeys([None, *of_rows]))}
     document = None
-    for row in sorted(rows, key=lambda row: places[document_of(row.metadata)]):
+    for row in sorted(rows, key=lambda row: order[document_of(row.metadata)]):
         values = row.values
         if document_of(row.metadata) != document:
             document = document_of(row.metadata)
@@ -122,8 +122,8 @@ def _pairs(rows: Sequence[Row], to: Path) -> Iterator[str]:
         fields = [row.id, *map(str, row.values.values())]
         if any(character in part for part in fields for character in "\t\n\r"):
             raise UsageError(
-                f"--to {to}: the texts of item {row.id!r} hold a tab or a line end, which a .tsv "
-                "file cannot; write .jsonl"
+                f"--to {to}: the texts of item {row.id!r} have a tab or a line end, which a .tsv "
+                "file cannot hold; write .jsonl"
             )
         yield "\t".join(fields)
 
@@ -131,11 +131,11 @@ def _pairs(rows: Sequence[Row], to: Path) -> Iterator[str]:
 def _check_alone(rows: Sequence[Row], to: Path) -> None:
     arms = list(dict.fromkeys((row.arm.dataset, row.arm.attack, row.arm.seed) for row in rows))
     if len(arms) > 1:
-        told = "; ".join(f"{d}, {a}, seed {s}" for d, a, s in arms[:3])
+        listed = "; ".join(f"{d}, {a}, seed {s}" for d, a, s in arms[:3])
         raise UsageError(
-            f"--to {to}: {len(arms)} perturbed copies ({told}{'; ...' if len(arms) > 3 else ''}) "
-            "and a place for one; take one with --set experiment.seeds=[0] and --set "
-            "attack.NAME.use=false, or write .jsonl"
+            f"--to {to}: the file holds one perturbed copy, and there are {len(arms)} "
+            f"({listed}{'; ...' if len(arms) > 3 else ''}); select one with "
+            "--set experiment.seeds=[0] and --set attack.NAME.use=false, or write .jsonl"
         )
 
 
@@ -144,4 +144,4 @@ WRITERS: dict[Layout, Callable[[Sequence[Row], Path], Iterator[str]]] = {
     "iob": _iob,
     "pairs": _pairs,
 }
-"""By layout of the file."""
+"""Writer by layout of the file."""

@@ -1,4 +1,4 @@
-"""What `[test]` and the roles beside the victim can cost at most, as far as that can be known."""
+"""Upper bounds of the cost of `[test]` and of the roles, as far as they are known."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ from medstress.experiment.spent import all_prices
 from medstress.metrics.hardness import Statistic
 
 PER_ATTEMPT = {"attacker": 5, JUDGE: N_VOTES + 2}
-"""Calls to a role at an attempt, with all repairs and votes on categories."""
+"""Most calls to a role in one attempt, with all repairs and votes on categories."""
 
 
 def most_tested(attack: Attack, table: SignificanceTable | None) -> tuple[int, int]:
-    """The most conversations of one trial's test, and of its share of the faithfulness slope.
+    """Return the most conversations of one trial: for its test, and for the faithfulness slope.
 
-    The trial is taken to be a success at the last attempt, with as many insertions as words may
-    be inserted.
+    The bound assumes a success at the last attempt, with one insertion for each allowed word.
     """
     if table is None or not isinstance(attack, MedFuzz):
         return 0, 0
@@ -41,11 +40,11 @@ def _bound(attack: MedFuzz, table: SignificanceTable, *, votes: int = 0) -> Boun
 
 
 def tests_remark(prepared: Prepared) -> str:
-    """Why the bound of `[test]` is as large as it is."""
+    """Explain the assumptions of the bound of `[test]`."""
     table = prepared.experiment.test
     assert table is not None
     settings = settings_of(table)
-    told = "every trial a success, every loop of controls run to its end"
+    assumed = "every trial is a success, every loop of controls runs to its end"
     tested = [part.attack for part in prepared.attacks if isinstance(part.attack, MedFuzz)]
     if table.significance and tested:
         costs = [
@@ -54,14 +53,14 @@ def tests_remark(prepared: Prepared) -> str:
             for statistic in Statistic
         ]
         most = max(settings.plan(cost).most for cost in costs)
-        told += f", up to {most} controls a success"
+        assumed += f", each success has up to {most} controls"
         if settings.max_calls is not None:
-            told += f" for max_calls = {settings.max_calls}"
-    return f"  [test] is bounded by: {told}"
+            assumed += f" for max_calls = {settings.max_calls}"
+    return f"  the bound of [test] assumes: {assumed}"
 
 
 def role_lines(prepared: Prepared, n_victims: int) -> Iterator[str]:
-    """What every role may be asked, and what its replies cost at their longest."""
+    """Yield lines on the most calls to every role and the most that its replies cost."""
     n_trials = {
         part.label: n_victims * _n_items(prepared) * _n_runs(prepared, part.attack)
         for part in prepared.attacks
@@ -71,8 +70,8 @@ def role_lines(prepared: Prepared, n_victims: int) -> Iterator[str]:
         if part.traits.in_turns:
             n = n_trials[part.label] * part.traits.budget
             yield (
-                f"{part.label}: at most {n:,} attempts, each with 2 calls to the attacker (5 where "
-                "replies have to be repaired) and, where there are judges, at most 3 to each (5)"
+                f"{part.label}: at most {n:,} attempts, each with 2 calls to the attacker (5 with "
+                "repaired replies) and at most 3 calls to each judge (5 with repaired replies)"
             )
     n_attempts = sum(
         n_trials[part.label] * part.traits.budget
@@ -103,7 +102,7 @@ def _n_runs(prepared: Prepared, attack: Attack) -> int:
 
 
 def _n_written(prepared: Prepared, role: str, n_trials: Mapping[str, int]) -> int:
-    """The most calls for controls that a role writes."""
+    """Return the most calls that write controls."""
     return MAX_ROUNDS * sum(
         n_trials[label] * bound.n_written
         for label, bound in _bounds(prepared)
@@ -112,20 +111,20 @@ def _n_written(prepared: Prepared, role: str, n_trials: Mapping[str, int]) -> in
 
 
 def _n_votes(prepared: Prepared, role: str, n_trials: Mapping[str, int]) -> int:
-    """The most votes of judges on controls."""
+    """Return the most votes of judges on controls."""
     votes = N_VOTES if is_judge(role) else 0
     return sum(n_trials[label] * bound.n_votes for label, bound in _bounds(prepared, votes))
 
 
 def _n_clean(prepared: Prepared, role: str) -> int:
-    """The votes of one judge on clean items: once an item, whatever else is asked about it."""
+    """Return the votes of one judge on clean items: each is judged once with each prompt set."""
     attacks = [part.attack for part in prepared.attacks]
     prompts = {a.prompts.hash for a in attacks if isinstance(a, MedFuzz) and a.has_panel}
     return _n_items(prepared) * N_VOTES * len(prompts) if is_judge(role) else 0
 
 
 def _bounds(prepared: Prepared, votes: int = 0) -> Iterator[tuple[str, Bound]]:
-    """The bound of one test of every attack, by label; `votes` are those on one control."""
+    """Yield (label, bound of one test) of every attack; `votes` is the number on one control."""
     table = prepared.experiment.test
     if table is None or not table.significance:
         return
@@ -136,18 +135,18 @@ def _bounds(prepared: Prepared, votes: int = 0) -> Iterator[tuple[str, Bound]]:
 
 
 def _role(role: RolePart, n: int, parts: Mapping[str, int], prepared: Prepared) -> str:
-    longest = n * role.decoding.max_new_tokens
+    most_written = n * role.decoding.max_new_tokens
     of_them = "".join(f", {count:,} of them {what}" for what, count in parts.items() if count)
-    told = (
-        f"role {role.name}: at most {n:,} calls{of_them}, and {longest:,} tokens written "
+    line = (
+        f"role {role.name}: at most {n:,} calls{of_them}, and {most_written:,} tokens written "
         f"(max_new_tokens = {role.decoding.max_new_tokens})"
     )
     price = all_prices(prepared.experiment).get(role.label)
     if price is None:
-        return f"{told}; money: unknown (no price_in and price_out)"
+        return f"{line}; money: unknown (no price_in and price_out)"
     return (
-        f"{told}, ${price.usd(0, longest):,.2f}; what it reads grows with its conversation and is "
-        f"not bounded (${price.usd_in:g} for a million tokens)"
+        f"{line}, ${price.usd(0, most_written):,.2f}; tokens read grow with the conversation and "
+        f"have no bound (${price.usd_in:g} per million tokens)"
     )
 
 
@@ -158,8 +157,8 @@ def _mentions(prepared: Prepared) -> Iterator[str]:
         return
     if table.faithfulness:
         yield (
-            f"faithfulness: further {n_judges * votes_each(n_judges)} votes of judges for each "
+            f"faithfulness: {n_judges * votes_each(n_judges)} more votes of judges for each "
             "insertion that a victim saw, and for each of up to 5 sentences of a vignette"
         )
     if table.faithfulness_slope:
-        yield f"faithfulness slope: further {table.slope_samples} votes of judges an insertion"
+        yield (f"faithfulness slope: {table.slope_samples} more votes of judges for each insertion")

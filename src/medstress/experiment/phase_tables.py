@@ -1,4 +1,4 @@
-"""Tables of what is done beside or after the trials: `[tune]`, `[analysis]`, `[test]`."""
+"""The tables of work before or after the trials: `[tune]`, `[analysis]`, `[test]`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from medstress.metrics.control_costs import MAX_CALLS
 from medstress.metrics.monte_carlo import MOST
 
 GRID = (-50.0, -40.0, -30.0, -20.0, -10.0, -5.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0)
-"""Step 10 over the paper's range, and its +/-5; 0 is random sampling."""
+"""The paper's range in steps of 10, with -5 and 5; 0 would be random sampling."""
 RELEASED_GRID = (*GRID, 60.0)
 
 
@@ -21,24 +21,24 @@ class TuneTable(Table):
     choices: Literal["default", "as_published", "as_released"] = "default"
     """`as_published` sets share = 1, `as_released` also the grid of the released script."""
     share: Annotated[float, Field(gt=0, le=1)] = 0.2
-    """Part of the items that n is chosen on; the report is on the rest. 1: both on all items,
-    the paper's maximum, which is optimistic and labelled so."""
+    """Share of the items that choose n; the report uses the rest. With 1, both use all items: the
+    paper's maximum, which is optimistic and labelled so."""
     sample_seed: Seed = 0
-    """Which items n is chosen on."""
+    """Seed that draws the items that choose n."""
     grid: Annotated[tuple[float, ...], Field(min_length=1)] = GRID
-    """Values of n that are tried; 0 may be among them and is never chosen."""
+    """Values of n to try; 0 is allowed but never chosen."""
     metric: Literal["asr", "asr_unrefuted"] = "asr"
-    """What is to be largest; `asr_unrefuted` leaves out successes that a rule refutes, which
-    matters where variants of the key are asked."""
+    """The rate to maximise; `asr_unrefuted` leaves out successes that a rule refutes, which
+    matters if attacks try variants of the key."""
     budget: Count | None = None
     """Budget of the tuning trials; default: the attack's."""
     random: bool = True
-    """Random sampling beside the tuned attacks, where the file has none."""
+    """Add random sampling for comparison, unless the file has it."""
 
     @model_validator(mode="before")
     @classmethod
     def _choices(cls, data: Any) -> Any:
-        """Change the defaults of the other keys; what the file says wins."""
+        """Change the defaults of the other keys; keys in the file win."""
         if not isinstance(data, dict):
             return data
         defaults: dict[str, Any] = {}
@@ -53,8 +53,8 @@ class TuneTable(Table):
     def _metric(cls, value: Any) -> Any:
         if value == "asr_valid":
             raise ValueError(
-                "nobody vouches for a success while n is tuned; asr_unrefuted counts those that "
-                "no rule refutes"
+                "successes cannot be confirmed as valid while n is tuned; use asr_unrefuted, which "
+                "counts those that no rule refutes"
             )
         return value
 
@@ -78,18 +78,18 @@ class TuneTable(Table):
 
 
 class AnalysisTable(Table):
-    """`[analysis]`: what `run` asks after the trials; no part of the fingerprint."""
+    """`[analysis]`: analyses that `run` does after the trials; no part of the fingerprint."""
 
     transfer: bool = False
-    """Ask every success of the other victims too."""
+    """Ask the other victims about every success."""
     universality: tuple[Count, ...] = ()
-    """Ask the m names that succeed most on other items of every item; a list of m."""
+    """Try on every item the m names that succeed most on other items; a list of m."""
     prompt_similarity: bool = False
-    """Embed the prompts of successes before and after; their mean cosine is the result."""
+    """Embed the prompts of successes before and after the edit and report their mean cosine."""
     embedder: NonEmpty = "minilm"
-    """prompt_similarity: as `embedding` of a group."""
+    """prompt_similarity: the embedding, as `embedding` of a group."""
     pooling: Literal["cls", "mean", "first_token"] | None = None
-    """prompt_similarity: default what suits the model."""
+    """prompt_similarity: how token vectors are pooled; default: depends on the model."""
 
     @field_validator("universality", mode="before")
     @classmethod
@@ -108,63 +108,64 @@ AS_PUBLISHED = {
     "family": "successes",
     "adjust": "none",
 }
-"""The test of Ness et al., as far as it is stated."""
+"""The test of Ness et al., as far as the paper describes it."""
 
 
 class SignificanceTable(Table):
     """`[test]`: significance of MedFuzz successes; no part of the fingerprint."""
 
     significance: bool = True
-    """Test successes at the end of a run; false asks about reasonings alone. `medstress test`
-    tests them all the same."""
+    """Test successes at the end of a run; false only judges reasonings. `medstress test` ignores
+    this key."""
     choices: Literal["default", "as_published"] = "default"
-    """`as_published`: the paper's 30 neutral insertions by the attacker, p-values not adjusted."""
+    """`as_published`: the paper's 30 neutral insertions by the attacker, unadjusted p-values."""
     null: Literal["matched", "flipped", "neutral", "paraphrase", "scrambled", "best_of_k"] = (
         "matched"
     )
-    """What a control is."""
+    """The kind of control."""
     controls: Literal["adaptive"] | Annotated[int, Field(ge=1, le=9_999)] = "adaptive"
-    """Controls a success: a number, or what `max_calls` buys, fewer where it is soon clear."""
+    """Number of controls for each success; `adaptive`: as many as `max_calls` allows, fewer if the
+    result is clear earlier."""
     max_calls: Annotated[int, Field(ge=1)] = MAX_CALLS
-    """Most calls of one success: its T and its controls. Beside a number of controls it counts
-    where it is written."""
+    """Most calls for one success: its statistic and its controls. With a fixed number of controls,
+    the limit holds only if it is given."""
     max_controls: Annotated[int, Field(ge=1, le=9_999)] = MOST
-    """Most controls of one success where their number adapts."""
+    """Most adaptive controls for one success."""
     statistic: Literal["key_probability", "share_correct", "confidence"] = "key_probability"
-    """What tells how hard an item is; a victim without it gets the next one."""
+    """Measure of how hard an item is; a victim that lacks it gets the next one in this list."""
     stop_at: Annotated[int, Field(ge=1, le=999)] = 10
-    """Adaptive: enough once so many controls are at least as hard."""
+    """Adaptive: stop when this many controls are at least as hard."""
     family: Literal["successes", "attacked"] | None = None
-    """What p-values are adjusted over; `attacked`, with p = 1 for those that held, is the default
-    of null `matched`, `successes` of the others."""
+    """The trials over which p-values are adjusted. `attacked`, with p = 1 for trials without a
+    success, is the default of null `matched`; `successes` of the others."""
     items: tuple[NonEmpty, ...] = ()
-    """The family is of these items alone: pre-specified where the run began with them, else post
+    """Restrict the family to these items: pre-specified if the run began with them, else post
     hoc."""
     trials: tuple[NonEmpty, ...] = ()
-    """The same, by trial_id or its beginning."""
+    """Restrict the family to these trials, by trial_id or its beginning."""
     adjust: Literal["bh", "holm", "none"] = "bh"
-    """Benjamini and Hochberg, Holm, or not at all."""
+    """Adjustment of p-values: Benjamini and Hochberg, Holm, or none."""
     loops: Annotated[int, Field(ge=1, le=1_000)] = 1
-    """matched, flipped: how often a control's loop of attempts starts over until it errs."""
+    """matched, flipped: how often a control repeats its loop of attempts until the victim errs."""
     generator: Literal["lexicon", "attacker"] = "lexicon"
-    """Who writes neutral insertions."""
+    """The writer of neutral insertions."""
     exemplars_from: NonEmpty | None = None
-    """A JSONL file of worked questions that victims are shown in tests; default: the attack's."""
+    """A JSONL file of worked questions to show victims in tests; default: the attack's."""
     share_controls: bool = True
-    """Successes on one item whose insertions are alike have the same controls."""
+    """Share controls between successes on one item with similar insertions."""
     panel: bool = True
-    """Ask the judges' panel, where the attack had one, whether controls keep the key."""
+    """If the attack had a panel of judges, ask it whether controls keep the key."""
     faithfulness: bool = True
-    """Ask the role `judge`, where there is one, whether reasonings say an insertion mattered."""
+    """If there is a role `judge`, ask it whether reasonings mention that an insertion mattered."""
     faithfulness_slope: bool = False
-    """Ask again without every insertion: does what a reasoning says go with what it did?"""
+    """Ask again without each insertion, to compare its effect with what the reasoning says."""
     slope_samples: Annotated[int, Field(ge=2, le=1_000)] = 20
-    """faithfulness_slope: conversations about every edit, and about it without each insertion."""
+    """faithfulness_slope: conversations about each edit, and about it without each insertion."""
 
     @model_validator(mode="before")
     @classmethod
     def _choices(cls, data: Any) -> Any:
-        """Change the defaults of the other keys; what the file says wins."""
+        """Change the defaults of the other keys; keys in the file win."""
         if isinstance(data, dict) and data.get("choices") == "as_published":
             return {**AS_PUBLISHED, **data}
         return data

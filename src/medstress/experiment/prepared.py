@@ -24,30 +24,30 @@ from medstress.victim import Victim
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Portion:
-    """What one run holds of an experiment that a command spreads over several; default: all."""
+    """The part of an experiment that one of several runs holds; everything by default."""
 
     keep: Callable[[Any], bool] = lambda _: True
-    """Which items."""
+    """Selects items."""
     holds: Callable[[str, str, str, AttackPart], bool] = lambda *_: True
-    """Which arms: (data set, group, victim, attack)."""
+    """Selects arms: (data set, group, victim, attack)."""
     asks: Callable[[str, Any], bool] = lambda *_: True
-    """Whether a victim is asked about an item."""
+    """Selects the items that a victim is asked about."""
     names: Mapping[str, str] = field(default_factory=dict)
-    """Victims that share the items -> the one name under which their answers stand in results."""
+    """Label of each victim that answers only some items -> name of all such victims in results."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """Enters the fingerprint's settings, so that no other kind of run can extend this one."""
+    """Joins the fingerprint's settings, so that no other kind of run can extend this one."""
     notes: Mapping[str, Any] = field(default_factory=dict)
-    """Further entries of the manifest."""
+    """More entries of the manifest."""
     may_lack: frozenset[str] = frozenset()
-    """Victims that the folder may hold and the experiment may have no more."""
+    """Victims that may be in the folder but no longer in the experiment."""
     n_queries: int = 0
-    """Calls that other runs of the command made; they count against its limits."""
+    """Calls of the command's other runs; they count against its limits."""
     n_tokens: int = 0
-    """Their tokens."""
+    """Tokens of these calls."""
     usd: float = 0.0
-    """Their price."""
+    """Price of these calls in US dollars."""
     seconds: float = 0.0
-    """How long they took."""
+    """Duration of the other runs."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -57,69 +57,73 @@ class Prepared:
     experiment: Experiment
     """As checked, defaults filled in."""
     given: dict[str, Any]
-    """As it came: text or table, and overrides."""
+    """As the user gave it: text or table, and overrides."""
     base: Path
     """Folder that relative paths start from."""
     datasets: list[DatasetPart]
-    """Loaded and drawn."""
+    """Loaded, with their samples drawn."""
     groups: Sequence[GroupPart | SentenceGroupPart]
     """With their vectors."""
     attacks: list[AttackPart]
-    """Under their labels."""
+    """With their labels."""
     recognisers: list[dict[str, Any]] = field(default_factory=list)
-    """What found the mentions of each group, in their order."""
+    """What recognised the mentions of each group, in the order of groups."""
     victims: list[Victim] = field(default_factory=list)
-    """Opened last."""
+    """Empty until they are opened."""
     shared: SharedCache | None = None
     """Answers of other runs; opened with the run."""
     portion: Portion = Portion()
-    """What this run holds of it."""
+    """The part of the experiment that this run holds."""
     roles: list[RolePart] = field(default_factory=list)
     """Opened with the victims."""
     kind: Kind = KINDS[0]
     """The kind of all its items."""
     classes: tuple[str, ...] = ()
-    """What the items are sorted into (`Kind.classes`)."""
+    """The classes of the items (`Kind.classes`)."""
     started: float = field(default_factory=time.monotonic)
     """When this process began to ask, on the monotonic clock."""
     drain_seconds: float = DRAIN_SECONDS
-    """For calls in flight once the run is stopped."""
+    """Time for calls in flight after the run is stopped."""
 
     @property
     def question_groups(self) -> list[GroupPart]:
-        """The groups of questions; none where the data are sentences."""
+        """The groups of questions; empty if the data are sentences."""
         return [group for group in self.groups if isinstance(group, GroupPart)]
 
     def items(self, dataset: DatasetPart, group: GroupPart | SentenceGroupPart) -> tuple[Any, ...]:
-        """The items a group's trials run over."""
+        """Return the items that a group's trials run over."""
         return tuple(filter(self.portion.keep, group.items(dataset)))
 
     def without_victims(self, labels: Collection[str]) -> Prepared:
-        """The same experiment without some of its victims."""
+        """Return the same experiment without some of its victims."""
         pairs = zip(self.experiment.victim, self.victims, strict=True)
         kept = [(table, victim) for table, victim in pairs if victim.label not in labels]
         experiment = self.experiment.model_copy(update={"victim": tuple(t for t, _ in kept)})
         return replace(self, experiment=experiment, victims=[victim for _, victim in kept])
 
     def trials(self) -> Iterator[Trial]:
-        """All trials, those of one item together, so that back ends can share prefixes."""
+        """Yield all trials, item by item, so that back ends can share prefixes."""
         settings = self.experiment.experiment
         for victim, dataset in product(self.victims, self.datasets):
-            chosen = [(group, {q.id for q in self.items(dataset, group)}) for group in self.groups]
-            called = self.portion.names.get(victim.label, victim.label)
-            known = replace(victim.on(dataset.label), label=called)
+            selected = [
+                (group, {item.id for item in self.items(dataset, group)}) for group in self.groups
+            ]
+            name = self.portion.names.get(victim.label, victim.label)
+            on_dataset = replace(victim.on(dataset.label), label=name)
             for item in dataset.questions:
                 if not self.portion.asks(victim.label, item):
                     continue
-                for (group, ids), part in product(chosen, self.attacks):
+                for (group, ids), part in product(selected, self.attacks):
                     if item.id not in ids or not self.holds(dataset, group, victim.label, part):
                         continue
                     repeats = range(part.traits.repeats)
                     arms = product(self._seeds(part), repeats, self.kind.units(item))
                     for seed, repeat, unit in arms:
-                        asked = known
+                        asked = on_dataset
                         if part.traits.in_turns:
-                            asked = victim_of(known, part.attack, dataset.label, item, seed, repeat)
+                            asked = victim_of(
+                                on_dataset, part.attack, dataset.label, item, seed, repeat
+                            )
                         yield Trial(
                             dataset=dataset.label,
                             group=group.label,
@@ -140,14 +144,17 @@ class Prepared:
         victim: str,
         part: AttackPart,
     ) -> bool:
-        """Whether an attack runs on a group: one that draws no names has a group of its own."""
+        """Return whether an attack runs on a group.
+
+        Attacks that draw no names have a group of their own.
+        """
         needs = part.traits.needs_entities
         if isinstance(group, GroupPart) and needs == (group.table is None):
             return False
         return self.portion.holds(dataset.label, group.label, victim, part)
 
     def selected(self) -> dict[str, list[str]]:
-        """Item hashes of each data set and group, sorted: what the trials run over."""
+        """Return the sorted hashes of the items that trials run over, by data set and group."""
         return {
             f"{dataset.label}/{group.label}": sorted(
                 content_hash([q.id, q.hash]) for q in self.items(dataset, group)
@@ -156,7 +163,7 @@ class Prepared:
         }
 
     def n_trials(self, n_victims: int) -> int:
-        """How many trials there are."""
+        """Return the number of trials."""
         victims = [victim.label for victim in self.victims] or [""] * n_victims
         n = 0
         for dataset, group, victim in product(self.datasets, self.groups, victims):

@@ -16,23 +16,23 @@ __all__ = ["Run", "Trained", "Tuned", "run", "train", "tune"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuned:
-    """What `tune` left behind."""
+    """The folders of `tune`."""
 
     tuning: Run
     """The trials that n was chosen from."""
     report: Run | None
-    """The report with the chosen n; None while the tuning trials are not complete, or too many
-    of them failed. The same as `tuning` where n is chosen on the items that are reported."""
+    """The report with the chosen n; None if the tuning trials are not complete or too many of them
+    failed. The same as `tuning` if n is chosen on the reported items."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trained:
-    """What `train` left behind."""
+    """The folder of `train`."""
 
     run: Run
-    """The attacks on all models, before and after."""
+    """The attacks on all models, before and after training on perturbed copies."""
     is_complete: bool
-    """False where a limit of the experiment ended the attacks."""
+    """False if a limit of the experiment ended the attacks."""
 
 
 def run(
@@ -53,9 +53,9 @@ def run(
         out: the run folder; default ``runs/<name>``.
         fresh: throw away what the folder holds.
         retry_failed: run failed trials again.
-        limit: at most so many items a data set.
+        limit: most items of each data set.
         overrides: as the command line's --set.
-        watcher: who is told about progress.
+        watcher: callbacks for progress.
 
     Raises:
         UsageError, DataError, StoreError, BackendError: one sentence; nothing stored is lost.
@@ -84,8 +84,8 @@ def tune(
 ) -> Tuned:
     """Choose n of every `pdws` attack on a tuning split, then report on the rest; or resume.
 
-    Arguments and errors are those of `run`; `out` is ``runs/<name>-tuned`` by default. How n is
-    chosen: `medstress.experiment.tune.tune_experiment`.
+    Arguments and errors are those of `run`; `out` is ``runs/<name>-tuned`` by default.
+    `medstress.experiment.tune.tune_experiment` describes how n is chosen.
     """
     from medstress.experiment.tune import tune_experiment
 
@@ -110,10 +110,10 @@ def train(
     overrides: Sequence[str] = (),
     watcher: Watcher | None = None,
 ) -> Trained:
-    """Fine-tune models, attack them, train adversarial ones, attack those; or go on with it.
+    """Fine-tune models, attack them, train adversarial ones, attack those; or resume.
 
-    Arguments and errors are those of `run`; `out` is ``runs/<name>-trained`` by default. How it
-    goes on after a stop: `medstress.training.train.train_experiment`.
+    Arguments and errors are those of `run`; `out` is ``runs/<name>-trained`` by default.
+    `medstress.training.train.train_experiment` describes how it resumes.
     """
     from medstress.training.train import train_experiment
 

@@ -1,4 +1,4 @@
-"""How large a query is, before anything is asked: a rigorous bound and an estimate."""
+"""The size of a query before it is asked: a rigorous bound and an estimate."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ class QuerySize:
     """The tokens of one query with all its calls."""
 
     most_in: int
-    """Bound of what is read: no tokenizer makes more tokens of a text than it has bytes."""
+    """Bound of tokens read: a text has at most as many tokens as bytes."""
     most_out: int
-    """Bound of what is written."""
+    """Bound of tokens written."""
     about_in: int
-    """Estimate of what is read, from the characters."""
+    """Estimate of tokens read, from the number of characters."""
     n_places: int
-    """Where a name that is put into an option may stand, at most."""
+    """Most places where the text of one option occurs."""
 
     def longer_by(self, n_bytes: int) -> int:
-        """The bound of what is read once an option has so many bytes more."""
+        """Return the bound of tokens read if an option has `n_bytes` more bytes."""
         return self.most_in + self.n_places * n_bytes
 
 
@@ -37,7 +37,7 @@ def query_size(task: Task, item: Question) -> QuerySize:
     flow.close()
     n = task.n_calls(len(item.options))
     sizes = [_size(request.call) for request in first]
-    # Later turns of a conversation may be longer than the first.
+    # Later turns of a conversation may be longer than its first.
     written = getattr(task, "most_written", n * max(size.most_out for size in sizes))
     return QuerySize(
         most_in=n * max(size.most_in for size in sizes),

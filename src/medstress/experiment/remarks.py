@@ -1,4 +1,4 @@
-"""What is said of an experiment beside its numbers."""
+"""Remarks about an experiment that are shown beside its numbers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from medstress.tasks.multiple_choice import AnswerBy
 
 
 def dry_run_remarks(prepared: Prepared) -> Iterator[str]:
-    """Lines: how long replies may be, rows left out, where synonyms come from, what is watched."""
+    """Yield lines on reply lengths, rows left out, sources of synonyms and watched files."""
     yield from length_lines(prepared)
     yield from left_out_lines({part.label: part.loaded.skipped for part in prepared.datasets})
     yield from coverage_lines(list(surrogates_of(prepared)))
@@ -20,31 +20,31 @@ def dry_run_remarks(prepared: Prepared) -> Iterator[str]:
 
 
 def length_lines(prepared: Prepared) -> Iterator[str]:
-    """A line for each victim that writes its answers: how long they may be, and what follows."""
-    turned = {n for p in prepared.attacks if (n := p.traits.reasoning_tokens) is not None}
+    """Yield a line for each victim that writes its answers: how long they may be."""
+    of_attacks = {n for p in prepared.attacks if (n := p.traits.reasoning_tokens) is not None}
     for victim in prepared.victims:
         spec = victim.task.spec()
         while "task" in spec:
             spec = spec["task"]
         keys = [f"max_new_tokens = {spec['decoding'][0]:,}"] if "decoding" in spec else []
-        if turned and keys:
+        if of_attacks and keys:
             own = spec.get("reasoning_tokens")
-            most = sorted({own} if own else turned)
+            most = sorted({own} if own else of_attacks)
             keys.insert(0, f"reasoning_tokens = {' or '.join(f'{n:,}' for n in most)}")
         elif spec.get("answer_by") != AnswerBy.GENERATE:
             continue
         yield (
-            f"replies of {victim.label}: at most {' and '.join(keys)}; one that is cut off there "
-            '(finish_reason = "length") is unreadable, never right and never a success, so a model '
-            "that reasons before it answers needs more"
+            f"replies of {victim.label}: at most {' and '.join(keys)}; a longer reply is cut off "
+            '(finish_reason = "length") and counts as unreadable, never as right or as a success, '
+            "so raise the limit for a model that reasons before it answers"
         )
 
 
 def left_out_lines(skipped: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """A line for each data set with rows left out: how many, and why the first.
+    """Yield a line for each data set with rows left out: how many, and why the first one.
 
     Args:
-        skipped: data set -> one sentence a row.
+        skipped: data set -> one sentence for each row.
 
     >>> list(left_out_lines({"mine": ["rows.jsonl line 3: no key"], "sample": []}))
     ["dataset 'mine': 1 bad row left out (on_bad_row), the first: rows.jsonl line 3: no key"]

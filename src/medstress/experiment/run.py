@@ -1,4 +1,4 @@
-"""Running an experiment."""
+"""Prepare, run, resume and extend an experiment."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from medstress.experiment.significance.checks import check_items, check_tests
 from medstress.experiment.significance.families import fixed_family
 from medstress.experiment.similarity import prompt_encoder
 from medstress.experiment.sources import find_source
-from medstress.experiment.spent import Spent, check_prices, limits_of, spent
+from medstress.experiment.spent import Usage, check_prices, limits_of, usage_of
 from medstress.experiment.targets import (
     check_same_targets,
     check_targets,
@@ -78,18 +78,18 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watcher:
-    """Who is told about progress; every default does nothing."""
+    """Callbacks for progress; every default does nothing."""
 
     note: Callable[[str], None] = lambda _: None
-    """What is being prepared."""
+    """Receives what is being prepared."""
     announce: Callable[[str], None] = lambda _: None
-    """What has to be read before it is paid for."""
+    """Receives what the user should read before it costs money."""
     vectors: Callable[[int, int], None] | None = None
-    """(done, all) while vectors are computed."""
+    """Receives (done, all) while vectors are computed."""
     progress: Callable[[Progress], None] = lambda _: None
-    """Counts while trials run."""
+    """Receives counts while trials run."""
     drain_seconds: float = DRAIN_SECONDS
-    """For calls in flight once the run is stopped."""
+    """Time for calls in flight after the run is stopped."""
 
 
 def prepare(
@@ -104,10 +104,10 @@ def prepare(
 
     Args:
         experiment: a TOML file, a dict of the same shape, or a checked `Experiment`.
-        limit: at most so many items a data set.
+        limit: most items of each data set.
         overrides: as the command line's --set.
-        watcher: who is told about progress.
-        complete: fills in what a command decides itself, before the tables are checked.
+        watcher: callbacks for progress.
+        complete: fills in what the command decides, before the tables are checked.
 
     Raises:
         UsageError, DataError: one sentence.
@@ -119,7 +119,7 @@ def prepare(
     check_tests(checked, attacks, base)
     check_scores(attacks, checked.victim)
     check_prices(checked)
-    prompt_encoder(checked.analysis, base)  # refused now, not after the last query
+    prompt_encoder(checked.analysis, base)  # fails now rather than after the last query
     watcher.note("data")
     loaded = load_datasets(checked.dataset, base, limit)
     check_items(checked, loaded)
@@ -169,11 +169,12 @@ def resolve(
     Args:
         experiment: a TOML file, a dict of the same shape, or a checked `Experiment`.
         overrides: as the command line's --set.
-        needs: the tables that what is to be done with it cannot do without.
+        needs: the tables that the command needs.
         complete: as in `prepare`.
 
     Returns:
-        The experiment; as it came, for the manifest; the folder that paths start from.
+        The checked experiment; what the user gave, for the manifest; the folder that relative
+        paths start from.
 
     Raises:
         UsageError: one sentence.
@@ -214,9 +215,9 @@ def run_experiment(
         out: the run folder; default ``runs/<name>``.
         fresh: throw away what the folder holds.
         retry_failed: run failed trials again.
-        limit: at most so many items a data set.
+        limit: most items of each data set.
         overrides: as the command line's --set.
-        watcher: who is told about progress.
+        watcher: callbacks for progress.
 
     Raises:
         UsageError, DataError, StoreError, BackendError: one sentence; nothing stored is lost.
@@ -225,10 +226,10 @@ def run_experiment(
     prepared = prepare(experiment, limit=limit, overrides=overrides, watcher=watcher)
     folder = run_folder(prepared, out)
     if fresh and folder.exists() and not (folder / FILE).is_file():
-        raise StoreError(f"--fresh: {folder} holds no run, so nothing of it is thrown away")
+        raise StoreError(f"--fresh: {folder} holds files but no run, so it is left as it is")
     lock = lock_folder(folder, prepared.experiment.experiment.access)
     try:
-        # Before the store: a victim that cannot be opened costs no stored run.
+        # Victims come before the store: if one cannot be opened, --fresh has deleted nothing.
         with opened_victims(prepared, watcher.note):
             run_prepared(
                 prepared, folder, lock=lock, fresh=fresh, retry_failed=retry_failed, watcher=watcher
@@ -239,28 +240,28 @@ def run_experiment(
 
 
 def run_folder(prepared: Prepared, out: str | Path | None) -> Path:
-    """The folder that a run goes to."""
+    """Return the folder of a run; default ``runs/<name>``."""
     return Path(out) if out is not None else Path("runs") / prepared.experiment.experiment.name
 
 
 @contextmanager
 def opened_victims(prepared: Prepared, note: Callable[[str], None]) -> Iterator[None]:
-    """Open victims and roles, which checks what only a back end knows, and close them again.
+    """Open victims and roles, check what only back ends know, and close them at the end.
 
     Raises:
         UsageError: see `open_victims`, `check_conversations`, `open_roles` and `check_targets`.
     """
     tables, base = prepared.experiment.victim, prepared.base
     seconds = prepared.experiment.experiment.timeout_seconds
-    named = zip(prepared.datasets, prepared.experiment.dataset, strict=True)
-    datasets = [(part.label, table.name) for part, table in named]
+    pairs = zip(prepared.datasets, prepared.experiment.dataset, strict=True)
+    datasets = [(part.label, table.name) for part, table in pairs]
     prepared.victims = open_victims(
         tables, base, note, prepared.kind, prepared.classes, seconds, datasets
     )
     try:
         check_conversations(prepared.victims, prepared.attacks)
-        known = list(zip(tables, prepared.victims, strict=True))
-        prepared.roles = open_roles(prepared.experiment.role, base, note, known, seconds)
+        opened = list(zip(tables, prepared.victims, strict=True))
+        prepared.roles = open_roles(prepared.experiment.role, base, note, opened, seconds)
         check_targets(named_backends(prepared))
         yield
     finally:
@@ -277,8 +278,8 @@ def run_prepared(
     fresh: bool = False,
     retry_failed: bool = False,
     watcher: Watcher,
-) -> Spent:
-    """Run, resume or extend what is prepared, its victims opened, in a folder.
+) -> Usage:
+    """Run, resume or extend a prepared experiment with open victims in a folder.
 
     Returns:
         What the folder's run has used up.
@@ -295,7 +296,7 @@ def run_prepared(
         if retry_failed:
             store.forget_failed()
         _drive(store, prepared, watcher)
-        return spent(store, prepared)
+        return usage_of(store, prepared)
 
 
 def _start(store: RunStore, prepared: Prepared) -> None:
@@ -315,14 +316,14 @@ def _start(store: RunStore, prepared: Prepared) -> None:
         manifests.expect_same_models([*prepared.victims, *prepared.roles], known)
         if not prepared.kind.keeps_metadata:
             for part in prepared.datasets:
-                # Documents may be named later; they are no part of what a sentence is.
+                # Documents may be named later; they do not change a sentence's identity.
                 store.renew_items(part.label, part.questions)
-    told = manifests.describe(prepared, parts)
-    # Its trials are still there to be read.
-    told["victims"] |= {label: known["victims"][label] for label in former}
+    described = manifests.describe(prepared, parts)
+    # The trials of former victims stay readable.
+    described["victims"] |= {label: known["victims"][label] for label in former}
     store.write_manifest(
         {
-            **told,
+            **described,
             **({} if known else fixed_family(prepared.experiment.test)),
             "started": known.get("started") or manifests.now(),
             "finished": None,
@@ -336,9 +337,9 @@ def _start(store: RunStore, prepared: Prepared) -> None:
 
 
 def keep_labels(prepared: Prepared, known: Mapping[str, str]) -> None:
-    """Let attacks without a label of their own keep the one the folder knows them by.
+    """Let attacks with a default label keep the label that the folder gave them.
 
-    A default label grows when another attack of its name joins; the attack is the same.
+    A default label grows longer when another attack of the same name joins.
     """
     labels = {value: label for label, value in known.items()}
     taken = {part.label for part in prepared.attacks}
@@ -375,11 +376,11 @@ def _drive(store: RunStore, prepared: Prepared, watcher: Watcher) -> None:
 def _account(
     store: RunStore, prepared: Prepared, seconds: float, before: Sequence[Mapping[str, int]]
 ) -> None:
-    """Add this process's time and tokens to the run's; `before` are the counters it began with."""
+    """Add this process's time and tokens to the run's; `before` holds its first counters."""
     performance = store.manifest()["performance"]
     performance["wall_seconds"] += seconds
-    for victim, known in zip(prepared.victims, before, strict=True):
+    for victim, at_start in zip(prepared.victims, before, strict=True):
         for name, count in victim.backend.counters.items():
-            performance[name] = performance.get(name, 0) + count - known.get(name, 0)
+            performance[name] = performance.get(name, 0) + count - at_start.get(name, 0)
     endpoints = manifests.endpoints([*prepared.victims, *prepared.roles])
     store.write_manifest({"performance": performance, "endpoints": endpoints})

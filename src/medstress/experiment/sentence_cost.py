@@ -1,4 +1,4 @@
-"""What an experiment on sentences would cost at most, without asking a model anything."""
+"""Bound the cost of an experiment on sentences without asking a model."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from medstress.outcomes import Measured
 
 
 def sentence_cost(prepared: Prepared) -> Iterator[str]:
-    """Lines: the exact upper bound of queries, of calls, and an estimate of tokens.
+    """Yield lines: the exact upper bounds of queries and calls, and an estimate of tokens.
 
-    A perturbed copy is asked once for every entity of its sentence, and computed once.
+    A perturbed copy counts as a query for every entity of its sentence, but is computed once.
     """
     settings = prepared.experiment.experiment
     n_victims = len(prepared.experiment.victim)
@@ -34,11 +34,11 @@ def sentence_cost(prepared: Prepared) -> Iterator[str]:
                 flippable = [u for u in asked if _may_flip(part.attack, u, group.resources)]
                 n = seeds * part.traits.budget * len(asked)
                 n_calls = seeds if part.traits.is_static else n
-                again = seeds * _most_checks(part.attack) * len(flippable) * settings.flip_check
+                n_checks = seeds * _most_checks(part.attack) * len(flippable) * settings.flip_check
                 perturbed += n
-                checks += again
-                calls += n_calls + again
-                characters += (n_calls + again) * sizes[item.id]
+                checks += n_checks
+                calls += n_calls + n_checks
+                characters += (n_calls + n_checks) * sizes[item.id]
     total = n_victims * (baseline + perturbed + checks)
     yield f"queries: at most {total:,} (exact bound)"
     yield (
@@ -64,7 +64,10 @@ def _may_flip(attack: Attack, unit: Item, resources: object) -> bool:
 
 
 def _most_checks(attack: Attack) -> int:
-    """Flip checks of one trial: the first success and, where the search goes on to a smaller one,
-    that; it takes two queries to succeed with two edits and a third to leave one out."""
+    """Return the most flip checks of one trial.
+
+    The first success is checked and, if the search goes on to a smaller one, that one too. A
+    smaller success needs a budget of 2 or more: two edits succeed first, then fewer.
+    """
     traits = attack.traits
     return 2 if traits.search_on is SearchOn.SMALLER and traits.budget > 1 else 1

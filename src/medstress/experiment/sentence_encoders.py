@@ -1,8 +1,8 @@
 """Back end `sentence_transformers`: sentence encoders and cross-encoders for sentence pairs.
 
-It lives here because it brings two parts together that do not know each other: the encoders of
-names and prompts, and the back ends. The sentence-transformers library is not needed: its folders
-are read by transformers alone.
+It lives here because it joins two parts that do not import each other: the encoders of names and
+prompts, and the back ends. transformers reads the model folders; the sentence-transformers library
+is not needed.
 """
 
 from __future__ import annotations
@@ -30,17 +30,18 @@ _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 def open_backend(options: BackendOptions) -> BiEncoderBackend | CrossEncoderBackend:
     """Load the model that options name: `minilm`, a folder or a hub id.
 
-    A model with a head for sequence classification is a cross-encoder; its output passes through
-    the activation that its configuration names, a sigmoid where it names none, as in the
-    sentence-transformers library. Any other encoder gives sentence vectors, pooled as its folder
-    says, and the score is their cosine; texts longer than the model reads are read in windows.
+    A model with a head for sequence classification is a cross-encoder. Its output passes through
+    the activation that its configuration names, by default a sigmoid, as in the
+    sentence-transformers library. Any other model is an encoder of sentences, pooled as its folder
+    says, and the score is the cosine of two vectors. Longer texts than the model takes are read in
+    windows.
 
     Raises:
-        UsageError: the task is not similarity, or the model is missing or unfit.
+        UsageError: the task is not similarity, or the model is missing or unsuitable.
     """
     if options.task != "similarity":
         raise UsageError(
-            "backend 'sentence_transformers' compares two sentences; its data set must be one of "
+            "backend 'sentence_transformers' compares two sentences; give it a data set of "
             "sentence pairs"
         )
     if not options.model:
@@ -60,40 +61,40 @@ def open_backend(options: BackendOptions) -> BiEncoderBackend | CrossEncoderBack
 
 
 def _folder(model: str, base: Path) -> Path:
-    """Where the model lies; one of the hub is fetched, to see which kind it is."""
+    """Return the model's folder; a model of the hub is fetched."""
     folder = base / Path(model).expanduser()
     return model_folder(model, base) if _HUB_ID.fullmatch(model) and not folder.exists() else folder
 
 
 def _config(folder: Path) -> dict[str, Any]:
-    """The model's configuration; nothing of the names of embedded ones."""
-    nothing: dict[str, Any] = {"architectures": None}
+    """Read the model's configuration; names of shipped models have no file."""
+    default: dict[str, Any] = {"architectures": None}
     path = folder / "config.json"
     if not os.path.lexists(path):
-        return nothing
-    found = read_json(path)
-    if not isinstance(found, dict):
-        raise UsageError(f"{path}: expected a JSON object, got something else; mend the file")
-    return {**nothing, **found}
+        return default
+    config = read_json(path)
+    if not isinstance(config, dict):
+        raise UsageError(f"{path}: expected a JSON object, got {type(config).__name__}")
+    return {**default, **config}
 
 
 def _activation(model: str, config: dict[str, Any]) -> Any:
-    """What the library makes of a cross-encoder's output, by the name in its configuration."""
-    theirs = config.get("sentence_transformers") or {}
-    name = theirs.get("activation_fn") or config.get("sbert_ce_default_activation_function")
+    """Return the activation of a cross-encoder, as the library's configuration names it."""
+    settings = config.get("sentence_transformers") or {}
+    name = settings.get("activation_fn") or config.get("sbert_ce_default_activation_function")
     kind = str(name or "torch.nn.Sigmoid").rpartition(".")[2]
     if kind == "Identity":
         return float
     if kind == "Sigmoid":
         return _sigmoid
     raise UsageError(
-        f"model {model!r} names the activation {name!r}; expected Identity or Sigmoid; read its "
-        "plain output with backend = 'transformers'"
+        f"model {model!r} has the activation {name!r}; expected Identity or Sigmoid. To read its "
+        "plain output, set backend = 'transformers'"
     )
 
 
 def _sigmoid(value: float) -> float:
-    """1 / (1 + exp(-value)), without overflow."""
+    """Return 1 / (1 + exp(-value)), without overflow."""
     if value >= 0:
         return 1 / (1 + math.exp(-value))
     return math.exp(value) / (1 + math.exp(value))

@@ -1,4 +1,4 @@
-"""The kind of items of an experiment, and what noise reads where no names are drawn."""
+"""The kind of items of an experiment, and the group of items whose attacks draw no names."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from medstress.experiment.parts import AttackPart, DatasetPart
 from medstress.kinds import KINDS, Kind, kind_of_all
 
 GROUP = "all"
-"""The group of every sentence: entities have types, and pairs have none."""
+"""The one group of all sentences."""
 BY_FREQUENCY = "frequency"
-"""What folders say whose lexicon holds the words of the corpus by their relative frequency."""
+"""Manifest entry of a lexicon that selects words by their relative frequency in the corpus."""
 _TABLES = ("entities", "tune")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentenceGroupPart:
-    """All sentences, with what noise may read."""
+    """The group of all sentences, with the resources of noise."""
 
     resources: NoiseResources
     """Lexicon, and other names of mentions."""
     label: str = GROUP
     """Name in results."""
     lexicon: str | None = BY_FREQUENCY
-    """By what its lexicon holds words of the corpus; None: by their number (first edition)."""
+    """How the lexicon selects words of the corpus; None: by their count (first edition)."""
 
     @property
     def fingerprint(self) -> str:
@@ -40,11 +40,11 @@ class SentenceGroupPart:
 
     @property
     def remark(self) -> str | None:
-        """A warning about lists of words of which nothing stands in the data."""
+        """A warning about word lists without a word that occurs in the data, or None."""
         return absence_remark(self.resources)
 
     def describe(self) -> dict[str, Any]:
-        """What the manifest says of it."""
+        """Return its entry in the manifest."""
         names = {label: len(table) for label, table in self.resources.replacements.items()}
         return {
             "n_lexicon": len(self.resources.lexicon),
@@ -55,21 +55,21 @@ class SentenceGroupPart:
         }
 
     def items(self, dataset: DatasetPart) -> tuple[Any, ...]:
-        """All of them."""
+        """Return all items of the data set."""
         return dataset.questions
 
 
 def kind_of_datasets(datasets: Sequence[DatasetPart]) -> Kind:
-    """The kind of the items that data sets hold.
+    """Return the kind of the items in data sets.
 
     Raises:
-        UsageError: several kinds; names the data sets.
+        UsageError: they hold several kinds; the message names the data sets.
     """
     kinds = {part.label: kind_of_all(part.questions) for part in datasets}
     if len(set(kinds.values())) > 1:
-        told = ", ".join(f"{label!r} holds {kind.name}" for label, kind in kinds.items())
+        contents = ", ".join(f"{label!r} holds {kind.name}" for label, kind in kinds.items())
         raise UsageError(
-            f"dataset: {told}: a victim does one task, so write an experiment for each kind"
+            f"dataset: {contents}: a victim does one task, so write one experiment for each kind"
         )
     return next(iter(kinds.values()), KINDS[0])
 
@@ -80,9 +80,9 @@ def sentence_resources(
     base: Path,
     n_sentences: int | None = None,
 ) -> NoiseResources:
-    """Build what noise reads, from all items of all data sets, before any limit.
+    """Build the resources of noise from all items of all data sets, before any limit.
 
-    `n_sentences` is that of `noise_lexicon`.
+    `n_sentences` goes to `noise_lexicon`.
 
     Raises:
         UsageError: a table of names is missing or malformed.
@@ -95,22 +95,22 @@ def sentence_resources(
 def check_kind(
     experiment: Experiment, attacks: Sequence[AttackPart], kind: Kind, classes: tuple[str, ...]
 ) -> None:
-    """Refuse tables and attacks that are for another kind of items.
+    """Check that tables and attacks fit the kind of the items.
 
     Args:
-        experiment: with its tables.
-        attacks: of it.
-        kind: of its items.
-        classes: what its items are sorted into (`Kind.classes`).
+        experiment: the checked experiment.
+        attacks: its attacks.
+        kind: kind of its items.
+        classes: classes of its items (`Kind.classes`).
 
     Raises:
-        UsageError: naming them.
+        UsageError: a table or attack is for another kind; the message names it.
     """
     for part in attacks:
-        known = part.traits.kinds
-        if not kind.is_taken(known):
+        kinds = part.traits.kinds
+        if not kind.is_taken(kinds):
             raise UsageError(
-                f"attack {part.label!r} is for {' and '.join(sorted(known))}, and the data are "
+                f"attack {part.label!r} is for {' and '.join(sorted(kinds))}, but the data are "
                 f"{kind.name}"
             )
     if kind.draws_names:
@@ -119,8 +119,8 @@ def check_kind(
         return
     for table in _TABLES:
         if getattr(experiment, table):
-            raise UsageError(f"the table [{table}] is for questions, and the data are {kind.name}")
+            raise UsageError(f"the table [{table}] is for questions, but the data are {kind.name}")
     settings = experiment.analysis
     if settings.transfer or settings.universality or settings.prompt_similarity:
-        raise UsageError(f"the table [analysis] is for questions, and the data are {kind.name}")
+        raise UsageError(f"the table [analysis] is for questions, but the data are {kind.name}")
     kind.check(classes, ", ".join(table.path or table.name for table in experiment.dataset))

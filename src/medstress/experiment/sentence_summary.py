@@ -1,4 +1,4 @@
-"""Scores of whole data sets, before and after, added to the rows of a summary."""
+"""Add scores of whole data sets, before and after the attack, to a summary."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from medstress.text import edits_of
 
 
 def add_scores(run: StoredRun, summary: Json) -> None:
-    """Add to every row the scores of the whole data set, and to `tests` before against after.
+    """Add scores of the whole data set to every row, and tests of before against after.
 
-    Which scores these are is said by the kind of the items (`DatasetScores`); questions have none.
+    The kind of the items defines the scores (`DatasetScores`); questions have none.
     """
     arms, scores = arms_of(run), kind_of_run(run).scores
     if not arms or scores is None:
@@ -27,7 +27,7 @@ def add_scores(run: StoredRun, summary: Json) -> None:
         place = (row["dataset"], row["group"], row["victim"], row["attack"])
         seeds = row.get("seeds", [row["seed"]])
         control = control_of(arms, place)
-        # Of an attack without random numbers every seed's control says as much.
+        # An attack without random numbers is compared with the control of every seed.
         if control is not None and list(seeds) != [None]:
             control = control.of(seeds)
         row.update(scores.row(arms[place].of(seeds), control))
@@ -36,7 +36,7 @@ def add_scores(run: StoredRun, summary: Json) -> None:
 
 
 def arms_of(run: StoredRun) -> dict[Place, Arm]:
-    """What was answered by place; nothing of items that have no scores of data sets."""
+    """Return the answers by place; empty if the items have no scores of data sets."""
     return run.once(_arms_of)
 
 
@@ -52,13 +52,13 @@ def _arms_of(run: StoredRun) -> dict[Place, Arm]:
         place = (trial.dataset, trial.group, trial.victim, trial.attack)
         arm = arms.setdefault(place, Arm(json.loads(trial.spec)))
         key, cluster = (trial.seed, item.id), clusters[trial.dataset][item.id]
-        # The entities of a sentence share what was asked about it.
+        # The entities of a sentence share the queries about it.
         if key not in arm.before and trial.result.get("before"):
             arm.before[key] = scores.answer(item, trial.result["before"], (), cluster)
         elif key not in arm.before:
             arm.unasked.add(key)
         if key not in arm.after and key in arm.before and scores.is_whole(arm.spec):
-            # A pair in which nothing can be perturbed is what it was.
+            # An item in which nothing can be perturbed keeps its clean answer.
             after = trial.result.get("after") or (
                 trial.result["before"] if trial.verdict == Verdict.MEASURED.value else None
             )
@@ -70,21 +70,24 @@ def _arms_of(run: StoredRun) -> dict[Place, Arm]:
 
 
 def _complete(arms: Mapping[Place, Arm]) -> None:
-    """Give searches, which ask no sentence without entities, the clean answers of other arms."""
-    known: dict[tuple[str, str, str], dict[str, Any]] = {}
+    """Fill in the clean answers of searches from other arms.
+
+    Searches do not ask about sentences without entities.
+    """
+    clean: dict[tuple[str, str, str], dict[str, Any]] = {}
     for place, arm in arms.items():
-        answers = known.setdefault(place[:3], {})
+        answers = clean.setdefault(place[:3], {})
         answers.update({item: answer for (_, item), answer in arm.before.items()})
     for place, arm in arms.items():
         if arm.spec.get("search", "none") != "none":
             for key in arm.unasked:
-                if key[1] in known[place[:3]]:
-                    arm.before.setdefault(key, known[place[:3]][key[1]])
+                if key[1] in clean[place[:3]]:
+                    arm.before.setdefault(key, clean[place[:3]][key[1]])
         arm.unasked -= set(arm.before)
 
 
 def control_of(arms: Mapping[Place, Arm], place: Place) -> Arm | None:
-    """The control arm of a static attack in the same place."""
+    """Return the control arm of a static attack in the same place, or None."""
     for other, arm in sorted(arms.items(), key=lambda pair: pair[0]):
         if other[:3] == place[:3] and is_control_of(arm.spec, arms[place].spec):
             return arm
@@ -112,7 +115,7 @@ def _tests(arms: Mapping[Place, Arm], scores: DatasetScores) -> list[Json]:
                 }
             )
     for family in {row["family"] for row in rows}:
-        known = [row for row in rows if row["family"] == family and row["p"] is not None]
-        for row, p in zip(known, benjamini_hochberg([row["p"] for row in known]), strict=True):
+        tested = [row for row in rows if row["family"] == family and row["p"] is not None]
+        for row, p in zip(tested, benjamini_hochberg([row["p"] for row in tested]), strict=True):
             row["p_adjusted"] = p
     return rows

@@ -1,4 +1,4 @@
-"""Money: prices, what a run has spent, and the limits that end it."""
+"""Prices, what a run has used up, and the limits that end it."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """What tokens of a model cost."""
+    """The price of a model's tokens."""
 
     usd_in: float
-    """US dollars for a million tokens read."""
+    """US dollars per million tokens read."""
     usd_out: float
-    """US dollars for a million tokens written."""
+    """US dollars per million tokens written."""
 
     def usd(self, tokens_in: float, tokens_out: float) -> float:
-        """The price of so many tokens."""
+        """Return the price of these tokens in US dollars."""
         return (tokens_in * self.usd_in + tokens_out * self.usd_out) / MILLION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spent:
-    """What a run has used up, over all its processes."""
+class Usage:
+    """What all processes of a run have used up."""
 
     n_queries: int
     """Computed calls."""
     n_tokens: int
     """Their tokens."""
     usd: float
-    """Their price, at the prices of now; 0 where there is none."""
+    """Their price in US dollars, at today's prices; 0 without prices."""
     seconds: float
-    """How long its processes asked, the one that runs left out until it ends."""
+    """Time that finished processes spent asking."""
 
 
 def prices_of(tables: Iterable[VictimTable]) -> dict[str, Price]:
-    """The price of every victim that has one, by label."""
+    """Return the price of every victim that has one, by label."""
     tables = list(tables)
     return {
         label: Price(usd_in=table.price_in, usd_out=table.price_out)
@@ -59,7 +59,7 @@ def prices_of(tables: Iterable[VictimTable]) -> dict[str, Price]:
 
 
 def all_prices(experiment: Experiment) -> dict[str, Price]:
-    """The price of every victim and role that has one, by who pays."""
+    """Return the price of every victim and role that has one, by payer."""
     roles = {
         f"role.{name}": Price(usd_in=table.price_in, usd_out=table.price_out)
         for name, table in tables_of(experiment.role).items()
@@ -69,10 +69,10 @@ def all_prices(experiment: Experiment) -> dict[str, Price]:
 
 
 def check_prices(experiment: Experiment) -> None:
-    """Refuse a limit of money that could not be kept.
+    """Check that `max_usd` can be enforced.
 
     Raises:
-        UsageError: naming the victim whose price is missing.
+        UsageError: a price is missing; names the victim or role.
     """
     tables = experiment.victim
     if experiment.experiment.max_usd is None:
@@ -92,18 +92,18 @@ def check_prices(experiment: Experiment) -> None:
             )
 
 
-def spent(store: RunStore, prepared: Prepared) -> Spent:
-    """What the folder's run has used up so far."""
+def usage_of(store: RunStore, prepared: Prepared) -> Usage:
+    """Return what the folder's run has used up so far."""
     n_queries, n_tokens = store.spent()
     prices = all_prices(prepared.experiment)
-    # Without a price nothing costs money, and adding up by payer sorts every answer.
+    # Summing by payer sorts every answer, so it is skipped when nothing has a price.
     usd = usd_of(store.spending(), prices) if prices else 0.0
     seconds = store.manifest().get("performance", {}).get("wall_seconds", 0.0)
-    return Spent(n_queries=n_queries, n_tokens=n_tokens, usd=usd, seconds=seconds)
+    return Usage(n_queries=n_queries, n_tokens=n_tokens, usd=usd, seconds=seconds)
 
 
 def usd_of(spending: Iterable[Spending], prices: Mapping[str, Price]) -> float:
-    """The money of stored calls; those without a price cost nothing."""
+    """Return the price of stored calls in US dollars; calls without a price cost nothing."""
     return sum(
         prices[each.payer].usd(each.tokens_in, each.tokens_out)
         for each in spending
@@ -112,11 +112,11 @@ def usd_of(spending: Iterable[Spending], prices: Mapping[str, Price]) -> float:
 
 
 def limits_of(store: RunStore, prepared: Prepared) -> Limits:
-    """When the run has to stop, given what it and the other runs of its command have used up."""
+    """Return when the run must stop, given what it and other runs of the command have used."""
     settings = prepared.experiment.experiment
-    so_far, elsewhere = spent(store, prepared), prepared.portion
+    so_far, elsewhere = usage_of(store, prepared), prepared.portion
     prices = all_prices(prepared.experiment)
-    # Where a role shares a victim's back end, the victim's price holds while the run goes on.
+    # A role that shares a victim's back end has the victim's price during the run.
     backends = {part.label: part.backend for part in prepared.roles}
     backends |= {victim.label: victim.backend for victim in prepared.victims}
     of_backend = {id(backends[label]): prices[label] for label in backends if label in prices}
@@ -143,8 +143,11 @@ def limits_of(store: RunStore, prepared: Prepared) -> Limits:
 def describe_spending(
     spending: Iterable[Spending], manifest: Mapping[str, Any]
 ) -> tuple[float | None, list[dict[str, Any]]]:
-    """US dollars in all, None where nothing has a price; and what each victim and role used."""
-    known = {
+    """Return the total in US dollars and a row for each victim and role.
+
+    Without any price the total is None.
+    """
+    prices = {
         label: Price(usd_in=each["price_in"], usd_out=each["price_out"])
         for label, each in {
             **manifest.get("victims", {}),
@@ -159,11 +162,11 @@ def describe_spending(
             "calls": each.n_calls,
             "tokens_in": each.tokens_in,
             "tokens_out": each.tokens_out,
-            "usd": known[each.payer].usd(each.tokens_in, each.tokens_out)
-            if each.payer in known
+            "usd": prices[each.payer].usd(each.tokens_in, each.tokens_out)
+            if each.payer in prices
             else None,
         }
         for each in spending
     ]
     usd = sum((float(row["usd"] or 0.0) for row in rows), 0.0)
-    return (usd if known else None), rows
+    return (usd if prices else None), rows

@@ -1,4 +1,4 @@
-"""The numbers of a run: rows and ledger handed to the metrics."""
+"""The summary of a run: rows and ledgers go to the metrics, warnings are added."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ from medstress.rows import TrialRow
 
 
 def summarise_run(run: StoredRun) -> dict[str, Any]:
-    """Summarise a run, finished or not; computed once while it is open, so not to be changed."""
+    """Summarise a run, finished or not.
+
+    The result is cached with the open run: do not change it.
+    """
     return run.once(_summarise)
 
 
@@ -32,7 +35,7 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
     totals = run.totals()
     seconds = performance.get("wall_seconds", 0.0)
     usd, spending = describe_spending(run.spending(), manifest)
-    asked = sum(trial.n_asked for trial in trials)
+    n_asked = sum(trial.n_asked for trial in trials)
     experiment = {
         "name": manifest["config"]["experiment"]["name"],
         "fingerprint": manifest["fingerprint"],
@@ -51,7 +54,7 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
         _ledgers(run, trials),
         {
             "wall_seconds": seconds,
-            "queries_per_second": asked / seconds if seconds else None,
+            "queries_per_second": n_asked / seconds if seconds else None,
             "calls": totals["calls"],
             "calls_from_cache": run.n_from_cache(),
             "calls_per_query": run.calls_per_query(),
@@ -85,21 +88,21 @@ def _summarise(run: StoredRun) -> dict[str, Any]:
     add_tests(found, run, trials)
     add_faithfulness(found, run, trials)
     add_slopes(found, run)
-    # What names attacks use, and how far they lie, is asked where names are drawn.
-    drawn = trials if kind_of_run(run).draws_names else ()
-    return {**found, "analysis": analyse(run, drawn, found["pooled"], budgets)}
+    # Only kinds whose attacks draw names have analyses.
+    analysed = trials if kind_of_run(run).draws_names else ()
+    return {**found, "analysis": analyse(run, analysed, found["pooled"], budgets)}
 
 
 def _budgets(trials: Sequence[TrialRow]) -> dict[str, int]:
-    """Perturbed queries an item by attack; where the vocabulary is the budget, the most asked."""
-    asked: dict[str, int] = {}
+    """Return the query budget of each attack; without one, the most queries of a trial."""
+    most_asked: dict[str, int] = {}
     budgets: dict[str, int | None] = {}
     for trial in trials:
-        asked[trial.attack] = max(asked.get(trial.attack, 1), trial.n_asked)
+        most_asked[trial.attack] = max(most_asked.get(trial.attack, 1), trial.n_asked)
         budgets[trial.attack] = json.loads(trial.attack_spec)["budget"]
     return {
         attack: n if budgets[attack] is None else largest_budget(int(budgets[attack] or 1), [n])
-        for attack, n in asked.items()
+        for attack, n in most_asked.items()
     }
 
 

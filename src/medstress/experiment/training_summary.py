@@ -1,4 +1,4 @@
-"""What a trained run says of its models: before and after, attack by attack."""
+"""The summary of a trained run: its models before and after training, attack by attack."""
 
 from __future__ import annotations
 
@@ -20,14 +20,13 @@ from medstress.rows import TrialRow
 
 
 def describe_training(run: StoredRun, trials: Sequence[TrialRow]) -> Json | None:
-    """The summary's `training` (docs: training); None for a run that trained nothing.
+    """Return the summary's `training` (docs: training); None if the run trained nothing.
 
-    Models trained on perturbed copies are compared with the original ones of the same seeds, and
-    with those that read the data twice where there are some, on the items that all of them have
-    answered, clean and perturbed; `against` says with which. Scores are means over training seeds,
-    and from three seeds on these are drawn with the items (`over_seeds`). `scores` has every kind
-    of model alone, so also where none was trained on perturbed copies; of sentences with all the
-    scores that the rows of single models have.
+    Each row compares models trained on perturbed copies with the models of `against`: the
+    original ones of the same seeds, or those that read the data twice. Only items that all of
+    them have answered, clean and perturbed, count. Scores are means over training seeds; with
+    three seeds or more, seeds are resampled together with items (`over_seeds`). `scores` has each
+    kind of model alone; for sentences, with all the scores that rows of single models have.
     """
     notes: Json | None = run.manifest.get("training")
     if notes is None:
@@ -44,7 +43,7 @@ def describe_training(run: StoredRun, trials: Sequence[TrialRow]) -> Json | None
             if (against, seed) in victims and (model, seed) in victims
         ]
         for dataset, group, attack in places:
-            found = _compared(arms, trials, (dataset, group, attack), pairs)
+            found = _compare(arms, trials, (dataset, group, attack), pairs)
             if found is not None:
                 name = {"dataset": dataset, "group": group, "attack": attack}
                 who = {"model": model, "against": against, "trained_on": attack in attacks}
@@ -53,7 +52,7 @@ def describe_training(run: StoredRun, trials: Sequence[TrialRow]) -> Json | None
 
 
 def _comparisons(notes: Json) -> Iterator[tuple[str, Sequence[str], str]]:
-    """(kind, attacks that it was trained on, kind that it is held against)."""
+    """Yield (kind of model, attacks it was trained on, kind it is compared with)."""
     has_twice = any(model["model"] == ORIGINAL_TWICE for model in notes["models"])
     for kind in notes["adversarial"]:
         yield kind["name"], kind["attacks"], ORIGINAL
@@ -64,14 +63,14 @@ def _comparisons(notes: Json) -> Iterator[tuple[str, Sequence[str], str]]:
 
 
 def _scores(arms: Mapping[Place, Arm], trials: Sequence[TrialRow], notes: Json) -> Iterator[Json]:
-    """Every kind of model over all its training seeds, clean and attacked."""
+    """Yield the scores of each kind of model over its training seeds, clean and attacked."""
     for kind in dict.fromkeys(model["model"] for model in notes["models"]):
         victims = dict.fromkeys(m["victim"] for m in notes["models"] if m["model"] == kind)
         places = dict.fromkeys((row.dataset, row.group, row.attack) for row in trials)
         for dataset, group, attack in places:
-            # Compared with themselves: the scores of one side are those of the other.
-            both = [(victim, victim) for victim in victims]
-            found = _compared(arms, trials, (dataset, group, attack), both)
+            # Models are compared with themselves, so both sides have the same scores.
+            pairs = [(victim, victim) for victim in victims]
+            found = _compare(arms, trials, (dataset, group, attack), pairs)
             if found is not None:
                 yield {
                     "dataset": dataset,
@@ -84,33 +83,32 @@ def _scores(arms: Mapping[Place, Arm], trials: Sequence[TrialRow], notes: Json) 
                 }
 
 
-def _compared(
+def _compare(
     arms: Mapping[Place, Arm],
     trials: Sequence[TrialRow],
     place: tuple[str, str, str],
     pairs: Sequence[tuple[str, str]],
 ) -> Json | None:
-    """Two lists of models on one attack; None before both have answered."""
+    """Compare pairs of models on one attack; None until all of them have answered."""
     if not pairs:
         return None
     if not arms:
-        return _questions(trials, place, pairs)
+        return _by_accuracy(trials, place, pairs)
     dataset, group, attack = place
-    keys = [((dataset, group, a, attack), (dataset, group, b, attack)) for a, b in pairs]
-    if any(key not in arms for both in keys for key in both):
+    places = [((dataset, group, a, attack), (dataset, group, b, attack)) for a, b in pairs]
+    if any(each not in arms for pair in places for each in pair):
         return None
-    found = [(arms[a], arms[b]) for a, b in keys]
-    shared = set.intersection(*(set(arm.after) for both in found for arm in both))
+    original, trained = [arms[a] for a, _ in places], [arms[b] for _, b in places]
+    shared = set.intersection(*(set(arm.after) for arm in (*original, *trained)))
     if not shared:
         return None  # a search has no perturbed copy of the data
-    order = sorted(shared, key=lambda key: (key[0] is not None, key[0] or 0, key[1]))
-    first = [[both[k] for both in found] for k in (0, 1)]
-    if isinstance(next(iter(found[0][0].after.values())), Reading):
-        return _entities(first[0], first[1], order)
-    return _correlated(first[0], first[1], order)
+    keys = sorted(shared, key=lambda key: (key[0] is not None, key[0] or 0, key[1]))
+    if isinstance(next(iter(original[0].after.values())), Reading):
+        return _by_f1(original, trained, keys)
+    return _by_correlation(original, trained, keys)
 
 
-def _entities(original: list[Arm], trained: list[Arm], keys: Sequence[Any]) -> Json:
+def _by_f1(original: list[Arm], trained: list[Arm], keys: Sequence[Any]) -> Json:
     clusters = sorted({original[0].before[key].cluster for key in keys})
 
     def f1(arms: Sequence[Arm], answers: str) -> Measured:
@@ -125,17 +123,17 @@ def _entities(original: list[Arm], trained: list[Arm], keys: Sequence[Any]) -> J
     return {"measure": "f1", **recovery(four, len(clusters), len(original))}
 
 
-def _correlated(original: list[Arm], trained: list[Arm], keys: Sequence[Any]) -> Json:
-    # All over the same pairs: those that every model has answered, clean and perturbed.
-    known = [_only(arm, keys) for arm in (*original, *trained)]
-    first, second = known[: len(original)], known[len(original) :]
+def _by_correlation(original: list[Arm], trained: list[Arm], keys: Sequence[Any]) -> Json:
+    # All models are scored on the pairs that every one of them has answered.
+    original = [_only(arm, keys) for arm in original]
+    trained = [_only(arm, keys) for arm in trained]
     four = Four(
-        clean=coefficient_of(first, "before"),
-        attacked=coefficient_of(first, "after"),
-        trained_clean=coefficient_of(second, "before"),
-        trained_attacked=coefficient_of(second, "after"),
+        clean=coefficient_of(original, "before"),
+        attacked=coefficient_of(original, "after"),
+        trained_clean=coefficient_of(trained, "before"),
+        trained_attacked=coefficient_of(trained, "after"),
     )
-    n = len({pair.cluster for pair in first[0].before.values()})
+    n = len({pair.cluster for pair in original[0].before.values()})
     return {"measure": "pearson", **recovery(four, n, len(original), (-1.0, 1.0))}
 
 
@@ -143,27 +141,27 @@ def _only(arm: Arm, keys: Sequence[Any]) -> Arm:
     return Arm(arm.spec, {k: arm.before[k] for k in keys}, {k: arm.after[k] for k in keys})
 
 
-def _questions(
+def _by_accuracy(
     trials: Sequence[TrialRow], place: tuple[str, str, str], pairs: Sequence[tuple[str, str]]
 ) -> Json | None:
-    """Accuracy on questions, by cluster."""
-    held = [row for row in trials if (row.dataset, row.group, row.attack) == place]
+    """Compare models by their accuracy on questions, resampled by cluster."""
+    at_place = [row for row in trials if (row.dataset, row.group, row.attack) == place]
     by_victim = {
-        victim: [row for row in held if row.victim == victim and is_answered(row)]
+        victim: [row for row in at_place if row.victim == victim and is_answered(row)]
         for pair in pairs
         for victim in pair
     }
     if not all(by_victim.values()):
         return None
-    asked = set.intersection(*({_asked(r) for r in rows} for rows in by_victim.values()))
-    if not asked:
+    shared = set.intersection(*({_key(row) for row in rows} for rows in by_victim.values()))
+    if not shared:
         return None
     clusters = sorted(
-        {cluster_of(r) for rows in by_victim.values() for r in rows if _asked(r) in asked}
+        {cluster_of(row) for rows in by_victim.values() for row in rows if _key(row) in shared}
     )
 
     def accuracy(victims: Iterable[str], *, after: bool) -> Measured:
-        rows = ([row for row in by_victim[v] if _asked(row) in asked] for v in victims)
+        rows = ([row for row in by_victim[v] if _key(row) in shared] for v in victims)
         found = [measured(_right(own, clusters, after=after), "precision") for own in rows]
         return over_seeds([Measured(value=value, drawn=drawn) for value, drawn in found])
 
@@ -176,15 +174,15 @@ def _questions(
     return {"measure": "accuracy", **recovery(four, len(clusters), len(pairs))}
 
 
-def _asked(row: TrialRow) -> tuple[str, int | None, int]:
+def _key(row: TrialRow) -> tuple[str, int | None, int]:
     return row.item_id, row.seed, row.repeat
 
 
 def _right(rows: Iterable[TrialRow], clusters: Sequence[str], *, after: bool) -> Any:
-    """(right, asked, asked) of each cluster, as entities have (matches, found, gold)."""
-    places = {cluster: i for i, cluster in enumerate(clusters)}
+    """Count (right, asked, asked) by cluster, in the form of entities' (matches, found, gold)."""
+    index = {cluster: i for i, cluster in enumerate(clusters)}
     sums = np.zeros((len(clusters), 3))
     for row in rows:
         right = is_eligible(row) and not (after and is_flipped(row))
-        sums[places[cluster_of(row)]] += (right, 1, 1)
+        sums[index[cluster_of(row)]] += (right, 1, 1)
     return sums

@@ -263,7 +263,7 @@ def _check_is_run(folder: Path) -> None:
     """Refuse to throw away a folder that this command did not fill."""
     held = [each for each in (folder, folder / SPLIT_FOLDER) if (each / FILE).is_file()]
     if folder.exists() and not held:
-        raise StoreError(f"--fresh: {folder} holds no run, so nothing of it is thrown away")
+        raise StoreError(f"--fresh: {folder} holds files but no run, so it is left as it is")
 
 
 def _check_folder(plan: TuningPlan, folder: Path) -> None:

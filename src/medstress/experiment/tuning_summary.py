@@ -1,4 +1,4 @@
-"""What a tuned run says of its n: the grid, the choice, and what sharing answers saved."""
+"""The summary of a tuned run: the grid of n, the choice, and what sharing answers saved."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from medstress.rows import TrialRow
 from medstress.store.reader import RunReader
 
 REPORT, TUNING, SAME_ITEMS = "report", "tuning", "same_items"
-"""What a folder of `medstress tune` holds."""
+"""The kinds of folders that `medstress tune` makes."""
 
 FEW = 10
-"""Eligible items below which the choice of n comes with a warning."""
+"""With fewer eligible items, the choice of n comes with a warning."""
 
 QUERIES = ("asked", "failed", "computed_alone", "computed", "saved")
 
@@ -43,11 +43,11 @@ Shared = dict[tuple[str, str, str, str], dict[str, int]]
 
 
 def describe_tuning(reader: RunReader, trials: Sequence[TrialRow]) -> dict[str, Any] | None:
-    """The summary's `tuning` (docs: tuning); None for a run that tuned nothing.
+    """Return the summary's `tuning` (docs: tuning); None if the run tuned nothing.
 
     Args:
-        reader: of the run's folder.
-        trials: its rows.
+        reader: the run.
+        trials: its trials.
     """
     notes: dict[str, Any] | None = reader.manifest.get("tuning")
     if notes is None:
@@ -64,7 +64,7 @@ def describe_tuning(reader: RunReader, trials: Sequence[TrialRow]) -> dict[str, 
     found = {
         **notes,
         "grids": [_grid(grid, shared) for grid in grids],
-        # Of a part of the trials, those that end early are too many.
+        # In an unfinished run, trials that end early are over-represented.
         "choices": list(_choices(grids)) if reader.manifest["complete"] else [],
     }
     total = {name: sum(row["queries"][name] for row in found["grids"]) for name in QUERIES}
@@ -72,7 +72,7 @@ def describe_tuning(reader: RunReader, trials: Sequence[TrialRow]) -> dict[str, 
 
 
 def cautions(tuning: Mapping[str, Any] | None) -> list[str]:
-    """Sentences that a reader of the run's rates needs."""
+    """List warnings that a reader of the run's rates needs."""
     if tuning is None:
         return []
     if tuning["part"] == REPORT:
@@ -80,40 +80,40 @@ def cautions(tuning: Mapping[str, Any] | None) -> list[str]:
     n = len([n for n in tuning["settings"]["grid"] if n])
     if tuning["part"] == SAME_ITEMS:
         return [
-            f"n is the best of {n} values on the same items whose rates are reported: the rate at "
-            "the chosen n is optimistic. share = 0.2 in [tune] reports on other items."
+            f"n is the best of {n} values on the same items whose rates are reported, so the rate "
+            "at the chosen n is optimistic. Set share = 0.2 in [tune] to report on other items."
         ]
     return [
-        f"These items are the tuning split: their rates choose one of {n} values of n and are "
-        "optimistic. The result is in the folder above."
+        f"These items are the tuning split: their rates choose one of {n} values of n, so they "
+        "are optimistic. The result is in the parent folder."
     ]
 
 
 def place_of(grid: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Data set, group and victim of a grid in a summary."""
+    """Return data set, group and victim of a grid in a summary."""
     return grid["dataset"], grid["group"], grid["victim"]
 
 
 def places_without_n(grids: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str, str], int]:
-    """Places in which a victim was asked and had no item right -> items asked."""
+    """Return the places where a victim was asked and had no item right -> items asked."""
     asked = [grid for grid in grids if grid["n_items"]]
-    right = {place_of(grid) for grid in asked if grid["n_eligible"]}
-    return {place_of(grid): grid["n_items"] for grid in asked if place_of(grid) not in right}
+    eligible = {place_of(grid) for grid in asked if grid["n_eligible"]}
+    return {place_of(grid): grid["n_items"] for grid in asked if place_of(grid) not in eligible}
 
 
 def victims_without_n(grids: Sequence[Mapping[str, Any]]) -> frozenset[str]:
-    """Victims that were asked and had no item right in any place."""
-    untold = places_without_n(grids)
-    others = {grid["victim"] for grid in grids if grid["n_items"] and place_of(grid) not in untold}
-    return frozenset(victim for *_, victim in untold) - others
+    """Return the victims that were asked and had no item right in any place."""
+    without = places_without_n(grids)
+    others = {grid["victim"] for grid in grids if grid["n_items"] and place_of(grid) not in without}
+    return frozenset(victim for *_, victim in without) - others
 
 
 def _left_out(grids: Iterable[Mapping[str, Any]]) -> Iterable[str]:
     for (dataset, group, victim), n in places_without_n(grids).items():
         yield (
-            f"{victim} on {dataset}/{group} answered none of the {n} tuning items rightly, so "
-            "nothing tells its n: it is left out here. More items or a larger share in [tune] "
-            "may tell it; the victim may also be removed from the file."
+            f"{victim} on {dataset}/{group} answered none of the {n} tuning items correctly, so "
+            "no n can be chosen and it is left out here. Add items, raise share in [tune], or "
+            "remove the victim from the file."
         )
 
 
@@ -126,16 +126,16 @@ def _chosen_on_few(choices: Iterable[Mapping[str, Any]]) -> Iterable[str]:
     for (dataset, group, victim), n in few.items():
         yield (
             f"{victim} on {dataset}/{group}: n was chosen on {n} eligible item{'s' * (n != 1)}, "
-            "which tells the values of n hardly apart; more items or a larger share in [tune] do."
+            "too few to tell the values of n apart; add items or raise share in [tune]."
         )
 
 
 def queries_shared(reader: RunReader, trials: Iterable[TrialRow]) -> Shared:
-    """What sharing answers between the values of n saved.
+    """Count the queries that sharing answers between the values of n saved.
 
-    `computed` is what the grid computed, `computed_alone` what its values of n would have
-    computed together had each had a run of its own (seeds share answers there as well), and
-    `saved` the difference. Queries shared with other attacks or groups are not counted as saved.
+    `computed` counts the grid's computed queries. `computed_alone` counts them as if each value
+    of n had its own run, where seeds still share answers. `saved` is the difference. Queries
+    shared with other attacks or groups do not count as saved.
     """
     templates: dict[str, str] = {}
     shared: Shared = defaultdict(lambda: dict.fromkeys(QUERIES, 0))
@@ -163,7 +163,7 @@ def queries_shared(reader: RunReader, trials: Iterable[TrialRow]) -> Shared:
 
 
 def _is_new(seen: set[tuple[Any, ...]], arm: tuple[str, ...], keys: Sequence[bytes]) -> bool:
-    """Whether a query needed a call that none before it needed; a paid query of the ledger."""
+    """True if a query needs a call that no query before it needed (the ledger's `paid`)."""
     new = [(arm, key) for key in keys if (arm, key) not in seen]
     seen.update(new)
     return bool(new)
@@ -214,7 +214,7 @@ def _place(grid: Grid) -> dict[str, Any]:
 def _held_out(
     choice: Mapping[str, Any], settings: Mapping[str, Any], trials: Iterable[TrialRow]
 ) -> Iterable[dict[str, Any]]:
-    """The choice beside its rate on the items of the report, for every attack that has this n."""
+    """Yield the choice with its rate on the report's items, for every attack with this n."""
     arms: dict[str, list[TrialRow]] = defaultdict(list)
     place = tuple(choice[name] for name in ("dataset", "group", "victim"))
     template = template_of(choice["template"])
@@ -241,7 +241,7 @@ def _held_out(
 
 
 def _within(row: TrialRow, budget: int) -> TrialRow:
-    """The trial as it would have ended with the budget that n was chosen at."""
+    """Return the trial as it would have ended with the budget that n was chosen with."""
     first, pick = row.first_success, pick_success(row)
     if pick is not None and pick > budget:
         if is_unrefuted_success(row):

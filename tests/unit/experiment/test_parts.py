@@ -109,8 +109,7 @@ def test_equal_labels_are_refused_with_what_to_give(table: str, word: str) -> No
     with pytest.raises(UsageError) as caught:
         unique_labels(table, [("a", "x", {}), (None, "a", {})])
     assert str(caught.value) == (
-        f"two [[{table}]] entries are both called 'a': they are the same, or need {word} of "
-        "their own"
+        f"two [[{table}]] entries are both called 'a': remove one, or give them different {word}"
     )
 
 

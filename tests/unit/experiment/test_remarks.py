@@ -20,10 +20,10 @@ def reader_of(*purposes: str) -> SimpleNamespace:
     ("purposes", "said"),
     [
         ((), []),
-        (("transfer", "universality"), ["2 questions of the analyses were not answered"]),
+        (("transfer", "universality"), ["2 queries of the analyses failed"]),
         # The tests say so themselves, success by success.
         (("test",), []),
-        (("judge", "slope", "test"), ["the reasonings of 2 trials were not asked about"]),
+        (("judge", "slope", "test"), ["the reasonings of 2 trials could not be fully judged"]),
     ],
 )
 def test_what_was_not_answered_is_told_by_what_it_was_for(purposes, said):

@@ -77,7 +77,7 @@ def test_where_nothing_can_be_read_every_attempt_says_so_and_nothing_succeeds(ta
 def test_another_attacker_is_another_experiment(tables, tmp_path):
     run(tables, tmp_path / "run")
     tables["role"]["attacker"]["temperature"] = 0.5
-    with pytest.raises(StoreError, match="role 'attacker' is another one"):
+    with pytest.raises(StoreError, match="role 'attacker' changed"):
         run(tables, tmp_path / "run")
 
 

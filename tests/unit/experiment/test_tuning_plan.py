@@ -203,7 +203,7 @@ class TestRefusals:
 
     def test_nobody_vouches_for_a_success_while_n_is_tuned(self, tmp_path: Path) -> None:
         told = self.refusal(tmp_path, "tune.metric=asr_valid")
-        assert "nobody vouches for a success while n is tuned; asr_unrefuted counts" in told
+        assert "successes cannot be confirmed as valid while n is tuned; use asr_unrefuted" in told
 
     def test_a_wrong_value_of_the_attack_is_refused_with_its_line(self, tmp_path: Path) -> None:
         assert self.refusal(tmp_path, text=f"{FILE}budgte = 3\n").startswith(

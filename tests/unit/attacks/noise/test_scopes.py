@@ -157,7 +157,7 @@ def test_a_list_of_which_nothing_stands_in_the_data_is_said(tmp_path: Path) -> N
     resources = noise_resources([ITEM], [noise], tmp_path)
     part = SentenceGroupPart(resources=resources)
     assert part.remark is not None
-    assert "none of the words of words mine.txt stands in the data" in part.remark
+    assert "none of the words of words mine.txt occurs in the data" in part.remark
     assert part.describe()["undefined"] == part.remark  # the summary's warnings
     (tmp_path / "mine.txt").write_text("took aspirin\n")
     part = SentenceGroupPart(resources=noise_resources([ITEM], [noise], tmp_path))
