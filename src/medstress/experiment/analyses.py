@@ -111,8 +111,8 @@ def _universality(
             place=(one.dataset, one.group, one.victim),
             attack=one.attack,
             item_id=one.item_id,
-            top=tuple(one.told["top"]),
-            asked=tuple(one.told["asked"]),
+            top=tuple(one.spec["top"]),
+            asked=tuple(one.spec["asked"]),
             n_answered=len(one.outcomes),
             reached=_reached(one),
         )
@@ -128,20 +128,20 @@ def _carried(reader: RunReader, trials: Sequence[TrialRow]) -> list[Carried]:
     goals = {row.trial_id: goal_told(json.loads(row.attack_spec)) for row in trials}
     return [
         Carried(
-            trial_id=one.told["trial"],
-            edits=one.told["edits"],
+            trial_id=one.spec["trial"],
+            edits=one.spec["edits"],
             victim=one.victim,
             outcome=one.outcomes[0] if one.outcomes else None,
             reached=_reached(one),
         )
         for one in reader.inquiries()
-        if one.purpose == "transfer" and _follows(one, goals.get(one.told["trial"], {}))
+        if one.purpose == "transfer" and _follows(one, goals.get(one.spec["trial"], {}))
     ]
 
 
 def _follows(one: StoredInquiry, rules: Mapping[str, Any]) -> bool:
     """Whether it was asked by the rules of its arm; earlier versions asked all by the default."""
-    return all(one.told.get(name) == rules.get(name) for name in _RULES)
+    return all(one.spec.get(name) == rules.get(name) for name in _RULES)
 
 
 def _reached(one: StoredInquiry) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable
 
-from medstress.scheduler.lane import Entry
-from medstress.scheduler.live import Live
+from medstress.scheduler.lane import QueuedCall
+from medstress.scheduler.live import RunningWork
 from medstress.scheduler.progress import Limits
 
 
@@ -26,33 +26,39 @@ class Deadlines:
         self._clock = clock
         self._seconds = limits.trial_seconds
 
-    def begin(self, entries: Iterable[Entry]) -> None:
+    def begin(self, entries: Iterable[QueuedCall]) -> None:
         """Calls are handed over: the time of the trials that asked for them begins."""
         if self._seconds is None:
             return
         now = self._clock()
         for entry in entries:
-            for live, _ in entry.waiters:
-                if live.until is None and live.work.has_deadline:
-                    live.until = now + self._seconds
+            for running, _ in entry.waiters:
+                if running.until is None and running.work.has_deadline:
+                    running.until = now + self._seconds
 
-    def late(self, lives: Collection[Live]) -> list[Live]:
+    def overdue(self, all_running: Collection[RunningWork]) -> list[RunningWork]:
         """The trials whose time is up."""
         if self._seconds is None:
             return []
         now = self._clock()
-        return [live for live in lives if live.until is not None and live.until <= now]
+        return [
+            running for running in all_running if running.until is not None and running.until <= now
+        ]
 
-    def patience(self, lives: Collection[Live]) -> float | None:
+    def seconds_to_wait(self, all_running: Collection[RunningWork]) -> float | None:
         """Seconds that calls in flight may be waited for before the clock is to be looked at."""
-        ends = [live.until for live in lives if live.until is not None] if self._seconds else []
+        ends = (
+            [running.until for running in all_running if running.until is not None]
+            if self._seconds
+            else []
+        )
         if self._limits.until is not None:
             over = self._clock() >= self._limits.until
             ends.append(self._limits.until + (self._limits.drain_seconds if over else 0.0))
         return max(min(ends) - self._clock(), 0.0) if ends else None
 
     @property
-    def gives_up(self) -> bool:
+    def drain_is_over(self) -> bool:
         """Whether the run's time is up, and that of calls in flight after it."""
         until = self._limits.until
         return until is not None and self._clock() >= until + self._limits.drain_seconds

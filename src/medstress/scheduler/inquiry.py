@@ -17,12 +17,12 @@ from medstress.hashing import content_hash
 from medstress.items import Candidate, Question
 from medstress.outcomes import Goal, Outcome
 from medstress.scheduler.asking import UnansweredError, predict
-from medstress.scheduler.need import Need, Purpose
+from medstress.scheduler.need import CallRound, Purpose
 from medstress.text import edit_rows
 from medstress.victim import Victim
 
 
-class Ending(StrEnum):
+class InquiryVerdict(StrEnum):
     """How an inquiry ended; told apart from the verdicts of trials by these words."""
 
     ASKED = "asked"
@@ -53,12 +53,12 @@ class Inquiry:
     """The item."""
     candidates: tuple[Candidate, ...]
     """Asked in this order; may be empty."""
-    told: dict[str, Any]
+    spec: dict[str, Any]
     """What the analysis needs to read the answers: stored beside them, hashed into the id."""
     has_deadline: ClassVar[bool] = False
     repeat: ClassVar[int] = 0
 
-    def start(self) -> Inquiring:
+    def start(self) -> InquiryFlow:
         """See `inquire`."""
         return inquire(self)
 
@@ -68,16 +68,16 @@ class Inquiry:
         edits = [edit_rows(candidate.edits) for candidate in self.candidates]
         place = [self.dataset, self.group, self.victim.label, self.attack_label, self.seed]
         item = [self.item.id, self.item.hash]
-        return content_hash([self.purpose.value, place, item, edits, self.told])
+        return content_hash([self.purpose.value, place, item, edits, self.spec])
 
 
 @dataclass(slots=True, kw_only=True)
-class Findings:
+class InquiryResult:
     """What came of an inquiry."""
 
     purpose: Purpose
     """What it was for."""
-    told: dict[str, Any]
+    spec: dict[str, Any]
     """As planned."""
     outcomes: list[Outcome] = field(default_factory=list)
     """One an asked candidate."""
@@ -86,32 +86,32 @@ class Findings:
     where nothing was answered, and of studies."""
     note: str | None = None
     """Why a call was not answered."""
-    found: dict[str, Any] | None = None
+    findings: dict[str, Any] | None = None
     """What a study found, as JSON values."""
 
     @property
-    def verdict(self) -> Ending:
+    def verdict(self) -> InquiryVerdict:
         """Whether all calls were answered."""
-        return Ending.ASKED if self.note is None else Ending.UNANSWERED
+        return InquiryVerdict.ASKED if self.note is None else InquiryVerdict.UNANSWERED
 
     def as_record(self) -> dict[str, Any]:
         """As JSON values."""
         record: dict[str, Any] = {
             "purpose": self.purpose.value,
-            "told": self.told,
+            "told": self.spec,
             "outcomes": [outcome.value for outcome in self.outcomes],
         }
         if self.reached is not None:
             record["reached"] = self.reached
-        if self.found is not None:
-            record["found"] = self.found
+        if self.findings is not None:
+            record["found"] = self.findings
         return record if self.note is None else {**record, "note": self.note}
 
 
-Inquiring: TypeAlias = Generator[Need, tuple[Reply, ...], Findings]
+InquiryFlow: TypeAlias = Generator[CallRound, tuple[Reply, ...], InquiryResult]
 
 
-def inquire(inquiry: Inquiry) -> Inquiring:
+def inquire(inquiry: Inquiry) -> InquiryFlow:
     """Ask an inquiry's candidates, until one is a success.
 
     Yields:
@@ -120,7 +120,7 @@ def inquire(inquiry: Inquiry) -> Inquiring:
     Returns:
         The outcomes in order.
     """
-    findings = Findings(purpose=inquiry.purpose, told=inquiry.told)
+    result = InquiryResult(purpose=inquiry.purpose, spec=inquiry.spec)
     try:
         for query, candidate in enumerate(inquiry.candidates, start=1):
             prediction = yield from predict(
@@ -128,16 +128,16 @@ def inquire(inquiry: Inquiry) -> Inquiring:
                 candidate,
                 inquiry.purpose,
                 query,
-                is_told=inquiry.victim.is_told,
+                stores_requests=inquiry.victim.is_told,
             )
-            findings.outcomes.append(prediction.outcome)
-            findings.reached = inquiry.goal.reached(prediction, candidate.edits)
-            if findings.reached:
+            result.outcomes.append(prediction.outcome)
+            result.reached = inquiry.goal.reached(prediction, candidate.edits)
+            if result.reached:
                 break
     except MedstressError:
         raise
     except UnansweredError as error:
-        findings.note = str(error)
+        result.note = str(error)
     except Exception as error:  # noqa: BLE001 - the guard that trials have too
-        findings.note = f"a defect of the task: {type(error).__name__}: {error}"
-    return findings
+        result.note = f"a defect of the task: {type(error).__name__}: {error}"
+    return result

@@ -12,13 +12,13 @@ from itertools import count
 from medstress.calls import Backend, Failure, Reply, Request
 from medstress.daemon_threads import DaemonThreads
 from medstress.errors import BackendError, UsageError
-from medstress.scheduler.live import Live
+from medstress.scheduler.live import RunningWork
 
 MAX_FAILING_BATCHES = 3
 
 
 @dataclass(slots=True, kw_only=True)
-class Entry:
+class QueuedCall:
     """One distinct call that is waiting or in flight."""
 
     key: bytes
@@ -27,23 +27,23 @@ class Entry:
     """The call."""
     trial: int
     """Row of the trial that first asked for it."""
-    waiters: list[tuple[Live, int]] = field(default_factory=list)
+    waiters: list[tuple[RunningWork, int]] = field(default_factory=list)
     """Trials that wait, with the place of the reply; empty while only computed ahead."""
     alone: bool = False
     """Goes in a batch of its own."""
 
 
 @dataclass(slots=True, kw_only=True)
-class Group:
+class CallGroup:
     """The calls one trial needs now, and what it is likely to need next."""
 
-    entries: list[Entry]
+    entries: list[QueuedCall]
     """Needed now."""
-    ahead: Iterator[Entry]
+    ahead: Iterator[QueuedCall]
     """Needed next; already known calls are left out."""
     trial: int
     """Row of the trial."""
-    is_certain: bool = False
+    ahead_is_certain: bool = False
     """Whether all of them will be needed."""
 
 
@@ -51,28 +51,28 @@ class Group:
 class Batch:
     """Calls handed to a back end together."""
 
-    entries: list[Entry]
+    entries: list[QueuedCall]
     """In the order handed over."""
     seconds: float = 0.0
     """How long the back end took."""
 
 
-class Lane:
+class BackendQueue:
     """Queue and worker threads of one back end."""
 
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
-        self.pending: dict[bytes, Entry] = {}
+        self.pending: dict[bytes, QueuedCall] = {}
         self.in_flight: dict[Future[list[Reply]], Batch] = {}
         self._failures_in_a_row = 0
         self._has_answered = False
         # Heaps of (trial, order of arrival, group).
-        self._waiting: list[tuple[int, int, Group]] = []
-        self._alone: list[tuple[int, int, Group]] = []
+        self._waiting: list[tuple[int, int, CallGroup]] = []
+        self._alone: list[tuple[int, int, CallGroup]] = []
         self._arrivals = count()
         self._threads = DaemonThreads(backend.traits.workers, "medstress-backend")
 
-    def add(self, group: Group) -> None:
+    def add(self, group: CallGroup) -> None:
         """Queue a group; its entries are pending from now on.
 
         The earliest trial of the plan goes first. Taken in turns, trials would all reach the same
@@ -103,24 +103,24 @@ class Lane:
                 return False
         return bool(self._alone)
 
-    def take(self, most: int, *, alone: bool = False) -> Group | None:
+    def take(self, most: int, *, alone: bool = False) -> CallGroup | None:
         """Take the next calls off the queue: a group, or as much of it as fits.
 
         Args:
             most: the largest number of calls; below it only a group of more is split.
             alone: take one that goes in a batch of its own.
         """
-        queue = self._alone if alone else self._waiting
-        if not queue:
+        heap = self._alone if alone else self._waiting
+        if not heap:
             return None
-        _, _, group = queue[0]
+        _, _, group = heap[0]
         if len(group.entries) > most and len(group.entries) <= self.backend.traits.batch_size:
             return None
         if len(group.entries) <= most:
-            heappop(queue)
+            heappop(heap)
             return group
         taken, group.entries = group.entries[:most], group.entries[most:]
-        return Group(entries=taken, ahead=iter(()), trial=group.trial)
+        return CallGroup(entries=taken, ahead=iter(()), trial=group.trial)
 
     def submit(self, batch: Batch) -> None:
         """Hand a batch to a worker thread."""
@@ -158,21 +158,21 @@ class Lane:
                 f"{self._failures_in_a_row} times in a row; the last error was: {failures[-1]}"
             )
 
-    def forget(self, live: Live) -> None:
+    def forget(self, running: RunningWork) -> None:
         """Take the calls off the queue that only a trial that has ended waits for."""
-        for key in set(live.keys) & self.pending.keys():
+        for key in set(running.keys) & self.pending.keys():
             entry = self.pending[key]
-            entry.waiters = [each for each in entry.waiters if each[0] is not live]
-        for queue in (self._waiting, self._alone):
-            for _, _, group in queue:
+            entry.waiters = [each for each in entry.waiters if each[0] is not running]
+        for heap in (self._waiting, self._alone):
+            for _, _, group in heap:
                 for entry in group.entries:
                     if not entry.waiters:
                         del self.pending[entry.key]
                 group.entries = [entry for entry in group.entries if entry.waiters]
-                if group.trial == live.row:
+                if group.trial == running.row:
                     group.ahead = iter(())
-            queue[:] = [each for each in queue if each[2].entries]
-            heapify(queue)
+            heap[:] = [each for each in heap if each[2].entries]
+            heapify(heap)
 
     def close(self) -> None:
         """Release the threads; a call that is still in flight is given up."""

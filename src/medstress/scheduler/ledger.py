@@ -11,17 +11,17 @@ Exchange = tuple[int, int, str, str, int | None, int, bytes, str | None, str | N
 """(trial, seq, role, purpose, query, call, key, edits, request, error)"""
 
 
-Planned = tuple[str, int, str, Any, int]
+PlannedTrial = tuple[str, int, str, Any, int]
 """(trial_id, row of the arm, dataset, item, repeat)"""
 
-Begun = tuple[int, bool, dict[int, tuple[bytes, str | None]]]
+BegunTrial = tuple[int, bool, dict[int, tuple[bytes, str | None]]]
 """(row of the trial, whether it is finished, what it consumed before: seq -> (key, error))"""
 
 
 class Ledger(Protocol):
     """Where calls are journalled and answers kept; see `medstress.store`."""
 
-    def begin_trials(self, planned: Sequence[Planned]) -> Sequence[Begun]:
+    def begin_trials(self, planned: Sequence[PlannedTrial]) -> Sequence[BegunTrial]:
         """Register trials, in the order of the plan."""
 
     def finish_trial(self, trial: int, verdict: str, result: dict[str, Any]) -> None:

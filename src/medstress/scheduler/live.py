@@ -9,12 +9,12 @@ from medstress.errors import StoreError
 from medstress.hashing import canonical_json
 from medstress.scheduler.asking import OutOfTimeError
 from medstress.scheduler.ledger import Exchange
-from medstress.scheduler.need import Need
+from medstress.scheduler.need import CallRound
 from medstress.scheduler.work import Result, Work
 from medstress.text import edit_rows
 
 
-class Live:
+class RunningWork:
     """One running trial.
 
     Attributes:
@@ -31,7 +31,7 @@ class Live:
     def __init__(self, work: Work, row: int, journal: dict[int, tuple[bytes, str | None]]) -> None:
         self.work = work
         self.row = row
-        self.need: Need
+        self.call_round: CallRound
         self.keys: list[bytes] = []
         self.replies: list[Reply | None] = []
         self.n_open = 0
@@ -39,15 +39,15 @@ class Live:
         self.unwritten: list[Exchange] = []
         self._journal = journal
         self._seq = 0
-        self._conduct = work.start()
+        self._flow = work.start()
 
     def step(self) -> Result | None:
         """Go on until the next need, or return the result."""
         try:
             if not self.keys:
-                self.need = next(self._conduct)
+                self.call_round = next(self._flow)
             else:
-                self.need = self._conduct.send(cast("tuple[Reply, ...]", tuple(self.replies)))
+                self.call_round = self._flow.send(cast("tuple[Reply, ...]", tuple(self.replies)))
         except StopIteration as stop:
             result: Result = stop.value
             return result
@@ -58,7 +58,7 @@ class Live:
         try:
             while True:
                 # It may ask something else then, such as the next flip check: not any more.
-                self._conduct.throw(error)
+                self._flow.throw(error)
         except StopIteration as stop:
             result: Result = stop.value
             return result
@@ -88,15 +88,19 @@ class Live:
 
     def record(self) -> None:
         """Note the calls just answered; called once each time all replies are in."""
-        need, seq = self.need, self._seq
-        role, purpose = need.role, str(need.purpose)
+        call_round, seq = self.call_round, self._seq
+        role, purpose = call_round.role, str(call_round.purpose)
         # Text that follows from item, template and edits is not stored again.
-        derived = need.candidate is not None and not need.is_told
-        edits = as_edits(need)
+        derived = call_round.candidate is not None and not call_round.stores_requests
+        edits = edits_as_json(call_round)
         for i, reply in enumerate(self.replies):
-            told = None if derived else canonical_json(need.requests[i].call.canonical())
+            told = None if derived else canonical_json(call_round.requests[i].call.canonical())
             error = reply.error if isinstance(reply, Failure) else None
-            query, call = need.numbers[i] if need.numbers else (need.query, need.call + i)
+            query, call = (
+                call_round.numbers[i]
+                if call_round.numbers
+                else (call_round.query, call_round.call + i)
+            )
             self.unwritten.append(
                 (self.row, seq + i, role, purpose, query, call, self.keys[i], edits, told, error)
             )
@@ -109,8 +113,8 @@ class Live:
         return taken
 
 
-def as_edits(need: Need) -> str | None:
+def edits_as_json(call_round: CallRound) -> str | None:
     """The edits of a query's candidate as compact JSON; None on the clean item."""
-    if need.candidate is None or not need.candidate.edits:
+    if call_round.candidate is None or not call_round.candidate.edits:
         return None
-    return canonical_json(edit_rows(need.candidate.edits))
+    return canonical_json(edit_rows(call_round.candidate.edits))

@@ -33,7 +33,7 @@ NOTHING: Iterator[Request] = iter(())
 
 @quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Need:
+class CallRound:
     """Calls that must be answered before the trial can go on."""
 
     role: str
@@ -50,11 +50,11 @@ class Need:
     """What the query is about; None for other roles."""
     ahead: Iterator[Request] = NOTHING
     """Requests likely to be needed next; pulled only as far as they are computed early."""
-    is_certain: bool = False
+    ahead_is_certain: bool = False
     """Whether those are needed whatever the answers are."""
     alone: bool = False
     """Answer in a batch of its own."""
     numbers: tuple[tuple[int, int], ...] = ()
     """(query, call) of every request, where they belong to several queries."""
-    is_told: bool = False
+    stores_requests: bool = False
     """Whether the requests do not follow from item, template and edits, and are stored in full."""

@@ -25,7 +25,7 @@ class Judge(Protocol):
         """Return the prediction, marked where it is a success."""
 
 
-class Bystander:
+class AnswerRecorder:
     """Notes what a perturbed copy is answered, and judges nothing."""
 
     asks_all = True

@@ -10,7 +10,7 @@ from medstress.scheduler.lane import Batch
 from medstress.scheduler.ledger import Ledger
 
 
-class Shared(Protocol):
+class SharedAnswers(Protocol):
     """Answers of other runs; see `medstress.store.shared_cache`."""
 
     def lookup(self, keys: Sequence[bytes]) -> dict[bytes, Answer]:
@@ -28,7 +28,7 @@ class KnownAnswers:
         shared: of other runs; None where they share nothing.
     """
 
-    def __init__(self, ledger: Ledger, shared: Shared | None) -> None:
+    def __init__(self, ledger: Ledger, shared: SharedAnswers | None) -> None:
         self._ledger = ledger
         self._shared = shared
 

@@ -19,8 +19,8 @@ from medstress.items import Candidate, Question
 from medstress.outcomes import Prediction
 from medstress.queries import Consult
 from medstress.scheduler.asking import UnansweredError, answers_of
-from medstress.scheduler.inquiry import Findings, Inquiring
-from medstress.scheduler.need import VICTIM, Need, Purpose
+from medstress.scheduler.inquiry import InquiryFlow, InquiryResult
+from medstress.scheduler.need import VICTIM, CallRound, Purpose
 from medstress.tasks.multiple_choice import Flow
 from medstress.tasks.task import Task
 from medstress.victim import Victim
@@ -30,7 +30,7 @@ FIRST_SAMPLE = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Converse:
+class ConversationRequest:
     """One conversation about a candidate."""
 
     candidate: Candidate
@@ -40,15 +40,15 @@ class Converse:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class HoldConversations:
     """A step of a study: conversations that are held side by side."""
 
-    conversations: tuple[Converse, ...]
+    conversations: tuple[ConversationRequest, ...]
     """Never empty; one prediction each comes back, in order."""
 
 
 Replies: TypeAlias = tuple[Prediction, ...] | tuple[Answer, ...]
-Studying: TypeAlias = Generator[Look | Consult, Replies, dict[str, Any]]
+StudyFlow: TypeAlias = Generator[HoldConversations | Consult, Replies, dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,15 +73,15 @@ class Study:
     """Seed of that row."""
     item: Question
     """The item."""
-    told: dict[str, Any]
+    spec: dict[str, Any]
     """All that defines the study, as JSON values: stored beside what it found, hashed into the
     id."""
-    steps: Callable[[], Studying]
+    steps: Callable[[], StudyFlow]
     """Starts the generator; the same one in every process."""
     has_deadline: ClassVar[bool] = False
     repeat: ClassVar[int] = 0
 
-    def start(self) -> Inquiring:
+    def start(self) -> InquiryFlow:
         """See `conduct_study`."""
         return conduct_study(self)
 
@@ -90,10 +90,10 @@ class Study:
         """Content hash of what is studied."""
         place = [self.dataset, self.group, self.victim.label, self.attack_label, self.seed]
         item = [self.item.id, self.item.hash]
-        return content_hash([self.purpose.value, place, item, self.told])
+        return content_hash([self.purpose.value, place, item, self.spec])
 
 
-def conduct_study(study: Study) -> Inquiring:
+def conduct_study(study: Study) -> InquiryFlow:
     """Drive a study.
 
     Yields:
@@ -102,19 +102,19 @@ def conduct_study(study: Study) -> Inquiring:
     Returns:
         What its generator returns, under `found`.
     """
-    findings = Findings(purpose=study.purpose, told=study.told)
+    result = InquiryResult(purpose=study.purpose, spec=study.spec)
     try:
-        findings.found = yield from _drive(study)
+        result.findings = yield from _drive(study)
     except MedstressError:
         raise
     except (UnansweredError, TrialError) as error:
-        findings.note = str(error)
+        result.note = str(error)
     except Exception as error:  # noqa: BLE001 - the guard that trials have too
-        findings.note = f"a defect of the study or task: {type(error).__name__}: {error}"
-    return findings
+        result.note = f"a defect of the study or task: {type(error).__name__}: {error}"
+    return result
 
 
-def _drive(study: Study) -> Generator[Need, tuple[Reply, ...], dict[str, Any]]:
+def _drive(study: Study) -> Generator[CallRound, tuple[Reply, ...], dict[str, Any]]:
     steps, n_held = study.steps(), 0
     try:
         step = next(steps)
@@ -134,8 +134,8 @@ def _drive(study: Study) -> Generator[Need, tuple[Reply, ...], dict[str, Any]]:
 
 
 def _converse(
-    study: Study, look: Look, n_held: int
-) -> Generator[Need, tuple[Reply, ...], tuple[Prediction, ...]]:
+    study: Study, look: HoldConversations, n_held: int
+) -> Generator[CallRound, tuple[Reply, ...], tuple[Prediction, ...]]:
     """Hold the conversations of a step side by side: turn by turn, until the last has ended."""
     flows: dict[int, Flow] = {}
     open_: dict[int, tuple[Request, ...]] = {}
@@ -161,11 +161,11 @@ def _converse(
 
 def _round(
     study: Study,
-    look: Look,
+    look: HoldConversations,
     open_: Mapping[int, tuple[Request, ...]],
     calls: Mapping[int, int],
     n_held: int,
-) -> Generator[Need, tuple[Reply, ...], Mapping[int, tuple[Answer, ...]]]:
+) -> Generator[CallRound, tuple[Reply, ...], Mapping[int, tuple[Answer, ...]]]:
     """The next turn of every open conversation, in one need."""
     requests: list[Request] = []
     numbers: list[tuple[int, int]] = []
@@ -173,7 +173,7 @@ def _round(
         offset = _offset(study, look.conversations[i])
         requests += [replace(request, sample=request.sample + offset) for request in wanted]
         numbers += [(n_held + i + 1, calls[i] + k) for k in range(len(wanted))]
-    replies = yield Need(
+    replies = yield CallRound(
         role=VICTIM,
         purpose=study.purpose,
         query=numbers[0][0],
@@ -188,21 +188,23 @@ def _round(
     return found
 
 
-def _offset(study: Study, talk: Converse) -> int:
+def _offset(study: Study, talk: ConversationRequest) -> int:
     if talk.sample is None:
         return 0
     task = cast(Task, study.sampled.task)  # conversations are with victims that take prompts
     return FIRST_SAMPLE + talk.sample * task.n_samples
 
 
-def _consult(study: Study, step: Consult) -> Generator[Need, tuple[Reply, ...], tuple[Answer, ...]]:
+def _consult(
+    study: Study, step: Consult
+) -> Generator[CallRound, tuple[Reply, ...], tuple[Answer, ...]]:
     # A repeated call of one step is another sample of it, or one answer would come back twice.
     requests: list[Request] = []
     seen: dict[Call, int] = {}
     for call in step.calls:
         seen[call] = seen.get(call, -1) + 1
         requests.append(Request(call, step.sample + seen[call]))
-    replies = yield Need(
+    replies = yield CallRound(
         role=step.role,
         purpose=study.purpose,
         query=None,

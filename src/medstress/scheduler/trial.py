@@ -21,8 +21,8 @@ from medstress.outcomes import Outcome, Prediction, Verdict
 from medstress.queries import Ask, CleanAnswer, Consult, Note, Predict
 from medstress.registry import place_of
 from medstress.scheduler.asking import Flows, OutOfTimeError, UnansweredError, consult, predict
-from medstress.scheduler.need import Need, Purpose
-from medstress.scheduler.referee import Bystander, Judge, Referee
+from medstress.scheduler.need import CallRound, Purpose
+from medstress.scheduler.referee import AnswerRecorder, Judge, Referee
 from medstress.scheduler.result import TrialResult
 from medstress.scheduler.session import Session
 from medstress.seeding import rng_for
@@ -82,15 +82,15 @@ class Trial:
         """The attack's parameters, as stored with the arm."""
         return {"budget": self.attack.traits.budget, **self.attack.spec()}
 
-    def start(self) -> Conduct:
+    def start(self) -> TrialFlow:
         """See `conduct`."""
         return conduct(self)
 
 
-Conduct: TypeAlias = Generator[Need, tuple[Reply, ...], TrialResult]
+TrialFlow: TypeAlias = Generator[CallRound, tuple[Reply, ...], TrialResult]
 
 
-def conduct(trial: Trial) -> Conduct:
+def conduct(trial: Trial) -> TrialFlow:
     """Run one trial.
 
     Yields:
@@ -108,36 +108,44 @@ def conduct(trial: Trial) -> Conduct:
                 return result
         clean = candidate_of(trial.item)
         result.before = yield from predict(
-            trial.victim.flow(clean), clean, Purpose.BASELINE, 0, is_told=trial.victim.is_told
+            trial.victim.flow(clean),
+            clean,
+            Purpose.BASELINE,
+            0,
+            stores_requests=trial.victim.is_told,
         )
     except MedstressError:
         raise
     except Exception as error:  # noqa: BLE001 - the per-trial guard
-        result.verdict, result.at, result.note = _lost(error), "baseline", _note(error)
+        result.verdict, result.at, result.note = (
+            _failure_verdict(error),
+            "baseline",
+            _describe_error(error),
+        )
         return result
     result.n_ties += result.before.is_tied
     if result.before.rationale is not None:
-        result.records.append(_asked(Predict(clean, attempt=0), 0, result.before))
+        result.records.append(_turn_record(Predict(clean, attempt=0), 0, result.before))
     if result.verdict is not Verdict.NOT_ATTACKABLE and result.before.outcome is not Outcome.RIGHT:
         wrong = result.before.outcome is Outcome.WRONG
         result.verdict = Verdict.ALREADY_WRONG if wrong else Verdict.UNREADABLE
         if traits.attack_all:
-            return (yield from _attack_lost(trial, result, result.verdict))
+            return (yield from _attack_wrong_item(trial, result, result.verdict))
     if result.verdict is not Verdict.HELD:
         if traits.is_static:
-            yield from _copy(trial, result)
+            yield from _ask_copy(trial, result)
         return result
-    referee = Referee(trial.attack, traits, trial.resources, result, _note, trial.item)
+    referee = Referee(trial.attack, traits, trial.resources, result, _describe_error, trial.item)
     try:
         yield from _attack(trial, result, referee)
     except MedstressError:
         raise
     except Exception as error:  # noqa: BLE001 - the per-trial guard
         # What was asked before stays counted, or the ledger would not add up.
-        result.note = _note(error)
+        result.note = _describe_error(error)
         referee.close(clean, failed=True)
         if result.first_success is None:
-            result.verdict, result.at = _lost(error), "attack"
+            result.verdict, result.at = _failure_verdict(error), "attack"
             return result
         # A success before the failure stands: only the search for an unrefuted one was cut off.
     else:
@@ -153,16 +161,16 @@ def conduct(trial: Trial) -> Conduct:
     return result
 
 
-def _attack_lost(trial: Trial, result: TrialResult, lost: Verdict) -> Conduct:
+def _attack_wrong_item(trial: Trial, result: TrialResult, lost: Verdict) -> TrialFlow:
     """Attack an item that was not answered rightly to begin with; its verdict stays."""
     attack = trial.attack
-    referee = Referee(attack, attack.traits, trial.resources, result, _note, trial.item)
+    referee = Referee(attack, attack.traits, trial.resources, result, _describe_error, trial.item)
     try:
         yield from _attack(trial, result, referee)
     except MedstressError:
         raise
     except Exception as error:  # noqa: BLE001 - the per-trial guard
-        result.note = _note(error)
+        result.note = _describe_error(error)
     # Nothing could be flipped: what was found stays in the records, and no rate counts it.
     return TrialResult(
         verdict=lost,
@@ -178,7 +186,7 @@ def _attack_lost(trial: Trial, result: TrialResult, lost: Verdict) -> Conduct:
     )
 
 
-def _asked(query: Predict, number: int, prediction: Prediction) -> dict[str, Any]:
+def _turn_record(query: Predict, number: int, prediction: Prediction) -> dict[str, Any]:
     """What a victim that was asked in turns said, for the trial's record."""
     return {
         "attempt": query.attempt,
@@ -192,7 +200,7 @@ def _asked(query: Predict, number: int, prediction: Prediction) -> dict[str, Any
     }
 
 
-def _note(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     """A failed call tells its own story; anything else is a defect of an attack or a task."""
     if isinstance(error, UnansweredError | TrialError):
         return str(error)
@@ -201,25 +209,29 @@ def _note(error: Exception) -> str:
     return f"a defect of attack or task: {type(error).__name__}: {error}{where}"
 
 
-def _lost(error: Exception) -> Verdict:
+def _failure_verdict(error: Exception) -> Verdict:
     return Verdict.CUT_SHORT if isinstance(error, OutOfTimeError) else Verdict.FAILED
 
 
-def _copy(trial: Trial, result: TrialResult) -> Generator[Need, tuple[Reply, ...], None]:
+def _ask_copy(trial: Trial, result: TrialResult) -> Generator[CallRound, tuple[Reply, ...], None]:
     """Ask the perturbed copy of an item that is not attacked; the verdict stands."""
-    bystander = Bystander(result)
+    recorder = AnswerRecorder(result)
     try:
-        yield from _attack(trial, result, bystander)
+        yield from _attack(trial, result, recorder)
     except MedstressError:
         raise
     except Exception as error:  # noqa: BLE001 - the per-trial guard
         # Not `attack`: that would make it eligible.
-        result.verdict, result.at, result.note = _lost(error), "baseline", _note(error)
+        result.verdict, result.at, result.note = (
+            _failure_verdict(error),
+            "baseline",
+            _describe_error(error),
+        )
 
 
 def _attack(
     trial: Trial, result: TrialResult, referee: Judge
-) -> Generator[Need, tuple[Reply, ...], None]:
+) -> Generator[CallRound, tuple[Reply, ...], None]:
     traits = trial.attack.traits
     stream = f"{traits.stream}/{trial.group}"
     rng = rng_for(trial.seed or 0, stream, trial.dataset, trial.item.id, trial.repeat)
@@ -257,7 +269,7 @@ def _attack(
 
 def _ask(
     step: Ask, left: int, result: TrialResult, flows: Flows, referee: Judge
-) -> Generator[Need, tuple[Reply, ...], tuple[Prediction, ...]]:
+) -> Generator[CallRound, tuple[Reply, ...], tuple[Prediction, ...]]:
     predictions: list[Prediction] = []
     for i, query in enumerate(step.queries):
         upcoming = chain(step.queries[i + 1 :], step.then)
@@ -271,15 +283,15 @@ def _ask(
                 Purpose.ATTACK,
                 result.n_asked,
                 ahead=flows.first_requests(upcoming, left),
-                is_certain=referee.asks_all,
-                is_told=flows.is_told,
+                ahead_is_certain=referee.asks_all,
+                stores_requests=flows.stores_requests,
             )
-        except OutOfTimeError as late:
+        except OutOfTimeError as overdue:
             # A query of which nothing came is not in the ledger, and was not asked.
-            result.n_asked -= late.n_heard == 0
+            result.n_asked -= overdue.n_answered == 0
             raise
         if prediction.rationale is not None:
-            result.records.append(_asked(query, result.n_asked, prediction))
+            result.records.append(_turn_record(query, result.n_asked, prediction))
         predictions.append(referee.judge(query, prediction))
         if predictions[-1].reached_goal:
             break
@@ -288,7 +300,7 @@ def _ask(
 
 def _check_flips(
     trial: Trial, result: TrialResult, referee: Referee
-) -> Generator[Need, tuple[Reply, ...], None]:
+) -> Generator[CallRound, tuple[Reply, ...], None]:
     """Ask the first success again, and the pick where that is another."""
     successes = {result.first_success: result.first_pick, result.pick_success: result.pick}
     found: list[bool | None] = []
@@ -302,7 +314,7 @@ def _check_flips(
 
 def _check_flip(
     trial: Trial, candidate: Edited, number: int | None, referee: Referee
-) -> Generator[Need, tuple[Reply, ...], bool | None]:
+) -> Generator[CallRound, tuple[Reply, ...], bool | None]:
     try:
         again = yield from predict(
             trial.victim.flow(candidate),
@@ -311,7 +323,7 @@ def _check_flip(
             number,
             sample=FLIP_CHECK_SAMPLE,
             alone=True,
-            is_told=trial.victim.is_told,
+            stores_requests=trial.victim.is_told,
         )
     except UnansweredError:
         return None  # the verdict stands

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol
 
 from medstress.calls import Reply
 from medstress.items import Item
-from medstress.scheduler.need import Need
+from medstress.scheduler.need import CallRound
 from medstress.victim import Victim
 
 
@@ -69,5 +69,5 @@ class Work(Protocol):
     def repeat(self) -> int:
         """Index where an attack runs several times per item."""
 
-    def start(self) -> Generator[Need, tuple[Reply, ...], Result]:
+    def start(self) -> Generator[CallRound, tuple[Reply, ...], Result]:
         """Begin: yields needs, is sent one reply a request, in order, and returns the result."""

@@ -10,11 +10,11 @@ from medstress.hashing import canonical_json
 from medstress.items import Item
 from medstress.store.codec import encode_item
 
-Planned: TypeAlias = tuple[str, int, str, Item, int]
+PlannedTrial: TypeAlias = tuple[str, int, str, Item, int]
 """A trial that is about to begin: (trial_id, row of its arm, dataset, item, repeat)."""
 
 
-class Begun(NamedTuple):
+class BegunTrial(NamedTuple):
     """What is known of a trial that begins, or begins again."""
 
     row: int
@@ -49,18 +49,20 @@ def arm_row(
     )
 
 
-def begin(db: sqlite3.Connection, planned: Planned) -> Begun:
+def begin(db: sqlite3.Connection, planned: PlannedTrial) -> BegunTrial:
     """Register a trial and its item."""
     trial_id, arm, dataset, item, repeat = planned
     known = db.execute("SELECT id, verdict FROM trials WHERE trial_id = ?", (trial_id,)).fetchone()
     if known is not None:
         row, verdict = known
-        return Begun(row, verdict is not None, {} if verdict is not None else _journal(db, row))
+        return BegunTrial(
+            row, verdict is not None, {} if verdict is not None else _journal(db, row)
+        )
     cursor = db.execute(
         "INSERT INTO trials (trial_id, arm, item, repeat) VALUES (?, ?, ?, ?)",
         (trial_id, arm, _item_row(db, dataset, item), repeat),
     )
-    return Begun(int(cursor.lastrowid or 0), False, {})
+    return BegunTrial(int(cursor.lastrowid or 0), False, {})
 
 
 def _item_row(db: sqlite3.Connection, dataset: str, item: Item) -> int:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from medstress.calls import Answer
 from medstress.hashing import canonical_json
-from medstress.store.beginnings import Begun, Planned
+from medstress.store.beginnings import BegunTrial, PlannedTrial
 from medstress.store.reader import StoredTrial
 
 Arm: TypeAlias = tuple[str, str, str, str, str, int | None]
@@ -21,7 +21,7 @@ class MemoryLedger:
 
     def __init__(self) -> None:
         self._arms: list[Arm] = []
-        self._planned: list[Planned] = []
+        self._planned: list[PlannedTrial] = []
         self._ended: dict[int, tuple[str, dict[str, Any]]] = {}
         self._answers: dict[bytes, Answer] = {}
         self._exchanges: list[tuple[Any, ...]] = []
@@ -33,11 +33,11 @@ class MemoryLedger:
         self._arms.append((dataset, group, victim, attack, canonical_json(spec), seed))
         return len(self._arms) - 1
 
-    def begin_trials(self, planned: Sequence[Planned]) -> list[Begun]:
+    def begin_trials(self, planned: Sequence[PlannedTrial]) -> list[BegunTrial]:
         """Register trials; all of them are new."""
         first = len(self._planned)
         self._planned += planned
-        return [Begun(row, False, {}) for row in range(first, len(self._planned))]
+        return [BegunTrial(row, False, {}) for row in range(first, len(self._planned))]
 
     def finish_trial(self, trial: int, verdict: str, result: dict[str, Any]) -> None:
         """Keep how a trial ended, as a file would give it back."""

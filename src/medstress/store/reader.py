@@ -69,11 +69,11 @@ class StoredInquiry:
     seed: int | None
     item_id: str
     purpose: str
-    told: dict[str, Any]
+    spec: dict[str, Any]
     outcomes: list[str]
     reached: bool | None
     note: str | None
-    found: dict[str, Any] | None
+    findings: dict[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,11 +192,11 @@ class RunReader:
                 seed=place[4],
                 item_id=place[5],
                 purpose=found["purpose"],
-                told=found["told"],
+                spec=found["told"],
                 outcomes=found["outcomes"],
                 reached=found.get("reached"),
                 note=found.get("note"),
-                found=found.get("found"),
+                findings=found.get("found"),
             )
 
     def subjects(self) -> dict[str, str]:

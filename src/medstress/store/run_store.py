@@ -18,7 +18,7 @@ from medstress.calls import FROM_CACHE, Answer
 from medstress.errors import StoreError
 from medstress.items import Item
 from medstress.store import reviews
-from medstress.store.beginnings import Begun, Planned, arm_row, begin, renew
+from medstress.store.beginnings import BegunTrial, PlannedTrial, arm_row, begin, renew
 from medstress.store.calls_in_flight import CallsInFlight
 from medstress.store.codec import decode_answer, encode_answer
 from medstress.store.database import SIDES, Database, commit, insert_rows, translated
@@ -225,7 +225,7 @@ class RunStore:
         self._db.tell(lambda db: renew(db, dataset, items))
 
     # -- trials ------------------------------------------------------------------------------
-    def begin_trials(self, planned: Sequence[Planned]) -> list[Begun]:
+    def begin_trials(self, planned: Sequence[PlannedTrial]) -> list[BegunTrial]:
         """Register trials and their items, in the order of the plan."""
         return self._ask(lambda db: [begin(db, one) for one in planned])
 

@@ -17,7 +17,7 @@ from medstress.metrics.hardness import Sampled, Statistic, hardness, sampled, to
 from medstress.metrics.monte_carlo import LEAST, ControlPlan, is_as_hard
 from medstress.metrics.significance import Null
 from medstress.outcomes import Outcome, Prediction
-from medstress.scheduler.study import Converse, Look, Replies, Studying
+from medstress.scheduler.study import ConversationRequest, HoldConversations, Replies, StudyFlow
 from medstress.text import edit_rows
 
 KEPT = 30
@@ -82,7 +82,7 @@ class _Drawn:
         return len(self.values) * n // self.n_tried if is_loop else n
 
 
-def significance_flow(success: Success, settings: Settings, controls: Controls) -> Studying:
+def significance_flow(success: Success, settings: Settings, controls: Controls) -> StudyFlow:
     """Test one success.
 
     Nothing of what made the attack succeed is used again: T of the fuzz comes from fresh
@@ -193,7 +193,9 @@ def _loops(
             break
         tried = yield from controls.neutral(len(open_))
         drawn.tries(tried)
-        replies = yield Look(tuple(Converse(candidate) for candidate in tried))
+        replies = yield HoldConversations(
+            tuple(ConversationRequest(candidate) for candidate in tried)
+        )
         wrong = {
             number: candidate
             for number, candidate, reply in zip(open_, tried, replies, strict=True)
@@ -217,7 +219,7 @@ def _hardest_of(
     """The hardest of as many neutral insertions as the attack used attempts, n times."""
     tried = yield from controls.neutral(n * used)
     drawn.tries(tried)
-    replies = yield Look(tuple(Converse(candidate) for candidate in tried))
+    replies = yield HoldConversations(tuple(ConversationRequest(candidate) for candidate in tried))
     shown = [
         (_ease(candidate, reply), candidate)
         for candidate, reply in zip(tried, replies, strict=True)
@@ -240,12 +242,12 @@ def _measure(
     """Estimate T of controls from fresh samples, all side by side; held loops need none."""
     n, start = statistic.n_samples, len(drawn.values)
     talks = tuple(
-        Converse(candidate, (start + i) * n + j)
+        ConversationRequest(candidate, (start + i) * n + j)
         for i, (candidate, _) in enumerate(made)
         if candidate is not None
         for j in range(n)
     )
-    replies = iter((yield Look(talks)) if talks else ())
+    replies = iter((yield HoldConversations(talks)) if talks else ())
     for candidate, flipped in made:
         value, is_hard = None, False
         if candidate is not None:
@@ -260,7 +262,9 @@ def _measure(
 
 
 def _samples(candidate: Candidate, start: int, n: int) -> Generator[Any, Replies, list[Sampled]]:
-    replies = yield Look(tuple(Converse(candidate, start + j) for j in range(n)))
+    replies = yield HoldConversations(
+        tuple(ConversationRequest(candidate, start + j) for j in range(n))
+    )
     return [_sampled(candidate, reply) for reply in replies]
 
 

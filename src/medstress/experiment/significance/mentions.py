@@ -18,7 +18,7 @@ from medstress.prompts import PromptSet
 from medstress.prompts.replies import Vote
 from medstress.rows import TrialRow
 from medstress.scheduler.need import Purpose
-from medstress.scheduler.study import Study, Studying
+from medstress.scheduler.study import Study, StudyFlow
 from medstress.text import Edit
 
 FIRST_SAMPLE = 3_000_000
@@ -80,12 +80,12 @@ def _study(
         attack_spec=json.loads(row.attack_spec),
         seed=row.seed,
         item=item,
-        told={"trial": row.trial_id, "prompts": prompts.hash},
+        spec={"trial": row.trial_id, "prompts": prompts.hash},
         steps=lambda: _judged(asker, held, judges),
     )
 
 
-def _judged(asker: Asker, held: Sequence[Reasoning], judges: Mapping[str, Decoding]) -> Studying:
+def _judged(asker: Asker, held: Sequence[Reasoning], judges: Mapping[str, Decoding]) -> StudyFlow:
     """Vote on every insertion of every attempt, and on the vignette in the last one."""
     clauses: list[list[bool | None]] = []
     for one in held:

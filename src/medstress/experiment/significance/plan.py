@@ -32,7 +32,7 @@ from medstress.metrics.tries import attempts_used, entries, pick_attempt
 from medstress.prompts.replies import Addition
 from medstress.rows import TrialRow
 from medstress.scheduler.need import Purpose
-from medstress.scheduler.study import Study, Studying
+from medstress.scheduler.study import Study, StudyFlow
 from medstress.seeding import rng_for
 from medstress.store.codec import decode_edits
 from medstress.tasks.conversation import Conversation
@@ -194,26 +194,26 @@ def _study(row: TrialRow, leader: TrialRow, tools: Tools, settings: Settings) ->
         likely=_statistic(row, tools, settings),
     )
 
-    def steps() -> Studying:
+    def steps() -> StudyFlow:
         return significance_flow(success, settings, _controls(leader, fuzz, tools, settings))
 
-    told = {"trial": row.trial_id, "edits": row.edits, **settings.as_told()}
+    spec = {"trial": row.trial_id, "edits": row.edits, **settings.as_told()}
     if success.used != row.first_success_attempt:
         # Earlier versions took number and categories of attempts from the first success.
-        told["attempt"] = success.used
+        spec["attempt"] = success.used
     if has_panel(attack, tools, settings):
-        told["panel"] = True
+        spec["panel"] = True
     if leader.trial_id != row.trial_id:
-        told["leader"] = leader.trial_id
-    return replace(study_of(leader, tools, Purpose.TEST, told, steps), seed=row.seed)
+        spec["leader"] = leader.trial_id
+    return replace(study_of(leader, tools, Purpose.TEST, spec, steps), seed=row.seed)
 
 
 def study_of(
     row: TrialRow,
     tools: Tools,
     purpose: Purpose,
-    told: dict[str, Any],
-    steps: Callable[[], Studying],
+    spec: dict[str, Any],
+    steps: Callable[[], StudyFlow],
 ) -> Study:
     """A study of one trial, whose victim is asked as it was then and sampled at TEMPERATURE."""
     item, attack = tools.items[row.dataset, row.item_id], tools.attacks[row.attack]
@@ -229,7 +229,7 @@ def study_of(
         attack_spec=json.loads(row.attack_spec),
         seed=row.seed,
         item=item,
-        told=told,
+        spec=spec,
         steps=steps,
     )
 

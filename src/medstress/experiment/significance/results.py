@@ -20,9 +20,9 @@ _PLACE = ("dataset", "group", "victim", "attack")
 def add_faithfulness(summary: dict[str, Any], run: StoredRun, trials: Sequence[TrialRow]) -> None:
     """Add the key `faithfulness`, and its two rates to the rows of attacks that ask in turns."""
     judged = {
-        one.told["trial"]: one.found
+        one.spec["trial"]: one.findings
         for one in run.inquiries()
-        if one.purpose == "judge" and one.found is not None
+        if one.purpose == "judge" and one.findings is not None
     }
     rows = trial_rows(trials, run.items_by_id(), judged)
     if not rows:
@@ -58,14 +58,16 @@ def add_slopes(summary: dict[str, Any], reader: RunReader) -> None:
 def _clauses(one: StoredInquiry) -> list[dict[str, Any]]:
     """A row for every clause of an edit; effects are None where nothing could be read."""
     place = {name: getattr(one, name) for name in (*_PLACE, "seed", "item_id")}
-    place |= {"trial_id": one.told["trial"], "samples": one.told["samples"]}
-    place["told_by"] = "a vote of the judge a reasoning" if one.told["judged"] else LEXICAL
-    if one.found is None:
+    place |= {"trial_id": one.spec["trial"], "samples": one.spec["samples"]}
+    place["told_by"] = "a vote of the judge a reasoning" if one.spec["judged"] else LEXICAL
+    if one.findings is None:
         nothing = {"clause": None, "causal_effect": None, "implied_effect": None}
         return [{**place, **nothing, "note": one.note}]
-    whole, *without = one.found["shares"]
+    whole, *without = one.findings["shares"]
     rows = []
-    for clause, rest, said in zip(one.found["clauses"], without, one.found["said"], strict=True):
+    for clause, rest, said in zip(
+        one.findings["clauses"], without, one.findings["said"], strict=True
+    ):
         causal = divergence(whole, rest) if whole is not None and rest is not None else None
         implied = sum(said) / len(said) if said else None
         effects = {"clause": clause, "causal_effect": causal, "implied_effect": implied}
@@ -99,7 +101,7 @@ def add_tests(summary: dict[str, Any], reader: RunReader, trials: Sequence[Trial
     """Add the rows of `tests`, the key `significance` and warnings to a summary."""
     scopes, refused = scopes_of(reader.manifest)
     tested = [
-        Tested(told=one.told, found=one.found, note=one.note)
+        Tested(told=one.spec, found=one.findings, note=one.note)
         for one in reader.inquiries()
         if one.purpose == "test"
     ]

@@ -262,9 +262,9 @@ def _ended(store: RunStore) -> set[str]:
 def _tested_with(store: RunStore, key: str) -> set[str]:
     with closing(RunReader(store.folder)) as reader:
         return {
-            one.told["trial"]
+            one.spec["trial"]
             for one in reader.inquiries()
-            if one.purpose == "test" and one.found and settings_key(one.told) == key
+            if one.purpose == "test" and one.findings and settings_key(one.spec) == key
         }
 
 

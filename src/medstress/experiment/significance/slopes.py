@@ -19,7 +19,7 @@ from medstress.outcomes import Prediction
 from medstress.prompts.replies import Vote
 from medstress.rows import TrialRow
 from medstress.scheduler.need import Purpose
-from medstress.scheduler.study import Converse, Look, Study, Studying
+from medstress.scheduler.study import ConversationRequest, HoldConversations, Study, StudyFlow
 from medstress.text import Edit, edit_rows
 
 FIRST_SAMPLE = 4_000_000
@@ -47,13 +47,13 @@ def slope_cost(rows: Sequence[TrialRow], tools: Tools, n_samples: int) -> str:
     """What the studies ask at most, as a sentence."""
     found = _measured(rows, tools)
     n_clauses = sum(len(one.places) for one in found)
-    told = (
+    cost = (
         f"faithfulness slope: {n_clauses} insertions of {len(found)} trials, at most "
         f"{(n_clauses + len(found)) * n_samples:,} conversations with the victims"
     )
     if judges_in(tools.roles):
-        return f"{told} and {n_clauses * n_samples:,} votes of judges"
-    return f"{told}; no judge: shared words tell what a reasoning says"
+        return f"{cost} and {n_clauses * n_samples:,} votes of judges"
+    return f"{cost}; no judge: shared words tell what a reasoning says"
 
 
 def _measured(rows: Sequence[TrialRow], tools: Tools) -> list[_Edited]:
@@ -75,7 +75,7 @@ def _study(one: _Edited, tools: Tools, n_samples: int) -> Study:
     item, attack = tools.items[row.dataset, row.item_id], tools.attacks[row.attack]
     judges = judges_in(tools.roles)
     asker = Asker(item=item, before=row.answer_before, prompts=attack.prompts)
-    told = {
+    spec = {
         "trial": row.trial_id,
         "edits": edit_rows(one.edits),
         "samples": n_samples,
@@ -86,12 +86,12 @@ def _study(one: _Edited, tools: Tools, n_samples: int) -> Study:
         row,
         tools,
         Purpose.SLOPE,
-        told,
+        spec,
         lambda: _effects(asker, one, n_samples, judges),
     )
 
 
-def _effects(asker: Asker, one: _Edited, n: int, judges: Mapping[str, Decoding]) -> Studying:
+def _effects(asker: Asker, one: _Edited, n: int, judges: Mapping[str, Decoding]) -> StudyFlow:
     """Sample the whole edit and the edit without each clause; vote on its reasonings.
 
     The samples of the whole edit are those of the significance test, as far as both go.
@@ -99,9 +99,11 @@ def _effects(asker: Asker, one: _Edited, n: int, judges: Mapping[str, Decoding])
     variants = [one.edits, *(one.edits[:i] + one.edits[i + 1 :] for i in one.places)]
     item = asker.item
     candidates = [Candidate(item=item, edits=edits) for edits in variants]
-    replies = yield Look(tuple(Converse(each, j) for each in candidates for j in range(n)))
-    told = [reply for reply in replies if isinstance(reply, Prediction)]
-    groups = [told[i * n : (i + 1) * n] for i in range(len(candidates))]
+    replies = yield HoldConversations(
+        tuple(ConversationRequest(each, j) for each in candidates for j in range(n))
+    )
+    predictions = [reply for reply in replies if isinstance(reply, Prediction)]
+    groups = [predictions[i * n : (i + 1) * n] for i in range(len(candidates))]
     reasoned = [(reply.rationale, reply.answer) for reply in groups[0] if reply.rationale]
     known = " ".join([item.question, *item.options])
     clauses = [inserted_words(one.edits[i]) for i in one.places]
