@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
 from medstress.errors import UsageError
-from medstress.frozen import quickly_made
+from medstress.frozen import fast_init
 from medstress.text import Edit
 
 TARGETS = "ABCDEFGHIJ"
@@ -36,7 +36,7 @@ class Verdict(StrEnum):
     FAILED = "failed"
 
 
-@quickly_made
+@fast_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
     """What the victim answered about one candidate."""

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar, cast
 
 from medstress.calls import Answer, Call
-from medstress.frozen import quickly_made
+from medstress.frozen import fast_init
 from medstress.hashing import canonical_json
 from medstress.outcomes import Prediction
 
 
-@quickly_made
+@fast_init
 @dataclass(frozen=True, slots=True)
 class Predict:
     """One query: what does the victim answer about this candidate?"""
@@ -30,7 +30,7 @@ class Predict:
     """What says so."""
 
 
-@quickly_made
+@fast_init
 @dataclass(frozen=True, slots=True)
 class Ask:
     """A step of an attack: queries, asked in order."""

@@ -12,10 +12,10 @@ from typing import Any
 
 from rapidfuzz.distance import Levenshtein
 
-from medstress.frozen import quickly_made
+from medstress.frozen import fast_init
 
 
-@quickly_made
+@fast_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
     """One replacement in one field of an item."""

@@ -40,7 +40,7 @@ def read_facts(path: Path) -> GgufFacts:
     if find_spec("gguf") is None:
         raise missing_extra("reading GGUF files", "llama-cpp")
     said = f"{path} is no GGUF file of a language model, or damaged"
-    with reading(lambda why: f"{said} ({why})", theirs=(TypeError,)):
+    with reading(lambda why: f"{said} ({why})", also=(TypeError,)):
         return _facts(path)
 
 

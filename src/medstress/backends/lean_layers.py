@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from medstress.backends.packed_weights import packed_forwards
-from medstress.same_numbers import gives_the_same
+from medstress.same_numbers import outputs_match
 
 _ROTATION = "apply_rotary_pos_emb"
 """What modules of transformers call the function that turns queries and keys."""
@@ -193,7 +193,7 @@ def _gives_the_same(module: Any, lean: Callable[[Any], Any]) -> bool:
     size = len(module.weight) if is_norm else module.gate_proj.in_features
     drawn = torch.Generator().manual_seed(0)
     states = torch.randn(1, len(_SCALES), size, generator=drawn) * torch.tensor(_SCALES)[:, None]
-    return gives_the_same(lambda: module(states), lambda: lean(states))
+    return outputs_match(lambda: module(states), lambda: lean(states))
 
 
 def _turns_the_same(own: Callable[..., Any], lean: Callable[..., Any]) -> bool:
@@ -206,6 +206,6 @@ def _turns_the_same(own: Callable[..., Any], lean: Callable[..., Any]) -> bool:
     given = (queries, keys, cos, sin)
     token = _in_use.set(True)
     try:
-        return gives_the_same(lambda: torch.cat(own(*given), 1), lambda: torch.cat(lean(*given), 1))
+        return outputs_match(lambda: torch.cat(own(*given), 1), lambda: torch.cat(lean(*given), 1))
     finally:
         _in_use.reset(token)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from medstress.onednn_linear import is_plain, onednn_linear, product
-from medstress.same_numbers import multiplies_the_same
+from medstress.same_numbers import products_match
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ def packed_forwards(model: Any) -> list[tuple[Any, Callable[[Any], Any]]]:
         for layer in layers:
             forward = _packed(layer)
             kind = (*layer.weight.shape, layer.bias is None)
-            if kind not in compared and not multiplies_the_same(layer, forward, _COMPARED_ROWS):
+            if kind not in compared and not products_match(layer, forward, _COMPARED_ROWS):
                 return []
             compared.add(kind)
             found.append((layer, forward))

@@ -27,7 +27,7 @@ from medstress.calls import (
     Tag,
 )
 from medstress.errors import PermanentBackendError, UsageError
-from medstress.functions import Loaded, load_module, source_hashes, told
+from medstress.functions import Loaded, describe_error, load_module, source_hashes
 from medstress.hashing import content_hash
 
 DEFAULT_BATCH_SIZE = 32
@@ -111,7 +111,7 @@ class PythonBackend(Backend):
             raise
         except BaseException as error:
             raise PermanentBackendError(
-                f"python victim {self.identity.name!r} raised {told(error)}"
+                f"python victim {self.identity.name!r} raised {describe_error(error)}"
             ) from error
 
     def _read_all(
@@ -122,7 +122,7 @@ class PythonBackend(Backend):
         except UsageError:
             raise
         except Exception as error:  # noqa: BLE001 - objects of the user's may do anything
-            self._refuse(f"returned something that cannot be read ({told(error)})")
+            self._refuse(f"returned something that cannot be read ({describe_error(error)})")
 
     def _checked(
         self, answers: Any, calls: Sequence[C], read: Callable[[Any, C], Reply], noun: str
@@ -152,7 +152,7 @@ class PythonBackend(Backend):
 
     def _read(self, answer: Any, call: Choose | Tag | Compare) -> Reply:
         if isinstance(answer, BaseException):
-            raised = f"python victim {self.identity.name!r} raised {told(answer)}"
+            raised = f"python victim {self.identity.name!r} raised {describe_error(answer)}"
             return Failure(error=raised)
         if isinstance(call, Tag):
             return read_labels(answer, call, self._refuse)
@@ -273,7 +273,7 @@ def _instance(kind: type[Any], target: str) -> Any:
     except (Exception, SystemExit) as error:
         raise UsageError(
             f"python victim {target!r}: making a {kind.__name__} without arguments raised "
-            f"{told(error)}"
+            f"{describe_error(error)}"
         ) from error
 
 

@@ -21,7 +21,7 @@ from medstress.entities.ontologies import TITLES, Ontology, load_ontology
 from medstress.entities.recent import Recent
 from medstress.entities.semantic_types import types_of
 from medstress.errors import UsageError, did_you_mean
-from medstress.functions import load_function, source_hashes, told
+from medstress.functions import describe_error, load_function, source_hashes
 from medstress.hashing import content_hash
 
 if TYPE_CHECKING:
@@ -243,7 +243,7 @@ class FunctionDistance(_ByRow):
                 answer = self._function(anchor, list(names))
             values = np.array(answer, dtype=np.float64)
         except Exception as error:  # noqa: BLE001 - the user's code may raise anything
-            self._refuse(f"raised {told(error)}", anchor)
+            self._refuse(f"raised {describe_error(error)}", anchor)
         if values.shape != (len(names),):
             self._refuse(
                 f"returned an array of shape {values.shape}; expected one number a name, shape "
