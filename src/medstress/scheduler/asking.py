@@ -1,4 +1,4 @@
-"""How the query of a trial becomes calls: a victim's flow, round by round, and other roles."""
+"""Turn a trial's queries into calls: a victim's flow round by round, and calls to other roles."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from medstress.victim import Victim
 
 
 class UnansweredError(Exception):
-    """A call failed; ends what asked for it."""
+    """A call failed; ends the work that asked for it."""
 
 
 class OutOfTimeError(UnansweredError):
-    """The time of a trial is up; ends it as cut short.
+    """A trial ran out of time; ends it as cut short.
 
     Attributes:
-        n_heard: calls of the query that it ended whose answers had come.
+        n_answered: calls of the interrupted query that were already answered.
     """
 
     n_answered = 0
 
 
 def answers_of(replies: tuple[Reply, ...]) -> tuple[Answer, ...]:
-    """The answers.
+    """Return the replies as answers.
 
     Raises:
-        UnansweredError: one is missing.
+        UnansweredError: a call failed.
     """
     for reply in replies:
         if isinstance(reply, Failure):
@@ -86,7 +86,7 @@ def predict(
 
 
 def consult(step: Consult) -> Generator[CallRound, tuple[Reply, ...], tuple[Answer, ...]]:
-    """Ask another role; equal calls of one step get samples of their own."""
+    """Ask another role; equal calls of one step get different sample indices."""
     replies = yield CallRound(
         role=step.role,
         purpose=Purpose.ATTACK,
@@ -112,7 +112,7 @@ class StartedFlow:
 
 
 class Flows:
-    """Flows of queries announced with `then`, started at most once."""
+    """Flows of queries, those announced with `then` included; each is started at most once."""
 
     def __init__(self, victim: Victim) -> None:
         self._victim = victim
@@ -120,13 +120,13 @@ class Flows:
         self._started: dict[int, tuple[Predict, StartedFlow]] = {}
 
     def take(self, query: Predict) -> StartedFlow:
-        """The started flow of a query that is consumed now."""
+        """Return the started flow of a query that is asked now."""
         known = self._started.pop(id(query), None) if self._started else None
         return known[1] if known else StartedFlow(self._victim.flow(query.candidate))
 
     def first_requests(self, queries: Iterable[Predict], limit: int) -> Iterator[Request]:
-        """First-round requests of upcoming queries, started as they are pulled."""
-        with suppress(Exception):  # told when the query is asked for, if ever
+        """Yield the first-round requests of upcoming queries, starting each flow when reached."""
+        with suppress(Exception):  # raised again when the query is asked, if ever
             for query, _ in zip(queries, range(limit), strict=False):
                 if id(query) not in self._started:
                     started = StartedFlow(self._victim.flow(query.candidate))

@@ -1,4 +1,4 @@
-"""Which calls go out together."""
+"""Choose the calls that a back end gets in one batch."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ def next_batch(
     known: KnownAnswers,
     deliver: Callable[[QueuedCall, Reply], None],
 ) -> list[QueuedCall]:
-    """Fill a batch from a queue; what is stored already is delivered instead.
+    """Fill a batch from a queue; calls with a stored answer are delivered instead.
 
     Args:
-        lane: the queue.
-        size: most calls of the batch.
-        known: where an answer may be already.
-        deliver: tells every trial that waits for a call.
+        queue: of one back end.
+        size: the largest number of calls in the batch.
+        known: answers that are stored already.
+        deliver: hands a reply to every trial that waits for the call.
     """
     batch: list[QueuedCall] = []
     while len(batch) < size:
         groups = _groups(queue, size - len(batch), starts=not batch)
         if not groups:
             break
-        asked = [entry for group in groups for entry in group.entries]
-        stored = known.lookup([entry.key for entry in asked])
-        needed = len(asked) - len(stored)
+        entries = [entry for group in groups for entry in group.entries]
+        stored = known.lookup([entry.key for entry in entries])
+        needed = len(entries) - len(stored)
         for group in groups:
             missing = group.entries
             if stored:
@@ -55,7 +55,7 @@ def next_batch(
 
 
 def _groups(queue: BackendQueue, room: int, *, starts: bool) -> list[CallGroup]:
-    """The next groups that fit; one that goes alone only where it starts the batch."""
+    """Take the next groups that fit; an isolated group only at the start of a batch."""
     if starts and queue.next_is_alone:
         group = queue.take(room, alone=True)
         return [group] if group is not None else []
@@ -67,14 +67,14 @@ def _groups(queue: BackendQueue, room: int, *, starts: bool) -> list[CallGroup]:
 
 
 def _takes_all(group: CallGroup, queue: BackendQueue) -> bool:
-    """Whether what a trial asks next goes before other trials: prompts of an item share most."""
+    """True if a trial's next calls go before other trials: prompts of one item share most."""
     return group.ahead_is_certain and queue.backend.traits.ahead > 0
 
 
 def _missing(
     entries: list[QueuedCall], known: KnownAnswers, deliver: Callable[[QueuedCall, Reply], None]
 ) -> list[QueuedCall]:
-    """Work ahead that is not stored; the rest is dropped, nobody waits for it."""
+    """Return the calls ahead of need that are not stored; nobody waits for the others."""
     if not entries:
         return []
     return _undelivered(entries, known.lookup([entry.key for entry in entries]), deliver)
@@ -85,7 +85,7 @@ def _undelivered(
     stored: Mapping[bytes, Reply],
     deliver: Callable[[QueuedCall, Reply], None],
 ) -> list[QueuedCall]:
-    """The entries that are not stored; the others are delivered."""
+    """Deliver the stored entries and return the others."""
     for entry in entries:
         if entry.key in stored:
             deliver(entry, stored[entry.key])

@@ -1,4 +1,4 @@
-"""When trials, and the run, have used up the seconds they were given."""
+"""Time limits of trials and of the run."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from medstress.scheduler.progress import Limits
 
 
 class Deadlines:
-    """Looks at the clock for a scheduler, between batches.
+    """Checks the clock for a scheduler, between batches.
 
-    A trial's time begins when its first call is handed to a back end, and goes on while its later
-    calls wait for their turn. Inquiries and studies have none: some take hours.
+    A trial's clock starts when its first call is handed to a back end and runs on while later
+    calls wait in the queue. Inquiries and studies have no limit: some take hours.
 
     Args:
         limits: of the run.
-        clock: seconds that never go back.
+        clock: monotonic, in seconds.
     """
 
     def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
@@ -27,7 +27,7 @@ class Deadlines:
         self._seconds = limits.trial_seconds
 
     def begin(self, entries: Iterable[QueuedCall]) -> None:
-        """Calls are handed over: the time of the trials that asked for them begins."""
+        """Start the clocks of the trials whose calls are handed over now."""
         if self._seconds is None:
             return
         now = self._clock()
@@ -37,7 +37,7 @@ class Deadlines:
                     running.until = now + self._seconds
 
     def overdue(self, all_running: Collection[RunningWork]) -> list[RunningWork]:
-        """The trials whose time is up."""
+        """Return the trials whose time is up."""
         if self._seconds is None:
             return []
         now = self._clock()
@@ -46,7 +46,7 @@ class Deadlines:
         ]
 
     def seconds_to_wait(self, all_running: Collection[RunningWork]) -> float | None:
-        """Seconds that calls in flight may be waited for before the clock is to be looked at."""
+        """Return the seconds to wait for calls in flight until the next limit; None: no limit."""
         ends = (
             [running.until for running in all_running if running.until is not None]
             if self._seconds
@@ -59,11 +59,11 @@ class Deadlines:
 
     @property
     def drain_is_over(self) -> bool:
-        """Whether the run's time is up, and that of calls in flight after it."""
+        """True if the run's time is up, and the time to wait for calls in flight as well."""
         until = self._limits.until
         return until is not None and self._clock() >= until + self._limits.drain_seconds
 
     @property
-    def told(self) -> str:
+    def reason(self) -> str:
         """Why a trial was cut short."""
-        return f"it was not done {self._seconds:g} seconds after its first call (trial_seconds)"
+        return f"it had not ended {self._seconds:g} seconds after its first call (trial_seconds)"

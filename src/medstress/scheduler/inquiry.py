@@ -1,7 +1,7 @@
-"""Candidates asked of a victim for an analysis: outside every attack and every budget.
+"""Ask a victim about given candidates for an analysis, outside every attack and budget.
 
-An inquiry is journalled, answered, cached and replayed like a trial; its calls count in the
-ledger under `other`, and the store keeps it apart from the trials.
+An inquiry is journalled, answered, cached and replayed like a trial. Its calls count in the ledger
+under `other`, and the store keeps it apart from the trials.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from medstress.victim import Victim
 
 
 class InquiryVerdict(StrEnum):
-    """How an inquiry ended; told apart from the verdicts of trials by these words."""
+    """How an inquiry ended; the words differ from the verdicts of trials."""
 
     ASKED = "asked"
     UNANSWERED = "unanswered"
@@ -40,21 +40,22 @@ class Inquiry:
     group: str
     """Label of the entity group."""
     victim: Victim
-    """Who is asked."""
+    """The model that is asked."""
     attack_label: str
-    """Label of the attack whose successes are asked: the ledger row it counts in."""
+    """Label of the attack whose successes are asked; the calls count in its ledger row."""
     attack_spec: dict[str, Any]
-    """Its parameters, as the trials' arm has them."""
+    """The attack's parameters, as stored with the arm of its trials."""
     seed: int | None
     """Seed of that row."""
     goal: Goal
-    """When an answer is a success: the goal of the attack on this item."""
+    """Decides whether an answer is a success: the goal of the attack on this item."""
     item: Question
     """The item."""
     candidates: tuple[Candidate, ...]
     """Asked in this order; may be empty."""
     spec: dict[str, Any]
-    """What the analysis needs to read the answers: stored beside them, hashed into the id."""
+    """What the analysis needs to interpret the answers; stored beside them (as `told`) and part of
+    the id."""
     has_deadline: ClassVar[bool] = False
     repeat: ClassVar[int] = 0
 
@@ -64,7 +65,7 @@ class Inquiry:
 
     @property
     def id(self) -> str:
-        """Content hash of what is asked and what for."""
+        """Content hash of the candidates and their purpose."""
         edits = [edit_rows(candidate.edits) for candidate in self.candidates]
         place = [self.dataset, self.group, self.victim.label, self.attack_label, self.seed]
         item = [self.item.id, self.item.hash]
@@ -73,29 +74,29 @@ class Inquiry:
 
 @dataclass(slots=True, kw_only=True)
 class InquiryResult:
-    """What came of an inquiry."""
+    """How an inquiry or a study ended."""
 
     purpose: Purpose
-    """What it was for."""
+    """Why it was made."""
     spec: dict[str, Any]
-    """As planned."""
+    """Of the inquiry or study."""
     outcomes: list[Outcome] = field(default_factory=list)
-    """One an asked candidate."""
+    """One per candidate that was asked."""
     reached: bool | None = None
-    """Whether the last of them is a success by the goal of the attack; only the last can be. None
-    where nothing was answered, and of studies."""
+    """Whether the last answer reaches the goal of the attack; only the last can. None if nothing
+    was answered, and for studies."""
     note: str | None = None
     """Why a call was not answered."""
     findings: dict[str, Any] | None = None
-    """What a study found, as JSON values."""
+    """The findings of a study, as JSON values (stored as `found`)."""
 
     @property
     def verdict(self) -> InquiryVerdict:
-        """Whether all calls were answered."""
+        """`ASKED` if all calls were answered."""
         return InquiryVerdict.ASKED if self.note is None else InquiryVerdict.UNANSWERED
 
     def as_record(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return it as JSON values."""
         record: dict[str, Any] = {
             "purpose": self.purpose.value,
             "told": self.spec,
@@ -112,10 +113,10 @@ InquiryFlow: TypeAlias = Generator[CallRound, tuple[Reply, ...], InquiryResult]
 
 
 def inquire(inquiry: Inquiry) -> InquiryFlow:
-    """Ask an inquiry's candidates, until one is a success.
+    """Ask about the candidates of an inquiry until one is a success.
 
     Yields:
-        Needs, the query numbered from 1; is sent one reply a request, in order.
+        Rounds of calls, their queries numbered from 1; expects one reply per request, in order.
 
     Returns:
         The outcomes in order.

@@ -1,4 +1,4 @@
-"""One back end's queue: what waits, what is in flight, and how a batch is put together."""
+"""The queue of one back end: waiting calls, batches in flight and worker threads."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ class QueuedCall:
     """One distinct call that is waiting or in flight."""
 
     key: bytes
-    """Its cache key."""
+    """Cache key."""
     request: Request
     """The call."""
     trial: int
     """Row of the trial that first asked for it."""
     waiters: list[tuple[RunningWork, int]] = field(default_factory=list)
-    """Trials that wait, with the place of the reply; empty while only computed ahead."""
+    """Trials that wait for it, each with the index of the reply; empty if only computed ahead."""
     alone: bool = False
-    """Goes in a batch of its own."""
+    """True if it is answered in a batch of its own."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -40,11 +40,11 @@ class CallGroup:
     entries: list[QueuedCall]
     """Needed now."""
     ahead: Iterator[QueuedCall]
-    """Needed next; already known calls are left out."""
+    """Likely to be needed next; calls that are pending already are left out."""
     trial: int
     """Row of the trial."""
     ahead_is_certain: bool = False
-    """Whether all of them will be needed."""
+    """True if all calls in `ahead` will be needed."""
 
 
 @dataclass(slots=True)
@@ -73,11 +73,11 @@ class BackendQueue:
         self._threads = DaemonThreads(backend.traits.workers, "medstress-backend")
 
     def add(self, group: CallGroup) -> None:
-        """Queue a group; its entries are pending from now on.
+        """Queue a group.
 
-        The earliest trial of the plan goes first. Taken in turns, trials would all reach the same
-        turn together, and one role would wait for the other; and servers keep the beginnings of
-        recent prompts, so the prompts of an item belong together.
+        The earliest trial of the plan goes first. If trials took turns, all would reach the same
+        step together and one role would wait for the other. Servers also cache the prefixes of
+        recent prompts, so the prompts of one item belong together.
         """
         alone = group.entries[0].alone and self.backend.traits.batch_size > 1
         heappush(
@@ -86,15 +86,15 @@ class BackendQueue:
 
     @property
     def idle(self) -> bool:
-        """Whether a worker is free and something waits."""
+        """True if a worker is free and a call waits."""
         is_free = len(self.in_flight) < self.backend.traits.workers
         return is_free and bool(self._waiting or self._alone)
 
     @property
     def next_is_alone(self) -> bool:
-        """Whether a group goes next that has a batch of its own: where what else waits fills none.
+        """True if the next batch is a single isolated group, because the rest cannot fill one.
 
-        Meanwhile more may come to fill it.
+        If the rest can, isolated groups wait.
         """
         n_waiting = 0
         for _, _, group in self._waiting if self._alone else ():
@@ -104,11 +104,13 @@ class BackendQueue:
         return bool(self._alone)
 
     def take(self, most: int, *, alone: bool = False) -> CallGroup | None:
-        """Take the next calls off the queue: a group, or as much of it as fits.
+        """Take the next group off the queue, or None if it does not fit.
+
+        Only a group larger than the back end's batch size is split: as much as fits is taken.
 
         Args:
-            most: the largest number of calls; below it only a group of more is split.
-            alone: take one that goes in a batch of its own.
+            most: the largest number of calls.
+            alone: take an isolated group.
         """
         heap = self._alone if alone else self._waiting
         if not heap:
@@ -135,16 +137,16 @@ class BackendQueue:
         self.in_flight[self._threads.submit(work)] = batch
 
     def check(self, batch: Batch, replies: Sequence[Reply]) -> None:
-        """Look at what came back; a back end that never answers stops the run.
+        """Check the replies to a batch; a back end that never answers stops the run.
 
         Raises:
-            UsageError: not as many answers as calls.
-            BackendError: it has answered nothing, and failed several times in a row.
+            UsageError: the number of replies differs from the number of calls.
+            BackendError: the back end has answered nothing and failed several times in a row.
         """
         if len(replies) != len(batch.entries):
             raise UsageError(
                 f"back end {self.backend.identity.name!r} returned {len(replies)} answers for "
-                f"{len(batch.entries)} calls; expected one answer a call, in the same order"
+                f"{len(batch.entries)} calls; expected one answer per call, in the same order"
             )
         failures = [reply.error for reply in replies if isinstance(reply, Failure)]
         if len(failures) < len(replies):
@@ -155,11 +157,11 @@ class BackendQueue:
         if not self._has_answered and self._failures_in_a_row >= MAX_FAILING_BATCHES:
             raise BackendError(
                 f"back end {self.backend.identity.name!r} answered nothing and failed "
-                f"{self._failures_in_a_row} times in a row; the last error was: {failures[-1]}"
+                f"{self._failures_in_a_row} times in a row; last error: {failures[-1]}"
             )
 
     def forget(self, running: RunningWork) -> None:
-        """Take the calls off the queue that only a trial that has ended waits for."""
+        """Remove the calls that only this trial, which has ended, waits for."""
         for key in set(running.keys) & self.pending.keys():
             entry = self.pending[key]
             entry.waiters = [each for each in entry.waiters if each[0] is not running]
@@ -175,18 +177,18 @@ class BackendQueue:
             heapify(heap)
 
     def close(self) -> None:
-        """Release the threads; a call that is still in flight is given up."""
+        """Release the threads; calls still in flight are abandoned."""
         if not all(future.done() for future in self.in_flight):
             _given_up.append(self.backend)
         self._threads.close()
 
 
 _given_up: list[Backend] = []
-"""Back ends that still work on calls nobody waits for."""
+"""Back ends that still work on abandoned calls."""
 
 
 def release(backend: Backend) -> None:
-    """Close a back end, unless it still works on a call that was given up: to take a model away
-    from under it would bring the process down."""
+    """Close a back end, unless it still works on an abandoned call: freeing a model in use would
+    crash the process."""
     if not any(each is backend for each in _given_up):
         backend.close()

@@ -1,7 +1,7 @@
-"""Many live attacks at once: step whoever has its answers, batch what the others need.
+"""Run many trials at once: step those whose answers have come, and batch the calls of the others.
 
-No barrier: when a batch returns, the trials it serves are stepped and their new calls queued.
-Identical pending calls are computed once, and nothing stored is computed again.
+There is no barrier: when a batch returns, its trials are stepped and their new calls queued.
+Identical pending calls are computed once, and stored answers are never computed again.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from medstress.scheduler.work import Result, Work
 
 WINDOW = 64
 EXCHANGES_HELD = 32
-"""Exchanges of one trial that wait to be written together: a page holds a few dozen, and trials
-that take turns, a row each, would dirty a page a row."""
+"""Exchanges of one trial that are written together. A database page holds a few dozen; trials that
+take turns to write one row each would dirty a page per row."""
 
 
 class Scheduler:
@@ -64,13 +64,13 @@ class Scheduler:
         self.progress = Progress()
 
     def run(self, trials: Iterable[Work], n_planned: int = 0) -> Progress:
-        """Run all trials (or inquiries, or studies) that are not finished.
+        """Run all trials, inquiries or studies that are not finished.
 
         Raises:
             UsageError: a victim broke its contract.
             BackendError: a back end failed several times before answering anything.
             StoreError: the run folder cannot be written, or replay diverged.
-            KeyboardInterrupt: after what was in flight was stored, as far as it came in time.
+            KeyboardInterrupt: raised once the answers in flight that came in time are stored.
         """
         self.progress.n_planned = n_planned
         plan = iter(trials)
@@ -98,12 +98,12 @@ class Scheduler:
             if self._n_in_flight():
                 if self._deadlines.drain_is_over:
                     self.progress.stopped = True
-                    return  # what hangs stays journalled and is reported as interrupted
+                    return  # calls that hang stay journalled and are reported as interrupted
                 self._collect()
             elif not self._runnable and (
                 self.progress.stopped or (self._all_admitted and not self._running)
             ):
-                # Not yet where all live trials ended in one step: the next ones are admitted.
+                # If all running trials ended in one step, the loop goes on to admit the next ones.
                 return
 
     def _admit(self, plan: Iterator[Work]) -> None:
@@ -124,9 +124,9 @@ class Scheduler:
         self._write()
 
     def _window(self) -> int:
-        """How many trials are live at once: twice what the back ends of all roles can hold.
+        """Return how many trials run at once: twice what the back ends of all roles can hold.
 
-        A trial waits for one role at a time, so that fewer would leave the others without work.
+        A trial waits for one role at a time, so fewer would leave the other roles without work.
         """
         roles = {id(one): _most_held(one) for one in self._roles.values()}
         victims = (
@@ -135,7 +135,7 @@ class Scheduler:
         return max(WINDOW, 2 * (sum(roles.values()) + max(victims, default=0)))
 
     def _arm(self, trial: Work) -> int:
-        """The row of a trial's arm."""
+        """Return the row of a trial's arm."""
         victim = trial.victim.label
         arm = (trial.dataset, trial.group, victim, trial.attack_label, trial.seed)
         if arm not in self._arms:
@@ -154,7 +154,7 @@ class Scheduler:
         for running in self._deadlines.overdue(self._running.values()):
             for queue in self._queues.values():
                 queue.forget(running)
-            self._finish(running, running.cut_short(OutOfTimeError(self._deadlines.told)))
+            self._finish(running, running.cut_short(OutOfTimeError(self._deadlines.reason)))
         self._write()
 
     def _advance(self, running: RunningWork) -> None:
@@ -184,8 +184,8 @@ class Scheduler:
         """Write what the trials consumed and how they ended.
 
         Args:
-            everything: also the last exchanges of trials that go on; without them a killed
-                process leaves these to be found again, by their answers.
+            everything: also the last exchanges of trials that go on. Without them, a resumed run
+                finds them again by their stored answers.
         """
         if everything:
             for running in self._running.values():
@@ -199,7 +199,7 @@ class Scheduler:
         self._ended.clear()
 
     def _resolve(self, running: RunningWork) -> bool:
-        """Queue the calls a trial needs; True if it has to wait."""
+        """Queue the calls that a trial needs; return True if it has to wait."""
         call_round = running.call_round
         queue = self._queue_of(
             running.work.victim.backend if call_round.role == VICTIM else None, call_round.role
@@ -231,7 +231,7 @@ class Scheduler:
         return True
 
     def _replay(self, running: RunningWork) -> None:
-        """Fill in what the trial consumed in an earlier process."""
+        """Fill in the replies that the trial consumed in an earlier process."""
         stored = self._ledger.lookup(running.keys)
         for i, key in enumerate(running.keys):
             replayed = running.replayed(i)
@@ -260,7 +260,7 @@ class Scheduler:
         entry.waiters.append((running, i))
 
     def _deliver(self, queue: BackendQueue, entry: QueuedCall, reply: Reply) -> None:
-        """Tell every trial that waits for a call."""
+        """Give the reply to every trial that waits for the call."""
         del queue.pending[entry.key]
         for running, i in entry.waiters:
             running.replies[i] = reply
@@ -271,9 +271,9 @@ class Scheduler:
     def _ahead(
         self, queue: BackendQueue, running: RunningWork, requests: Iterator[Request]
     ) -> Iterator[QueuedCall]:
-        """Calls worth computing early that are not pending; pulled lazily."""
-        for asked in requests:
-            request = asked.fitted(queue.backend)
+        """Yield calls worth computing early that are not pending yet."""
+        for upcoming in requests:
+            request = upcoming.fitted(queue.backend)
             key = request.key(queue.backend.identity)
             if key not in queue.pending:
                 queue.pending[key] = entry = QueuedCall(key=key, request=request, trial=running.row)
@@ -299,7 +299,7 @@ class Scheduler:
                 size = min(most, queue.backend.traits.batch_size)
                 entries = next_batch(queue, size, self._known, partial(self._deliver, queue))
                 if not entries and queue.idle:
-                    # What is left of the limit does not hold the calls of one query.
+                    # The rest of the limit does not hold the calls of one query.
                     self.progress.stopped = True
                     break
                 if entries:
@@ -328,8 +328,8 @@ class Scheduler:
             (entry.key, entry.trial, None if isinstance(reply, Failure) else reply, share)
             for entry, reply in zip(batch.entries, replies, strict=True)
         )
-        # Committed before any attack is stepped on these answers, and in flight until then, so
-        # that an interrupt in between finds them.
+        # Committed before any attack is stepped on these answers. They count as in flight until
+        # then, so that an interrupt in between still stores them.
         self._ledger.commit()
         del queue.in_flight[future]
         self._known.keep(queue.backend.identity, batch, replies)
@@ -341,13 +341,13 @@ class Scheduler:
             self._deliver(queue, entry, reply)
 
     def _end_early(self, error: BaseException) -> None:
-        """Store what was consumed and what is in flight, so that nothing paid for is lost.
+        """Store consumed exchanges and answers in flight, so that nothing paid for is lost.
 
         Raises:
             StoreError: not all of it could be stored.
         """
         try:
-            # A write that failed has undone others: what follows from these must not be stored.
+            # A failed write has rolled back others; exchanges that depend on them are not stored.
             if not isinstance(error, StoreError):
                 self._ledger.commit()
                 self._write(everything=True)
@@ -356,7 +356,7 @@ class Scheduler:
             self._drain()
 
     def _drain(self) -> None:
-        """Store the answers that are in flight, a batch at a time, as far as they come in time."""
+        """Store the answers in flight that come in time, batch by batch."""
         failure: StoreError | None = None
         until = time.monotonic() + self._limits.drain_seconds
         while left := {
@@ -369,7 +369,7 @@ class Scheduler:
                 try:
                     self._store(left[future].in_flight[future], future.result())
                 except StoreError as error:
-                    failure = error  # what is in the other batches may yet find room
+                    failure = error  # the other batches may still fit
                 except MedstressError:
                     pass  # as above
                 del left[future].in_flight[future]
@@ -378,7 +378,7 @@ class Scheduler:
 
     def _store(self, batch: Batch, replies: Sequence[Reply]) -> None:
         if len(replies) != len(batch.entries):
-            return  # nobody can say which answer belongs to which call
+            return  # no telling which answer belongs to which call
         share = batch.seconds / max(len(batch.entries), 1)
         self._ledger.answered(
             (entry.key, entry.trial, reply, share)
@@ -396,5 +396,5 @@ class Scheduler:
 
 
 def _most_held(backend: Backend) -> int:
-    """The most calls that a back end works on at once."""
+    """Return the largest number of calls that a back end works on at once."""
     return backend.traits.batch_size * backend.traits.workers

@@ -1,4 +1,4 @@
-"""One trial as straight code: baseline, attack, flip check; asks only through `yield`.
+"""One trial as straight code: baseline, attack, flip check. It asks only through `yield`.
 
 The verdict comes from the recorded answers (see `referee`), never from the attack.
 """
@@ -42,26 +42,26 @@ class Trial:
     group: str
     """Label of the entity group."""
     item: Item
-    """What is attacked."""
+    """The item under attack."""
     victim: Victim
     """The model under attack."""
     attack_label: str
     """Label of the attack."""
     attack: Attack
-    """The attack."""
+    """The attack and its parameters."""
     resources: Any
-    """What the attack may read."""
+    """Read-only data for the attack."""
     seed: int | None
     """None for deterministic attacks."""
     repeat: int = 0
-    """Index where an attack runs several times per item."""
+    """Index of the repeat, if an attack runs several times per item."""
     flip_check: bool = True
-    """Whether a success is asked again, alone."""
+    """Whether a success is asked again in a batch of its own."""
     has_deadline: ClassVar[bool] = True
 
     @property
     def id(self) -> str:
-        """Content hash of what it is; labels, item and seed, no order."""
+        """Content hash of labels, item and seed; independent of order."""
         unit = unit_of(self.item)
         return content_hash(
             [
@@ -94,7 +94,7 @@ def conduct(trial: Trial) -> TrialFlow:
     """Run one trial.
 
     Yields:
-        Needs; is sent one reply a request, in order.
+        Rounds of calls; expects one reply per request, in order.
 
     Returns:
         The result, judged from the answers alone.
@@ -117,11 +117,8 @@ def conduct(trial: Trial) -> TrialFlow:
     except MedstressError:
         raise
     except Exception as error:  # noqa: BLE001 - the per-trial guard
-        result.verdict, result.at, result.note = (
-            _failure_verdict(error),
-            "baseline",
-            _describe_error(error),
-        )
+        result.verdict, result.at = _failure_verdict(error), "baseline"
+        result.note = _describe_error(error)
         return result
     result.n_ties += result.before.is_tied
     if result.before.rationale is not None:
@@ -141,13 +138,13 @@ def conduct(trial: Trial) -> TrialFlow:
     except MedstressError:
         raise
     except Exception as error:  # noqa: BLE001 - the per-trial guard
-        # What was asked before stays counted, or the ledger would not add up.
+        # Earlier queries stay counted, or the ledger would not add up.
         result.note = _describe_error(error)
         referee.close(clean, failed=True)
         if result.first_success is None:
             result.verdict, result.at = _failure_verdict(error), "attack"
             return result
-        # A success before the failure stands: only the search for an unrefuted one was cut off.
+        # A success before the failure stands; only the search for an unrefuted one was cut off.
     else:
         referee.close(clean)
     if result.first_success is not None:
@@ -162,7 +159,7 @@ def conduct(trial: Trial) -> TrialFlow:
 
 
 def _attack_wrong_item(trial: Trial, result: TrialResult, lost: Verdict) -> TrialFlow:
-    """Attack an item that was not answered rightly to begin with; its verdict stays."""
+    """Attack an item whose clean answer was not right; its verdict stays."""
     attack = trial.attack
     referee = Referee(attack, attack.traits, trial.resources, result, _describe_error, trial.item)
     try:
@@ -171,7 +168,7 @@ def _attack_wrong_item(trial: Trial, result: TrialResult, lost: Verdict) -> Tria
         raise
     except Exception as error:  # noqa: BLE001 - the per-trial guard
         result.note = _describe_error(error)
-    # Nothing could be flipped: what was found stays in the records, and no rate counts it.
+    # There was nothing to flip: the records keep the findings, and no rate counts them.
     return TrialResult(
         verdict=lost,
         before=result.before,
@@ -187,7 +184,7 @@ def _attack_wrong_item(trial: Trial, result: TrialResult, lost: Verdict) -> Tria
 
 
 def _turn_record(query: Predict, number: int, prediction: Prediction) -> dict[str, Any]:
-    """What a victim that was asked in turns said, for the trial's record."""
+    """Return the answer of a conversation as an entry of the trial's records."""
     return {
         "attempt": query.attempt,
         "query": number,
@@ -201,7 +198,7 @@ def _turn_record(query: Predict, number: int, prediction: Prediction) -> dict[st
 
 
 def _describe_error(error: Exception) -> str:
-    """A failed call tells its own story; anything else is a defect of an attack or a task."""
+    """Describe an error: a failed call by its message, anything else as a defect of the plug-in."""
     if isinstance(error, UnansweredError | TrialError):
         return str(error)
     place = place_of(error)
@@ -221,12 +218,9 @@ def _ask_copy(trial: Trial, result: TrialResult) -> Generator[CallRound, tuple[R
     except MedstressError:
         raise
     except Exception as error:  # noqa: BLE001 - the per-trial guard
-        # Not `attack`: that would make it eligible.
-        result.verdict, result.at, result.note = (
-            _failure_verdict(error),
-            "baseline",
-            _describe_error(error),
-        )
+        # Not at `attack`: that would make the trial eligible.
+        result.verdict, result.at = _failure_verdict(error), "baseline"
+        result.note = _describe_error(error)
 
 
 def _attack(
@@ -248,8 +242,8 @@ def _attack(
                     session.refuse(left)
                     continue
                 predictions = yield from _ask(step, left, result, flows, referee)
-                # A success that reaches the goal ends the search: what the list asks after it is
-                # not asked, and what the attack would do next changes nothing.
+                # A success that reaches the goal ends the search: the rest of the list is not
+                # asked, and further steps of the attack would change nothing.
                 if predictions and predictions[-1].reached_goal:
                     return
                 session.tell(predictions)
@@ -262,7 +256,7 @@ def _attack(
                 assert result.before is not None
                 session.tell((result.before,))
             else:
-                raise TypeError(f"it yielded {step!r}, which is no step")
+                raise TypeError(f"it yielded {step!r}; expected a step")
     finally:
         session.close()
 
@@ -273,7 +267,7 @@ def _ask(
     predictions: list[Prediction] = []
     for i, query in enumerate(step.queries):
         upcoming = chain(step.queries[i + 1 :], step.then)
-        flow = flows.take(query)  # may raise: a query that never becomes a call is not asked
+        flow = flows.take(query)  # may raise; a query that never becomes a call does not count
         result.n_asked += 1
         left -= 1
         try:
@@ -287,7 +281,7 @@ def _ask(
                 stores_requests=flows.stores_requests,
             )
         except OutOfTimeError as overdue:
-            # A query of which nothing came is not in the ledger, and was not asked.
+            # A query without any answered call is not in the ledger and does not count.
             result.n_asked -= overdue.n_answered == 0
             raise
         if prediction.rationale is not None:
@@ -301,14 +295,14 @@ def _ask(
 def _check_flips(
     trial: Trial, result: TrialResult, referee: Referee
 ) -> Generator[CallRound, tuple[Reply, ...], None]:
-    """Ask the first success again, and the pick where that is another."""
+    """Ask the first success again, and the pick if it is another candidate."""
     successes = {result.first_success: result.first_pick, result.pick_success: result.pick}
     found: list[bool | None] = []
     for number, candidate in successes.items():
         assert candidate is not None
         found.append((yield from _check_flip(trial, candidate, number, referee)))
     result.first_repeats = found[0]
-    # A success that could not be asked again is unknown, unless another is known not to repeat.
+    # If a success could not be asked again, the result is unknown unless the other did not repeat.
     result.repeats = False if False in found else None if None in found else True
 
 
