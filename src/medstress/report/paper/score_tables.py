@@ -1,4 +1,4 @@
-"""The tables of data sets of sentences: scores clean and perturbed, by type, and success."""
+"""Tables for data sets of sentences: scores clean and perturbed, by type, and success."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ INTERVALS = (
 TAGGED = (
     "Strict: same tokens and same type. Relaxed: same type and a token in common. After: of the "
     "perturbed copy. Drop: before minus after, paired; net of control: F1 after as much noise "
-    "outside entities minus F1 after the attack. A dash: the run does not hold it."
+    "outside entities minus F1 after the attack. A dash: the run does not have it."
 )
 PAIRS = (
     "Correlation of the victim's scores with the gold ones, the mean over seeds. After: of the "
     "perturbed pairs. Drop: before minus after, paired."
 )
 ENTITIES_LOST = (
-    "Success: share of the gold entities found on the clean data that are found no longer, in per "
+    "Success: share of the gold entities found on the clean data that are no longer found, in per "
     "cent."
 )
 PAIRS_MOVED = "Success: share of the pairs whose score moved by more than max_change, in per cent."
@@ -41,7 +41,7 @@ _LABELS = columns(Format.TEXT, "Victim", "Data", "Attack")
 
 
 def scores(arms: Sequence[Arm], summary: Mapping[str, Any], name: str) -> Printed:
-    """Scores of the whole data, as the summary has them: one line an attack."""
+    """Return the scores of the whole data from the summary, one line per attack."""
     shown = shown_scores([arm.row for arm in arms])
     table = Table(
         name=name,
@@ -55,7 +55,7 @@ def scores(arms: Sequence[Arm], summary: Mapping[str, Any], name: str) -> Printe
 
 
 def by_type(arms: Sequence[Arm], summary: Mapping[str, Any], name: str) -> Printed | None:
-    """The same by type of entity; None where no data set has several."""
+    """Return the scores by type of entity; None if there are fewer than two types."""
     typed = [(arm, type_) for arm in arms for type_ in arm.row.get("by_type") or {}]
     if len({type_ for _, type_ in typed}) < 2:
         return None
@@ -79,20 +79,20 @@ def by_type(arms: Sequence[Arm], summary: Mapping[str, Any], name: str) -> Print
 
 
 def success(arms: Sequence[Arm], summary: Mapping[str, Any], name: str) -> Printed | None:
-    """Entities lost, or pairs changed by too much, by budget; None where nothing can succeed."""
+    """Return entities lost, or pairs changed too much, by budget; None if no arm has an ASR."""
     tagged = _is_tagged(arms)
     shown = [arm for arm in arms if tagged or arm.spec.get("max_change") is not None]
     shown = [arm for arm in shown if arm.row["asr"]["value"] is not None]
     if not shown:
         return None
-    found = columns(Format.SHARE, "found clean") if tagged else ()
+    clean = columns(Format.SHARE, "found clean") if tagged else ()
     table = Table(
         name=name,
         caption="Success within the budget.",
         columns=(
             *_LABELS,
             *columns(Format.TEXT, "budget"),
-            *found,
+            *clean,
             *columns(Format.PERCENT, "of 1 query (%)", "of all"),
         ),
         rows=tuple(
@@ -109,7 +109,7 @@ def success(arms: Sequence[Arm], summary: Mapping[str, Any], name: str) -> Print
             ENTITIES_LOST if tagged else PAIRS_MOVED,
             _seeds(shown),
             notes.INTERVALS,
-            *notes.state(summary),
+            *notes.state_notes(summary),
         ),
         n_labels=len(_LABELS) + 1,
     )
@@ -117,7 +117,7 @@ def success(arms: Sequence[Arm], summary: Mapping[str, Any], name: str) -> Print
 
 
 def _notes(arms: Iterable[Arm], summary: Mapping[str, Any]) -> list[str]:
-    return [_seeds(arms), INTERVALS, *notes.state(summary)]
+    return [_seeds(arms), INTERVALS, *notes.state_notes(summary)]
 
 
 def _seeds(arms: Iterable[Arm]) -> str:
@@ -133,12 +133,12 @@ def _labels(arm: Arm) -> tuple[str, ...]:
 
 
 def _within(arm: Arm, budget: int) -> Estimate | None:
-    found = at_budget(arm.row["asr_at"], budget)
-    return None if found is None else read_share(found)
+    point = at_budget(arm.row["asr_at"], budget)
+    return None if point is None else read_share(point)
 
 
 def _score_rows(arms: Iterable[Arm]) -> Iterator[dict[str, Any]]:
-    """Every score of the summary's rows, also those that have no column."""
+    """Yield every score of the summary's rows, including those without a column."""
     for arm in arms:
         for field, value in arm.row.items():
             if field.startswith(("precision", "recall", "f1", "pearson", "spearman")):
