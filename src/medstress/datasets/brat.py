@@ -20,9 +20,9 @@ from medstress.datasets.label_types import keep_types
 from medstress.datasets.source import (
     DatasetOptions,
     LoadedTexts,
+    check_keys,
     collect,
     hash_files,
-    take_keys,
 )
 from medstress.errors import DataError, UsageError
 from medstress.input_files import decode_utf8, read_bytes
@@ -41,7 +41,7 @@ def load(options: DatasetOptions) -> LoadedTexts:
             does not apply.
         DataError: a malformed line (names file and line), or a text without annotations.
     """
-    take_keys("brat", options, "path", "types")
+    check_keys("brat", options, "path", "types")
     folder = _folder(options.path)
     texts = sorted(folder.rglob("*.txt"))
     if not texts:
@@ -104,7 +104,7 @@ def _document(path: Path, annotations: Path, folder: Path, tally: Tally) -> Docu
         elif line.strip() and line[0] not in _IGNORED:
             raise DataError(
                 f"{where}: expected a line of brat's standoff format such as 'T1<TAB>Type 0 "
-                f"5<TAB>words', got {line[:60]!r}; mend the line"
+                f"5<TAB>words', got {line[:60]!r}; fix the line"
             )
     document.passages = _passages(document)
     return document
@@ -116,7 +116,7 @@ def _entity(line: str, text: str, where: str, tally: Tally) -> Annotation:
     if found is None:
         raise DataError(
             f"{where}: expected T1, a tab, type, start and end, a tab and the mention, got "
-            f"{line[:60]!r}; mend the line"
+            f"{line[:60]!r}; fix the line"
         )
     parts = sorted(
         (int(start), int(end)) for start, end in (p.split() for p in found[2].split(";"))

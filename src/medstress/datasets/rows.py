@@ -19,10 +19,10 @@ from typing import Any
 from medstress.datasets.source import (
     DatasetOptions,
     Loaded,
+    check_keys,
     collect,
     hash_files,
     required_file,
-    take_keys,
 )
 from medstress.errors import DataError, did_you_mean
 from medstress.input_files import check_json, loading, read_bytes
@@ -46,7 +46,7 @@ def load_jsonl(options: DatasetOptions) -> Loaded:
         UsageError: no path, a missing file, or a key that does not apply.
         DataError: an empty file, or a bad row, if `on_bad_row` is ``error``.
     """
-    take_keys("jsonl", options, "path")
+    check_keys("jsonl", options, "path")
     path = required_file("jsonl", "path", options.path)
     questions, skipped = collect(
         path,
@@ -64,7 +64,7 @@ def load_parquet(options: DatasetOptions) -> Loaded:
         UsageError: no path, a missing file, or a key that does not apply.
         DataError: not parquet, no rows, or a bad row, if `on_bad_row` is ``error``.
     """
-    take_keys("parquet", options, "path")
+    check_keys("parquet", options, "path")
     path = required_file("parquet", "path", options.path)
     rows = ((f"row {n}", row) for n, row in enumerate(parquet_rows(path), start=1))
     questions, skipped = collect(path, rows, _question_from_parquet, options.on_bad_row)
@@ -89,7 +89,7 @@ def parse_line(line: bytes) -> dict[str, Any]:
         row = check_json(json.loads(line.decode("utf-8")))
     except UnicodeDecodeError as error:
         byte = line[error.start]
-        raise DataError(f"expected UTF-8 text, found the byte 0x{byte:02x}") from error
+        raise DataError(f"expected UTF-8 text, got the byte 0x{byte:02x}") from error
     except (ValueError, RecursionError) as error:
         reason = str(error)
         if isinstance(error, json.JSONDecodeError):
@@ -230,7 +230,7 @@ def _context_and_stem(row: Mapping[str, Any]) -> tuple[str, str]:
     question, context, stem = (_text(row, name) for name in ("question", "context", "stem"))
     if question is None and stem is None:
         name = "question" if context is None else "stem"
-        raise _missing(row, name, "a text (give 'question', or 'context' and 'stem')")
+        raise _missing(row, name, "a text ('question', or 'context' and 'stem')")
     if stem is None:
         if context is not None:
             raise DataError("field 'context': expected it with 'stem', got it with 'question'")
