@@ -53,7 +53,7 @@ def asked_trials(run: StoredRun, rows: Iterable[TrialRow]) -> list[AskedTrial]:
     }
     found: dict[int, AskedTrial] = {}
     last: dict[int, list[list[Any]]] = {}
-    for trial, query, text in run.asked_edits():
+    for trial, query, text in run.attack_edits():
         if trial not in known:
             continue
         # Most queries are neither the first nor the last of a trial: their names are enough.

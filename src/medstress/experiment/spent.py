@@ -94,7 +94,7 @@ def check_prices(experiment: Experiment) -> None:
 
 def spent(store: RunStore, prepared: Prepared) -> Spent:
     """What the folder's run has used up so far."""
-    n_queries, n_tokens = store.spent()
+    n_queries, n_tokens = store.computed_totals()
     prices = all_prices(prepared.experiment)
     # Without a price nothing costs money, and adding up by payer sorts every answer.
     usd = usd_of(store.spending(), prices) if prices else 0.0

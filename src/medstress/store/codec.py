@@ -1,4 +1,4 @@
-"""Answers, items and results as JSON text, and back, without loss."""
+"""Encode answers, edits and items as JSON text and decode them, without loss."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from medstress.text import Edit, edits_of
 
 
 def encode_answer(answer: Answer) -> str:
-    """An answer without its token counts, which have columns of their own."""
+    """Encode an answer without its token counts, which have columns of their own."""
     if isinstance(answer, Chosen):
         return _dump(["c", answer.text, answer.answer, answer.scores])
     if isinstance(answer, Scored):
@@ -30,7 +30,7 @@ def encode_answer(answer: Answer) -> str:
 
 
 def decode_answer(body: str, tokens_in: int, tokens_out: int) -> Answer:
-    """The inverse of `encode_answer`."""
+    """Invert `encode_answer`."""
     kind, *parts = orjson.loads(body)
     if kind == "s":
         return Scored(
@@ -40,7 +40,7 @@ def decode_answer(body: str, tokens_in: int, tokens_out: int) -> Answer:
             tokens_out=tokens_out,
         )
     if kind == "g":
-        finish_reason, reasoning = parts[1:] or (None, None)  # of what ended by itself neither
+        finish_reason, reasoning = parts[1:] or (None, None)  # neither is stored for a plain reply
         return Generated(
             text=parts[0],
             finish_reason=finish_reason,
@@ -62,17 +62,17 @@ def decode_answer(body: str, tokens_in: int, tokens_out: int) -> Answer:
             tokens_out=tokens_out,
         )
     raise StoreError(
-        f"an answer of unknown kind {kind!r}: the run was written by a newer medstress"
+        f"unknown kind of answer {kind!r}: a newer medstress wrote this run; use that version"
     )
 
 
 def decode_edits(text: str) -> tuple[Edit, ...]:
-    """Edits from JSON text of their rows (`medstress.text.edit_rows`)."""
+    """Decode edits from the JSON text of their rows (`medstress.text.edit_rows`)."""
     return edits_of(orjson.loads(text))
 
 
 def encode_item(item: Any) -> str:
-    """An item as JSON; of an entity its sentence."""
+    """Encode an item as JSON; for an entity, its sentence."""
     if isinstance(item, EntityUnit):
         item = item.text
     if isinstance(item, TaggedText):
@@ -112,7 +112,7 @@ def encode_item(item: Any) -> str:
 
 
 def decode_item(text: str) -> Any:
-    """The inverse of `encode_item`."""
+    """Invert `encode_item`."""
     row: dict[str, Any] = orjson.loads(text)
     match row.pop("kind", "question"):
         case "tagged_text":
@@ -133,7 +133,7 @@ def decode_item(text: str) -> Any:
 
 
 def _plain(values: tuple[float, ...]) -> list[float | str]:
-    """Numbers that are not finite as words: JSON has none."""
+    """Write non-finite numbers as text, because JSON has none."""
     return [value if isfinite(value) else str(value) for value in values]
 
 

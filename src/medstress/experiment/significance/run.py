@@ -256,7 +256,7 @@ def _done(store: RunStore, settings: Settings) -> set[str]:
 def _ended(store: RunStore) -> set[str]:
     """Identifiers of all studies that have ended."""
     with closing(RunReader(store.folder)) as reader:
-        return set(reader.subjects())
+        return set(reader.trials_of_analyses())
 
 
 def _tested_with(store: RunStore, key: str) -> set[str]:
