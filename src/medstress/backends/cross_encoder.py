@@ -22,7 +22,7 @@ _MAX_WASTE = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Pair:
-    """Two texts as the model reads them."""
+    """The tokenised inputs of a pair of texts."""
 
     names: tuple[str, ...]
     rows: tuple[tuple[int, ...], ...]
@@ -36,11 +36,11 @@ class CrossEncoderBackend(Backend):
 
     Args:
         loaded: a model of `AutoModelForSequenceClassification` with one label.
-        read: what is made of the model's output; default: it is the score.
-        batch_size: the largest number of calls handed over at once; None for the default.
+        read: turns the model's output into the score; by default they are the same.
+        batch_size: the largest number of calls given to `answer` at once; None for the default.
 
     Raises:
-        UsageError: the model has several outputs.
+        UsageError: the model does not have exactly one output.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class CrossEncoderBackend(Backend):
         if n != 1:
             raise UsageError(
                 f"model {loaded.identity.name!r} has {n} outputs; expected one, the similarity "
-                "(num_labels = 1): it sorts pairs into classes, so fine-tune it as a regression"
+                "(num_labels = 1): it is a classifier of pairs, so fine-tune it as a regression"
             )
         self.identity = loaded.identity
         self.traits = BackendTraits(
@@ -68,7 +68,7 @@ class CrossEncoderBackend(Backend):
 
     @in_compute_thread
     def answer(self, calls: Sequence[Call]) -> list[Reply]:
-        """Answer every call, in order; a pair that is too long fails alone, and is never cut."""
+        """Answer every call, in order; a pair that is too long fails alone and is never cut."""
         compares = [call for call in calls if isinstance(call, Compare)]
         replies = iter(self._compare(compares))
         return [
@@ -86,7 +86,7 @@ class CrossEncoderBackend(Backend):
     def _compare(self, calls: Sequence[Compare]) -> list[Reply]:
         if not calls:
             return []
-        found = self._loaded.tokenizer(
+        encoded = self._loaded.tokenizer(
             [call.text_a for call in calls],
             [call.text_b for call in calls],
             truncation=False,
@@ -94,8 +94,8 @@ class CrossEncoderBackend(Backend):
             verbose=False,
         )
         pairs = [
-            _Pair(names=tuple(found), rows=tuple(map(tuple, row)))
-            for row in zip(*found.values(), strict=True)
+            _Pair(names=tuple(encoded), rows=tuple(map(tuple, row)))
+            for row in zip(*encoded.values(), strict=True)
         ]
         replies: list[Reply | None] = [too_long(len(pair), self._longest) for pair in pairs]
         ready = [i for i, reply in enumerate(replies) if reply is None]

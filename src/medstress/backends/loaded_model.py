@@ -138,7 +138,7 @@ def _read(
             **how,
         )
     missing = [
-        key for key in sorted(found["missing_keys"]) if adapter is None or not adapter.brings(key)
+        key for key in sorted(found["missing_keys"]) if adapter is None or not adapter.provides(key)
     ]
     if head and missing:
         # transformers fills them with random numbers, and the answers would be noise.
