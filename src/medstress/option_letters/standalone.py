@@ -1,4 +1,4 @@
-"""Option letters that stand alone in a line of text, whatever the options say."""
+"""Find option letters that stand alone in a line of text, whatever the options say."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LEAD = re.compile(r"(?:answer|option|choice)(?:\s+is)?\s*:?\s*\(?$", re.IGNOREC
 
 
 def letters_of(line: str, letters: str) -> set[str]:
-    """The option letters that stand alone in a line.
+    """Return the option letters that stand alone in a line.
 
     >>> sorted(letters_of("B or C", "ABCD")), letters_of("A patient", "ABCD")
     (['B', 'C'], set())
@@ -29,7 +29,7 @@ def letters_of(line: str, letters: str) -> set[str]:
 
 
 def has_letter_line(text: str, letters: str) -> bool:
-    """Whether a line with such a letter has ended.
+    """Whether a text has a complete line with an option letter that stands alone.
 
     >>> has_letter_line("It is\\nB.", "ABCD"), has_letter_line("It is\\nB.\\n", "ABCD")
     (False, True)
