@@ -11,7 +11,7 @@ from medstress.attacks.noise import NoiseResources
 from medstress.attacks.protocol import QUESTIONS
 from medstress.attacks.sentence_attack import SentenceAttack
 from medstress.clusters import GROUPS, clusters_of
-from medstress.entities.lexicon import FIXED
+from medstress.entities.lexicon import FIRST_EDITION_SENTENCES
 from medstress.errors import DataError, UsageError
 from medstress.experiment.noise_resources import noise_resources
 from medstress.experiment.parts import DatasetPart, GroupPart, load_datasets, load_groups
@@ -237,7 +237,7 @@ def chosen_by_number(
     data: TrainingData, noises: Sequence[SentenceAttack], base: Path
 ) -> TrainingData:
     """The same with the words of noise chosen by their number, as in the first edition."""
-    noise = _noise(noises, (*data.train, *data.dev), base, FIXED)
+    noise = _noise(noises, (*data.train, *data.dev), base, FIRST_EDITION_SENTENCES)
     return replace(data, perturber=replace(data.perturber, noise=noise))
 
 
