@@ -94,7 +94,7 @@ def test_a_limit_counts_both_runs_and_raising_it_resumes(bench, tune):
     n_calls = len(bench.received())
     told = tune("--set", "experiment.max_queries=30")
     assert "not complete" in told.out
-    assert "n is not chosen yet" in told.out
+    assert "has not chosen n yet" in told.out
     assert not (bench.out / "run.sqlite").exists()
     told = tune("--set", f"experiment.max_queries={n_calls - 20}")
     assert "not complete" in told.out
