@@ -136,7 +136,7 @@ class Relative(Protocol):
     """A goal that depends on the answer to the clean item."""
 
     def relative_to(self, before: Prediction) -> Goal:
-        """The goal, given that answer."""
+        """Return the goal, given that answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ class Measured:
         return replace(self, before=_score(before))
 
     def change(self, prediction: Prediction) -> float:
-        """How far the score moved, up or down."""
+        """Return how far the score moved, up or down."""
         return abs(_score(prediction) - self.before)
 
     def reached(self, prediction: Prediction, edits: Sequence[Edit]) -> bool:

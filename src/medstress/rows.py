@@ -86,19 +86,19 @@ class TrialRow:
     first_unrefuted_success: int | None
     """The same for the first success that no rule, gate or panel refuted when it was found."""
     first_valid_success: int | None
-    """The query of the pick, where a person, a panel or a measured checker vouches for it."""
+    """The query of the pick, if a person, a panel or a measured checker vouches for it."""
     first_success_attempt: int | None
     """The attempt of the first success, for attacks that count attempts."""
     first_success_answer: str | None
     """The victim's letter at the first success."""
     first_success_replacement: str | None
-    """What the span was replaced with at the first success, as cased."""
+    """What the span was replaced with at the first success, in its final case."""
     option: str | None
     """Field of the replaced span."""
     replaced: str | None
     """Original text of the span."""
     replacement: str | None
-    """What it was replaced with in the picked candidate, as cased."""
+    """What it was replaced with in the picked candidate, in its final case."""
     variant_class: str | None
     """Class of the replacement at the first success against the key: `different` under the
     default exclusions."""
@@ -122,8 +122,8 @@ class TrialRow:
     """Whether the pick is not valid and the search ended at it, so that more queries might have
     found a valid success."""
     n_excluded: str | None
-    """How many names were never drawn, by reason, as JSON; None where nothing was attacked or
-    the attack does not say."""
+    """How many names were never drawn, by reason, as JSON; None if nothing was attacked or the
+    attack does not say."""
     guess: bool | None
     """P(key) below .5 on the clean item; None without scores."""
     repeats: bool | None

@@ -45,8 +45,8 @@ def ask_edit(
         reason = found.reason
     options = json.dumps(_options(item), ensure_ascii=False)
     request = prompts.render(MODIFY, question=item.question, options_json=options, reason=reason)
-    made = yield from session.ask(request, Modification, partial(_rewrite_fault, item))
-    return made if isinstance(made, Unreadable) else _rewritten(item, made)
+    reply = yield from session.ask(request, Modification, partial(_rewrite_fault, item))
+    return reply if isinstance(reply, Unreadable) else _rewritten(item, reply)
 
 
 def _read(item: Question, text: str) -> Edited | Unreadable:
@@ -62,30 +62,30 @@ def _options(item: Question) -> dict[str, str]:
     return dict(zip(item.letters, item.options, strict=True))
 
 
-def _inserted(item: Question, made: Insertions) -> Edited:
-    candidate = inserted(item, [(each.after, each.text) for each in made.added])
-    return Edited(candidate=candidate, options=_options(item), added=made.added)
+def _inserted(item: Question, reply: Insertions) -> Edited:
+    candidate = inserted(item, [(each.after, each.text) for each in reply.added])
+    return Edited(candidate=candidate, options=_options(item), added=reply.added)
 
 
-def _rewritten(item: Question, made: Modification) -> Edited:
-    candidate = edits_between(item, made.modified_item, [each.text for each in made.added])
-    return Edited(candidate=candidate, options=made.options, added=made.added)
+def _rewritten(item: Question, reply: Modification) -> Edited:
+    candidate = edits_between(item, reply.modified_item, [each.text for each in reply.added])
+    return Edited(candidate=candidate, options=reply.options, added=reply.added)
 
 
-def _insertions_fault(item: Question, made: Insertions) -> str | None:
+def _insertions_fault(item: Question, reply: Insertions) -> str | None:
     """Say what is wrong with insertions: a hidden character, or words not found exactly once."""
-    if hidden := _hidden_character([each.text for each in made.added], item):
+    if hidden := _hidden_character([each.text for each in reply.added], item):
         return hidden
     try:
-        inserted(item, [(each.after, each.text) for each in made.added])
+        inserted(item, [(each.after, each.text) for each in reply.added])
     except NoPlaceError as error:
         return str(error)
     return None
 
 
-def _rewrite_fault(item: Question, made: Modification) -> str | None:
+def _rewrite_fault(item: Question, reply: Modification) -> str | None:
     """Say which hidden character a rewritten question has; the gates compare the options."""
-    return _hidden_character([made.modified_item, *(each.text for each in made.added)], item)
+    return _hidden_character([reply.modified_item, *(each.text for each in reply.added)], item)
 
 
 def _hidden_character(texts: Sequence[str], item: Question) -> str | None:

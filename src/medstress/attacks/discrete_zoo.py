@@ -202,16 +202,16 @@ class DiscreteZoo(Attack):
         clean = yield from clean_answer()
         if self._log_probs(clean, item) is None:
             raise TrialError(
-                "discrete_zoo: the victim gives no option probabilities, which its gradient is "
-                'estimated from; let it answer by letter or text, or set answers = "hard"'
+                "discrete_zoo: the gradient needs option probabilities, but the victim gives none; "
+                'let it answer by letter or text, or set answers = "hard"'
             )
         spans = yield from self._ranked(item, self._spans(item, resources), rng, budget)
         entities = [self._entity(item, span, resources) for span in spans]
         while entities and budget.left:
             for entity in entities:
-                found = yield from self._attack(entity, rng, budget, clean)
-                if found is not None:
-                    return found
+                success = yield from self._attack(entity, rng, budget, clean)
+                if success is not None:
+                    return success
             if self.rounds == "one_pass":
                 break
             entities = [entity for entity in entities if entity.open.any()]
@@ -287,7 +287,7 @@ class DiscreteZoo(Attack):
             return []
         budget.left -= len(spans)
         kept = yield from key_log_probs_without(item, spans, "word_ranking = 'importance'")
-        # The drop is the clean log probability, which all share, minus what is kept.
+        # The drop is the clean log probability, the same for all, minus that without the span.
         return [spans[i] for i in sorted(range(len(spans)), key=kept.__getitem__)]
 
     def _score(self, answer: Prediction, entity: AttackedEntity) -> float | None:

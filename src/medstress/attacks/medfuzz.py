@@ -170,10 +170,11 @@ class MedFuzz(Attack):
 
     def with_files(self, base: Path) -> MedFuzz:
         """Return this attack with its prompts and worked questions read, relative to a folder."""
-        made = self
+        attack = self
         if isinstance(self.template, str):
-            made = replace(self, template=load_prompts(self.template, base))
-        return made if self.exemplars_from is None else made.drawing_from(self.exemplars_from, base)
+            attack = replace(self, template=load_prompts(self.template, base))
+        file = self.exemplars_from
+        return attack if file is None else attack.drawing_from(file, base)
 
     def drawing_from(self, file: str, base: Path) -> MedFuzz:
         """Return this attack with the worked questions of a file, relative to a folder.
@@ -233,7 +234,7 @@ class MedFuzz(Attack):
             The last candidate that succeeded, or None.
         """
         if ATTACKER not in resources.roles:
-            raise TrialError(f"{NAME} asks the role 'attacker', which is not configured")
+            raise TrialError(f"{NAME} asks the role 'attacker': add a [role.attacker] table")
         sample = int(rng.integers(1, MAX_SAMPLE))
         session = RoleSession(
             ATTACKER, resources.roles[ATTACKER], sample, self.prompts, item.letters, self._rules()
@@ -289,14 +290,14 @@ class MedFuzz(Attack):
         )
         if isinstance(plan, Unreadable):
             return {"unreadable": "the plan", "reason": plan.reason}
-        made = yield from ask_edit(session, item, self.prompts)
-        if isinstance(made, Unreadable):
+        edited = yield from ask_edit(session, item, self.prompts)
+        if isinstance(edited, Unreadable):
             planned = {"plan": plan.plan, "post_mortem": plan.post_mortem}
-            return {"unreadable": "the edited item", "reason": made.reason, **planned}
+            return {"unreadable": "the edited item", "reason": edited.reason, **planned}
         draft = Draft(
-            candidate=made.candidate,
-            options=made.options,
-            added=made.added,
+            candidate=edited.candidate,
+            options=edited.options,
+            added=edited.added,
             categories=self.prompts.categories,
             max_words=self.max_words,
             allow_history=self.allow_history,

@@ -44,11 +44,11 @@ class RoleSession:
     def ask(
         self, text: str, kind: type[R], objection: Callable[[R], str | None] | None = None
     ) -> Steps[R | Unreadable]:
-        """Say something and read the reply; one that cannot be used is asked for once more.
+        """Say something and read the reply; ask once more if it cannot be used.
 
         Args:
             text: what is said.
-            kind: what the reply has to be.
+            kind: the form of the reply.
             objection: says what is wrong with a reply of this form, or None.
         """
         found = read_reply((yield from self.say(text, kind)), kind, objection)

@@ -185,7 +185,7 @@ def load_prompts(name: str, base: Path | None = None) -> PromptSet:
     for entry in sorted(folder.iterdir()):
         if entry.name not in _FILES and not entry.name.startswith("."):
             hint = did_you_mean(entry.name, _FILES) or f" (known: {', '.join(_FILES)})"
-            raise UsageError(f"template {name!r}: the file {entry.name} is not known{hint}")
+            raise UsageError(f"template {name!r}: unknown file {entry.name}{hint}")
     before = _load(folder.name, folder, _first())
     return _load(folder.name, folder, _root(), before)
 
@@ -254,10 +254,8 @@ def _check_compiles(name: str, file: str, text: str) -> None:
         return
     given = PIECES[file.removesuffix(SUFFIX)]
     for unknown in sorted(set(names_read(text, name=f"template {name!r}: {file}")) - set(given)):
-        hint = did_you_mean(unknown, given) or f" (it is given: {', '.join(given) or 'nothing'})"
-        raise UsageError(
-            f"template {name!r}: {file} reads {unknown!r}, which it is not given{hint}"
-        )
+        hint = did_you_mean(unknown, given) or f" (known: {', '.join(given) or 'none'})"
+        raise UsageError(f"template {name!r}: {file} uses the unknown variable {unknown!r}{hint}")
 
 
 def _categories(name: str, text: str) -> _Categories:

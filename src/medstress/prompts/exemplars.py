@@ -143,7 +143,7 @@ def _exemplar(row: Any, number: int) -> Exemplar:
         raise ValueError('expected an object with options as {"A": "text", ...}')
     exemplar = Exemplar.model_validate({**row, "options": tuple(options.items())})
     if exemplar.answer not in options:
-        raise ValueError(f"the answer {exemplar.answer!r} is none of its options")
+        raise ValueError(f"the answer {exemplar.answer!r} is not one of its options")
     return exemplar
 
 

@@ -59,7 +59,7 @@ class Insertion(Addition):
     """What the attacker inserts, and where."""
 
     after: str
-    """The words of the question right before it; empty where it stands at the very beginning."""
+    """The words of the question right before it; empty at the very beginning."""
 
 
 def _countable(found: tuple[Insertion, ...]) -> tuple[Insertion, ...]:

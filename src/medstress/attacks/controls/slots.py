@@ -64,8 +64,8 @@ class Slot:
     @property
     def parts(self) -> tuple[Part, ...]:
         """The parts to fill, in order."""
-        whole = Part(n_words=self.n_words, form=self.form, category=self.category)
-        return self.sentences or (whole,)
+        only = Part(n_words=self.n_words, form=self.form, category=self.category)
+        return self.sentences or (only,)
 
     def filled(self, *words: str) -> Edit:
         """Return the edit that inserts the words of every part here."""

@@ -15,7 +15,7 @@ Direction: TypeAlias = Literal["both", "expand", "contract"]
 
 @dataclass(frozen=True, kw_only=True)
 class Abbreviation(MentionReplacement):
-    """Write "MI" for "myocardial infarction" and the other way round, where both are known.
+    """Write "MI" for "myocardial infarction" and the other way round, if both are known.
 
     A pair is known if the corpus defines it, "myocardial infarction (MI)" with both as gold
     entities, or if a table has both as names of one concept and the short form is made of the

@@ -76,8 +76,8 @@ class NonEntityNoise:
         if self.of is not None:
             if (self.scope, self.rate, self.edits_per_word) != ("lexicon", 1.0, 1):
                 raise UsageError(
-                    f"{self.name}: with `of`, scope, rate and edits_per_word are those that it "
-                    "says; write them there"
+                    f"{self.name}: with `of`, scope, rate and edits_per_word belong to what it "
+                    "names; write them inside `of`"
                 )
             counted = _perturbation(self.of)
             base = counted if isinstance(counted, WordNoise) else base
@@ -179,7 +179,7 @@ def _stored(of: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _perturbation(given: Mapping[str, Any]) -> Perturbation:
-    """Build what `of` names."""
+    """Build the perturbation that `of` names."""
     name = given.get("name") if isinstance(given, Mapping) else given
     if not isinstance(name, str) or name not in CONTROLLED:
         raise UsageError(

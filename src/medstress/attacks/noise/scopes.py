@@ -95,12 +95,12 @@ class Scoped(Parameters):
 
     @property
     def word_list(self) -> str | None:
-        """Key of its words in `NoiseResources.words`; None where it reads none."""
+        """Key of its words in `NoiseResources.words`; None if it reads none."""
         named = {"words": self.words, "recognised": self.recogniser}.get(self.scope)
         return None if named is None else f"{self.scope} {named}"
 
     def in_scope(self, item: TaggedText, resources: NoiseResources) -> Sequence[int]:
-        """The tokens in scope, in order."""
+        """Return the tokens in scope, in order."""
         words = enumerate(zip(item.tokens, item.labels, strict=True))
         if self.scope == "all":
             return range(len(item.tokens))
