@@ -186,9 +186,9 @@ class MedFuzz(Attack):
         return replace(self, exemplars_from=file, template=replace(self.prompts, exemplars=found))
 
     @property
-    def first_edition(self) -> MedFuzz | None:
+    def as_it_was(self) -> MedFuzz | None:
         """This attack with the prompts of the first edition, or None if there are none."""
-        prompts = self.prompts.first_edition
+        prompts = self.prompts.as_it_was
         return None if prompts is None else replace(self, template=prompts)
 
     def turns(self, item: Question, rng: Generator) -> Turns:

@@ -79,7 +79,7 @@ def keep_prompts(prepared: Prepared, known: Mapping[str, str]) -> None:
     """
     held = set(known.values())
     for i, part in enumerate(prepared.attacks):
-        before = part.attack.first_edition if isinstance(part.attack, MedFuzz) else None
+        before = part.attack.as_it_was if isinstance(part.attack, MedFuzz) else None
         if before is None or content_hash(part.attack.spec()) in held:
             continue
         if content_hash(before.spec()) in held:

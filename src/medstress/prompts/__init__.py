@@ -99,7 +99,7 @@ class PromptSet:
     """Gates that make no sense with this set, and are off unless asked for."""
     exemplars: tuple[Exemplar, ...]
     """Worked questions to draw from."""
-    first_edition: PromptSet | None = None
+    as_it_was: PromptSet | None = None
     """The set in the first edition; run folders that began with it continue with it."""
 
     @property
@@ -219,7 +219,7 @@ def _load(
         categories=kinds.category,
         without_gates=kinds.without_gates,
         exemplars=exemplars_in(text(EXEMPLARS), f"template {name!r}: {EXEMPLARS}"),
-        first_edition=before,
+        as_it_was=before,
     )
 
 

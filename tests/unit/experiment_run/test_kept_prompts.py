@@ -116,16 +116,16 @@ FIRST = {
 
 @pytest.mark.parametrize("name", FIRST)
 def test_the_first_edition_s_prompts_are_kept_to_the_letter(name: str) -> None:
-    before = MedFuzz(template=name).first_edition
+    before = MedFuzz(template=name).as_it_was
     assert before is not None
     assert (before.prompts.hash, content_hash(before.spec())) == FIRST[name]
     assert MedFuzz(template=name).prompts.hash != before.prompts.hash
 
 
 def as_first(name: str, base: Path | None = None) -> Any:
-    before = load_prompts(name, base).first_edition
+    before = load_prompts(name, base).as_it_was
     assert before is not None
-    return replace(before, first_edition=None)
+    return replace(before, as_it_was=None)
 
 
 @pytest.mark.parametrize("own", [False, True])

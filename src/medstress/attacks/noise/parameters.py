@@ -18,9 +18,9 @@ class Parameters:
     """Base of frozen dataclasses that are identified by their name and fields."""
 
     name: ClassVar[str]
-    not_in_spec: ClassVar[tuple[str, ...]] = ("choices",)
+    not_told: ClassVar[tuple[str, ...]] = ("choices",)
     """Fields whose effect shows in other fields."""
-    in_spec_if_set: ClassVar[tuple[str, ...]] = ()
+    told_if_set: ClassVar[tuple[str, ...]] = ()
     """Fields added later: `spec` leaves them out if unset, so that older folders match."""
 
     @property
@@ -36,8 +36,8 @@ class Parameters:
     def spec(self) -> dict[str, Any]:
         """The parameters, as JSON values."""
         fields: dict[str, Any] = asdict(self)  # type: ignore[call-overload]
-        unset = {key for key in self.in_spec_if_set if fields[key] is None}
-        kept = {k: v for k, v in fields.items() if k not in self.not_in_spec and k not in unset}
+        unset = {key for key in self.told_if_set if fields[key] is None}
+        kept = {k: v for k, v in fields.items() if k not in self.not_told and k not in unset}
         return {"name": self.name, **kept}
 
 

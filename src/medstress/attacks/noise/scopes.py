@@ -76,7 +76,7 @@ class Scoped(Parameters):
     """`default`, `as_published` or `as_released`: the defaults of scope and recogniser (METHODS
     section 7, row 22). No code was released, so both are what the paper says."""
 
-    in_spec_if_set: ClassVar[tuple[str, ...]] = ("words", "recogniser")
+    told_if_set: ClassVar[tuple[str, ...]] = ("words", "recogniser")
 
     def __post_init__(self) -> None:
         check_word(self.name, "choices", self.choices, CHOICES)
