@@ -147,7 +147,7 @@ class Measured:
     """Score of the clean pair."""
 
     def relative_to(self, before: Prediction) -> Goal:
-        """The goal, given the answer to the clean pair."""
+        """Return the goal, given the answer to the clean pair."""
         return replace(self, before=_score(before))
 
     def change(self, prediction: Prediction) -> float:
@@ -169,7 +169,7 @@ class Moved:
     """Score of the clean pair."""
 
     def relative_to(self, before: Prediction) -> Goal:
-        """The goal, given the answer to the clean pair."""
+        """Return the goal, given the answer to the clean pair."""
         return replace(self, before=_score(before))
 
     def reached(self, prediction: Prediction, edits: Sequence[Edit]) -> bool:

@@ -147,11 +147,11 @@ class DiscreteZoo(Attack):
         return exclusions(self.choices, self.variants)
 
     def spec(self) -> dict[str, Any]:
-        """The parameters, as JSON values."""
+        """Return the parameters, as JSON values."""
         return {"name": NAME, **asdict(self)}
 
     def label_parameters(self) -> dict[str, Any]:
-        """The parameters for labels: `spec` without defaults that depend on other keys."""
+        """Return the parameters for labels: `spec` without defaults that depend on other keys."""
         defaults = {
             key: value for key, value in dependent_defaults(self).items() if key != "budget"
         }

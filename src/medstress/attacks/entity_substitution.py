@@ -192,12 +192,12 @@ class EntitySubstitution(Attack):
         return exclusions(self.choices, self.variants)
 
     def spec(self) -> dict[str, Any]:
-        """The parameters, as JSON values; the budget of `exhaustive` is null."""
+        """Return the parameters, as JSON values; the budget of `exhaustive` is null."""
         found = {"name": NAME, **asdict(self)}
         return {**found, "budget": None} if self.sampler == "exhaustive" else found
 
     def label_parameters(self) -> dict[str, Any]:
-        """The parameters for labels: `spec` without defaults that depend on other keys."""
+        """Return the parameters for labels: `spec` without defaults that depend on other keys."""
         defaults = {k: v for k, v in self._defaults().items() if k not in ("budget", "variants")}
         defaults["variants"] = default_variants(self.choices)
         return {

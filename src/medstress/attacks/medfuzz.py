@@ -202,7 +202,7 @@ class MedFuzz(Attack):
         return draw_worked(prompts.exemplars, self.exemplars, item, rng, source)
 
     def spec(self) -> dict[str, Any]:
-        """The parameters, as JSON values."""
+        """Return the parameters, as JSON values."""
         found = {f.name: getattr(self, f.name) for f in fields(self)}
         prompts, file = self.prompts, found.pop("exemplars_from")
         found |= {"template": prompts.name, "prompts": prompts.hash, "gates": list(self.gates_on)}
@@ -210,7 +210,7 @@ class MedFuzz(Attack):
         return {"name": NAME, **found, **({"exemplars_from": Path(file).name} if file else {})}
 
     def label_parameters(self) -> dict[str, Any]:
-        """The parameters for labels: `spec` without the hash of the prompts."""
+        """Return the parameters for labels: `spec` without the hash of the prompts."""
         return {key: value for key, value in self.spec().items() if key != "prompts"}
 
     def obstacle(self, item: Question, resources: Resources) -> str | None:

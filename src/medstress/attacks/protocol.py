@@ -126,7 +126,7 @@ class Attack(ABC):
 
     @abstractmethod
     def spec(self) -> dict[str, Any]:
-        """The parameters, as JSON values, with `name` and `budget`; part of the fingerprint."""
+        """Return the parameters as JSON values, with `name` and `budget`; part of the fingerprint."""
 
     @abstractmethod
     def obstacle(self, item: Any, resources: Any) -> str | None:
@@ -164,7 +164,7 @@ class Attack(ABC):
         return min(self.traits.budget, int(resources.perturbations.allowed(item).size))
 
     def label_parameters(self) -> dict[str, Any]:
-        """The parameters that tell attacks of this name apart in labels."""
+        """Return the parameters that tell attacks of this name apart in labels."""
         return self.spec()
 
     def with_files(self, base: Path) -> Attack:

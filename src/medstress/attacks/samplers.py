@@ -20,7 +20,7 @@ SMALLEST_DISTANCE = 1e-12
 
 
 def log_weights(distances: Floats, n: float) -> Floats:
-    """Log weights of powerscaled distance-weighted sampling (Xian et al., Eq. 2).
+    """Return log weights of powerscaled distance-weighted sampling (Xian et al., Eq. 2).
 
     p_j = h_j^n / sum_m h_m^n, in log space: n * log(max(h_j, 1e-12)), so that it stays finite
     for |n| <= 200, where plain powers overflow.
@@ -43,7 +43,7 @@ def log_weights(distances: Floats, n: float) -> Floats:
 
 
 def gumbel_noise(rng: Generator, n_names: int) -> Floats:
-    """Standard Gumbel noise, shape (n_names,): minus the logarithm of exponential draws.
+    """Return standard Gumbel noise, shape (n_names,): minus the logarithm of exponential draws.
 
     Takes half the time of `Generator.gumbel`, which computes two logarithms per draw.
     """

@@ -95,7 +95,7 @@ class NonEntityNoise:
         return False
 
     def spec(self) -> dict[str, Any]:
-        """The parameters, as JSON values."""
+        """Return the parameters, as JSON values."""
         given = asdict(self)
         del given["_base"], given["counted"]
         if self.of is None:

@@ -34,7 +34,7 @@ class Parameters:
         return False
 
     def spec(self) -> dict[str, Any]:
-        """The parameters, as JSON values."""
+        """Return the parameters, as JSON values."""
         fields: dict[str, Any] = asdict(self)  # type: ignore[call-overload]
         unset = {key for key in self.told_if_set if fields[key] is None}
         kept = {k: v for k, v in fields.items() if k not in self.not_told and k not in unset}

@@ -88,7 +88,7 @@ class Perturbation(Protocol):
         """True where the seed changes nothing."""
 
     def spec(self) -> dict[str, Any]:
-        """The parameters, as JSON values."""
+        """Return the parameters, as JSON values."""
 
     def perturb(self, item: TaggedText, rng: Generator, resources: NoiseResources) -> Perturbed:
         """Perturb one item.

@@ -107,7 +107,7 @@ class Synonym(MentionReplacement):
         return f"listed names ({self.synonyms}), else {near}" if self.is_listed_first else near
 
     def spec(self) -> dict[str, Any]:
-        """The parameters; an attack of the first edition is written as in its folders.
+        """Return the parameters; an attack of the first edition is written as in its folders.
 
         Those have no `names`, and `minilm` even if nothing is embedded.
         """
