@@ -421,9 +421,9 @@ NONSENSE = [
         "return ['A'] * (len(prompts) + 1)",
         "returned 4 answers for 3 prompts; expected one answer a",
     ),
-    ("return 'A'", "returned str; expected a list, one answer a prompt"),
-    ("return None", "returned NoneType; expected a list, one answer a prompt"),
-    ("return {'answer': 'A'}", "returned dict; expected a list, one answer a prompt"),
+    ("return 'A'", "returned str; expected a list, one answer per prompt"),
+    ("return None", "returned NoneType; expected a list, one answer per prompt"),
+    ("return {'answer': 'A'}", "returned dict; expected a list, one answer per prompt"),
     ("return [3] * len(prompts)", "returned 3; expected a text, or exactly {'answer': 'A'} or"),
     ("return [None] * len(prompts)", "returned None; expected a text, or exactly"),
     (

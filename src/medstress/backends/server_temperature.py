@@ -24,13 +24,13 @@ class Temperature:
     """
 
     def __init__(self) -> None:
-        self.told: dict[str, Any] | None = None
+        self.objection: dict[str, Any] | None = None
 
     def field(self, wanted: float) -> dict[str, float]:
         """What to add to a request's body."""
-        if self.told is None:
+        if self.objection is None:
             return {"temperature": wanted}
-        sent = self.told["sent"]
+        sent = self.objection["sent"]
         return {} if sent is None else {"temperature": sent}
 
     def refused(self, said: str, sent: dict[str, Any]) -> None:
@@ -43,5 +43,5 @@ class Temperature:
         if "temperature" not in sent or not _INSISTS.search(said) or _RANGE.search(said):
             return
         # By what was sent, since several requests may be refused at the same time.
-        known = self.told or {"asked": sent["temperature"], "sent": ONLY, "said": said}
-        self.told = {**known, "sent": ONLY if sent["temperature"] != ONLY else None}
+        known = self.objection or {"asked": sent["temperature"], "sent": ONLY, "said": said}
+        self.objection = {**known, "sent": ONLY if sent["temperature"] != ONLY else None}

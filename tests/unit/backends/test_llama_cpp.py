@@ -145,7 +145,7 @@ def test_a_template_that_the_library_reads_otherwise_is_told(
     backend._engine.rendered = lambda messages: "[INST] x [/INST]"
     backend.answer([call, call])
     assert [record.message.split(":")[1][:20] for record in caplog.records] == [
-        " llama.cpp itself wo"
+        " llama.cpp renders a"
     ]
 
 
