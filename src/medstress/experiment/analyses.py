@@ -13,7 +13,7 @@ from medstress.metrics.arms import Arms, arrange, spec_of
 from medstress.metrics.coverage import coverage_rows, sweep_rows
 from medstress.metrics.edits import distance_rows, word_rows
 from medstress.metrics.exponents import exponent_rows
-from medstress.metrics.reuse import Asked, overlap_rows, reusable_rows, universality_rows
+from medstress.metrics.reuse import AskedNames, overlap_rows, reusable_rows, universality_rows
 from medstress.metrics.scaling import curve_rows, pair_rows
 from medstress.metrics.size import r_cap_rows, size_rows
 from medstress.metrics.transfer import Carried, transfer_rows
@@ -107,7 +107,7 @@ def _universality(
     if not sizes:
         return []
     asked = [
-        Asked(
+        AskedNames(
             place=(one.dataset, one.group, one.victim),
             attack=one.attack,
             item_id=one.item_id,

@@ -33,8 +33,8 @@ from medstress.metrics.resampling import (
     ROUNDING,
     around,
     bootstrapped,
+    in_words,
     resampled_mean,
-    told,
     units_of,
 )
 from medstress.metrics.size import trend
@@ -139,8 +139,8 @@ def _inside_share(side: Side, exponents: Sequence[float], budget: int) -> Estima
     at = found["n"]
     ends = "" if at["low"] is None else f" [{at['low']:g}, {at['high']:g}]"
     method = (
-        f"share of {RESAMPLES} resamples of {told(units)} with the peak inside the grid; peak at "
-        f"n = {at['value']:g}{ends}"
+        f"share of {RESAMPLES} resamples of {in_words(units)} with the peak inside the grid; "
+        f"peak at n = {at['value']:g}{ends}"
     )
     return Estimate(value=found["inside_share"], n=len(items), low=None, high=None, method=method)
 
@@ -225,8 +225,8 @@ def size_trend(points: Sequence[Mapping[str, Any]]) -> Effect:
 
 
 def _trend(points: Sequence[Mapping[str, Any]], rates: Sequence[float]) -> Estimate:
-    told = zip(points, rates, strict=True)
-    return trend([{"parameters": p["parameters"], "asr": {"value": rate}} for p, rate in told])
+    rated = zip(points, rates, strict=True)
+    return trend([{"parameters": p["parameters"], "asr": {"value": rate}} for p, rate in rated])
 
 
 def mean_difference(
@@ -305,4 +305,4 @@ def _from_first(values: NDArray[np.float64], n: int, method: str) -> Estimate:
 
 
 def _paired(units: NDArray[np.int64]) -> str:
-    return f"bootstrap over {told(units)}, {RESAMPLES} resamples, paired, percentile 95 %"
+    return f"bootstrap over {in_words(units)}, {RESAMPLES} resamples, paired, percentile 95 %"

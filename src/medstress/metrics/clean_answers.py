@@ -37,7 +37,7 @@ class CleanAnswers:
     """Whether they are `MANY_UNREADABLE` or more, or decide whether all are above chance."""
 
     @property
-    def unread(self) -> str:
+    def unreadable_note(self) -> str:
         """How many are unreadable, where that has to be said; else nothing."""
         told = f"unreadable in {self.n_unreadable} of {self.accuracy.n} clean answers"
         return told if self.has_many_unreadable else ""

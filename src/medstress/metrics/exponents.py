@@ -28,8 +28,8 @@ from medstress.metrics.resampling import (
     RESAMPLES,
     around,
     bootstrapped,
+    in_words,
     resampled_mean,
-    told,
     units_of,
 )
 
@@ -180,7 +180,9 @@ def peak(
     best = int(np.argmax(rates.mean(axis=0)))
     own = np.arange(m) if units is None else units
     drawn = np.argmax(np.round(resampled_mean(rates, own), 12), axis=1)
-    method = f"bootstrap over {told(own)}, {RESAMPLES} resamples; optimistic: chosen on these items"
+    method = (
+        f"bootstrap over {in_words(own)}, {RESAMPLES} resamples; optimistic: chosen on these items"
+    )
     at = around(bootstrapped(exponents[best], np.asarray(exponents, dtype=float)[drawn], m, method))
     inside = float(((drawn > 0) & (drawn < k - 1)).mean())
     return {"n": at.as_json(), "inside_share": inside}
@@ -203,7 +205,7 @@ def _test(
         "difference": estimate.as_json(),
         "p": p,
         "p_adjusted": p,
-        "method": _METHOD.format(units=told(units)),
+        "method": _METHOD.format(units=in_words(units)),
     }
 
 

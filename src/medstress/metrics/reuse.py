@@ -24,7 +24,7 @@ PERSISTENCE = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class AskedNames:
     """What came of asking the top names on one item."""
 
     place: tuple[str, str, str]
@@ -97,7 +97,7 @@ def cross_fitted(trials: Sequence[TrialRow], m: int) -> dict[str, tuple[str, ...
 
 
 def universality_rows(
-    arms: Arms, asked: Iterable[Asked], sizes: Sequence[int]
+    arms: Arms, asked: Iterable[AskedNames], sizes: Sequence[int]
 ) -> list[dict[str, Any]]:
     """Rows of `analysis.universality`: share of eligible items that the top m names flip.
 
@@ -116,7 +116,7 @@ def universality_rows(
         name succeeded elsewhere, or none of them may be put in) and `n_unanswered` (a call
         failed).
     """
-    known: dict[tuple[Any, ...], list[Asked]] = defaultdict(list)
+    known: dict[tuple[Any, ...], list[AskedNames]] = defaultdict(list)
     for one in asked:
         known[one.place, one.attack, one.item_id].append(one)
     rows = []
@@ -134,7 +134,7 @@ def universality_rows(
     return rows
 
 
-def _universality(asked: Mapping[str, Asked], n_items: int, m: int) -> dict[str, Any]:
+def _universality(asked: Mapping[str, AskedNames], n_items: int, m: int) -> dict[str, Any]:
     """What the first m names do to the items on which one of them was asked."""
     put = {item: one for item, one in asked.items() if set(one.top[:m]) & set(one.asked)}
     flips = {item: one.flips(m) for item, one in put.items()}

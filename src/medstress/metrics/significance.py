@@ -93,7 +93,7 @@ class Adjust(StrEnum):
         return FALSE_DISCOVERY_RATE if self is Adjust.BH else LEVEL
 
     @property
-    def told(self) -> str:
+    def guarantee(self) -> str:
         """What the level is of."""
         return {
             Adjust.BH: f"at a false discovery rate of {self.level:g}",
@@ -202,7 +202,7 @@ def shortfall(best: Attainable, max_calls: Callable[[int], int] | None = None) -
     return (
         f"with {n_controls}{different} controls no adjusted p-value can fall below "
         f"{best.adjusted:.3g} ({best.n_tested} successes in a family of {best.n_family}), so "
-        f"nothing can be found {best.method.told}: it takes {remedy}"
+        f"nothing can be found {best.method.guarantee}: it takes {remedy}"
     )
 
 

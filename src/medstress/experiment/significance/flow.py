@@ -13,7 +13,14 @@ from medstress.experiment.significance.controls import Controls
 from medstress.experiment.significance.panel import drawn_until, hardest_passing, passing
 from medstress.experiment.significance.settings import Settings
 from medstress.items import Candidate
-from medstress.metrics.hardness import Sampled, Statistic, hardness, sampled, told, usable
+from medstress.metrics.hardness import (
+    Sampled,
+    Statistic,
+    hardness,
+    readable_values,
+    sampled,
+    usable,
+)
 from medstress.metrics.monte_carlo import LEAST, ControlPlan, is_as_hard
 from medstress.metrics.significance import Null
 from medstress.outcomes import Outcome, Prediction
@@ -121,8 +128,8 @@ def significance_flow(success: Success, settings: Settings, controls: Controls) 
         yield from _measure(made, statistic, observed, drawn)
     return {
         "statistic": statistic.value,
-        "original": told(first, statistic),
-        "fuzz": told(fuzz, statistic),
+        "original": readable_values(first, statistic),
+        "fuzz": readable_values(fuzz, statistic),
         "most": plan.most,
         "controls": drawn.values,
         "as_hard": drawn.as_hard,

@@ -27,7 +27,7 @@ from medstress.metrics.control_costs import ControlCost
 from medstress.metrics.counts import is_flipped, is_refused
 from medstress.metrics.hardness import Statistic
 from medstress.metrics.significance import attainable, shortfall
-from medstress.metrics.success_families import Scope, family_counts, family_of, is_called
+from medstress.metrics.success_families import Scope, family_counts, family_of, has_id
 from medstress.metrics.tries import attempts_used, entries, pick_attempt
 from medstress.prompts.replies import Addition
 from medstress.rows import TrialRow
@@ -77,7 +77,7 @@ def fixed_successes(
         UsageError: the run does not have a trial of a fixed family.
     """
     for given in scope.trials:
-        if not any(is_called(row, given) for row in rows):
+        if not any(has_id(row, given) for row in rows):
             raise UsageError(
                 f"[test] trials: no trial has the id {given!r}; list the ids (column trial_id) "
                 "with: medstress export DIR --table trials --to trials.csv"

@@ -8,7 +8,7 @@ from typing import Any
 from medstress.experiment.significance.families import scopes_of
 from medstress.metrics.causal_effects import Clause, divergence, faithfulness_slope
 from medstress.metrics.faithfulness import LEXICAL, rates, trial_rows
-from medstress.metrics.success_families import Tested
+from medstress.metrics.success_families import StoredTest
 from medstress.metrics.success_tests import success_test_rows
 from medstress.results.load import StoredRun
 from medstress.rows import TrialRow
@@ -101,7 +101,7 @@ def add_tests(summary: dict[str, Any], reader: RunReader, trials: Sequence[Trial
     """Add the rows of `tests`, the key `significance` and warnings to a summary."""
     scopes, refused = scopes_of(reader.manifest)
     tested = [
-        Tested(told=one.spec, found=one.findings, note=one.note)
+        StoredTest(spec=one.spec, findings=one.findings, note=one.note)
         for one in reader.inquiries()
         if one.purpose == "test"
     ]

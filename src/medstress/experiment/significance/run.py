@@ -31,7 +31,7 @@ from medstress.experiment.significance.settings import Settings, settings_of
 from medstress.experiment.significance.slopes import slope_cost, slope_studies
 from medstress.experiment.spent import limits_of
 from medstress.metrics.counts import is_refused
-from medstress.metrics.success_families import is_called, settings_key
+from medstress.metrics.success_families import has_id, settings_key
 from medstress.results.load import StoredRun
 from medstress.rows import TrialRow
 from medstress.scheduler.progress import Progress
@@ -314,7 +314,7 @@ def _choose(
     successes: Sequence[TrialRow], selection: Selection, rows: Sequence[TrialRow]
 ) -> list[TrialRow]:
     if selection.trial is not None:
-        matching = [row for row in rows if is_called(row, selection.trial)]
+        matching = [row for row in rows if has_id(row, selection.trial)]
         if len(matching) != 1:
             n = f"{len(matching)} trials have an" if matching else "no trial has this"
             problem = f"{n} id that begins so" if matching else f"{n} id"

@@ -65,9 +65,9 @@ def caution_of(arms: Sequence[Arm]) -> str:
     """Return a warning if the victim guesses or its answers cannot be read, else ""."""
     clean = baseline(arms)
     if not clean.guesses:
-        return clean.unread
+        return clean.unreadable_note
     guessing = (
         f"not above chance (accuracy {decimal(clean.accuracy.value)}, chance "
         f"{decimal(clean.chance)}): ASR cannot be told from guessing"
     )
-    return f"{clean.unread}, and the others are {guessing}" if clean.unread else guessing
+    return f"{clean.unreadable_note}, and the others are {guessing}" if clean.unreadable_note else guessing

@@ -130,8 +130,8 @@ def chance_notes(places: Iterable[tuple[Place, CleanAnswers]], mark: str = "") -
         if clean.guesses:
             level = "" if clean.chance is None else f", chance {decimal(clean.chance)}"
             guessing[f"{where}{level}"] = None
-        if clean.unread:
-            unread[f"{where} is {clean.unread}."] = None
+        if clean.unreadable_note:
+            unread[f"{where} is {clean.unreadable_note}."] = None
     names = "; ".join(guessing)
     notes = [f"{mark}Not above chance: {names}. There success cannot be told from guessing."]
     return [*(notes if guessing else ()), *unread]
