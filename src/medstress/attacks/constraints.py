@@ -166,12 +166,12 @@ def count_excluded(
         replacements: which names may be drawn.
     """
     item = candidate.item
-    found = dict(resources.perturbations.n_excluded(item, replacements.rule))
+    counts = dict(resources.perturbations.n_excluded(item, replacements.rule))
     if replacements.limit is not None and candidate.edits:
         (edit,) = candidate.edits
         span = Mention(field=edit.field, start=edit.start, end=edit.end, type="")
         n_allowed = resources.perturbations.allowed(item, replacements.rule).size
         beyond = n_allowed - replacements.names(item, span, resources).size
         if beyond:
-            found["edit_distance"] = beyond
-    return found
+            counts["edit_distance"] = beyond
+    return counts

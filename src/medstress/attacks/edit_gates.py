@@ -70,8 +70,8 @@ class Draft:
     @property
     def inserted(self) -> tuple[str, ...]:
         """The text of every edit that inserts or replaces."""
-        found = (edit.replacement.strip() for edit in self.candidate.edits)
-        return tuple(text for text in found if text)
+        inserted = (edit.replacement.strip() for edit in self.candidate.edits)
+        return tuple(text for text in inserted if text)
 
     @property
     def question(self) -> str:
@@ -168,11 +168,11 @@ def no_evidence(draft: Draft) -> str | None:
     evidence: list[str] = []
     names: list[str] = []
     for text in draft.inserted:
-        found = evidence_in(text, allow_history=draft.allow_history)
-        evidence += found
+        kinds = evidence_in(text, allow_history=draft.allow_history)
+        evidence += kinds
         if draft.names_in is not None:
             named = clinical_names(text, draft.names_in, cues, allow_history=draft.allow_history)
-            quoted = " ".join(found).casefold()
+            quoted = " ".join(kinds).casefold()
             names += [repr(name) for name in named if name.casefold() not in quoted]
     clauses = [f"holds {_listed(list(dict.fromkeys(evidence)))}"] * bool(evidence)
     listed = _listed(list(dict.fromkeys(names)))
@@ -180,10 +180,10 @@ def no_evidence(draft: Draft) -> str | None:
     return f"the insertion {' and '.join(clauses)}" if clauses else None
 
 
-def _listed(found: Sequence[str]) -> str:
+def _listed(texts: Sequence[str]) -> str:
     """List all, or the first ones and how many more."""
-    left = len(found) - MOST_NAMED
-    return ", ".join(found[:MOST_NAMED]) + (f" and {left} more" if left > 0 else "")
+    left = len(texts) - MOST_NAMED
+    return ", ".join(texts[:MOST_NAMED]) + (f" and {left} more" if left > 0 else "")
 
 
 def key_not_revealed(draft: Draft) -> str | None:
@@ -204,8 +204,8 @@ def key_not_revealed(draft: Draft) -> str | None:
         + (f"|{_LETTER.format(letters=alone)}" if alone else "")
     )
     for text in draft.inserted:
-        if found := named.search(text) or _ORDINAL.search(text):
-            return f"the insertion names an option letter or its place ({found.group()!r})"
+        if match := named.search(text) or _ORDINAL.search(text):
+            return f"the insertion names an option letter or its place ({match.group()!r})"
     return None
 
 
@@ -256,10 +256,10 @@ def _first_absent(names: Sequence[str], text: str) -> str | None:
     """Return the first name that a text lacks after the names before it; names may be nested."""
     at = 0
     for name in names:
-        found = text.find(name, at)
-        if found < 0:
+        start = text.find(name, at)
+        if start < 0:
             return name
-        at = found
+        at = start
     return None
 
 

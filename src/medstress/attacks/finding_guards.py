@@ -37,8 +37,8 @@ _AGE = re.compile(
 @lru_cache(maxsize=1)
 def _cues() -> dict[str, tuple[str, ...]]:
     path = files("medstress.attacks") / "data" / "finding_cues.toml"
-    found = tomllib.loads(path.read_text("utf-8"))
-    return {name: tuple(texts) for name, texts in found.items()}
+    data = tomllib.loads(path.read_text("utf-8"))
+    return {name: tuple(texts) for name, texts in data.items()}
 
 
 @lru_cache(maxsize=8)
@@ -62,8 +62,8 @@ def finding_harmed(before: str, inserted: str, after: str) -> str | None:
     >>> finding_harmed("A man", ", who has no insurance,", " comes with fever.")
     """
     inserted = inserted.replace("’", "'")
-    if found := _pattern("discredits").search(inserted):
-        return f"{found.group()!r} takes back the case or a part of it"
+    if match := _pattern("discredits").search(inserted):
+        return f"{match.group()!r} takes back the case or a part of it"
     return (
         _between_cue_and_finding(before, inserted, after)
         or _denial_left_open(inserted, after)
@@ -80,8 +80,8 @@ def number_harmed(before: str, inserted: str, after: str) -> str | None:
     >>> number_harmed("A 45-year-old man", ", 30 years later at age 75,", " comes.")
     "a new age or time was inserted ('30 years later')"
     """
-    if found := _AGE.search(inserted):
-        return f"a new age or time was inserted ({found.group()!r})"
+    if match := _AGE.search(inserted):
+        return f"a new age or time was inserted ({match.group()!r})"
     units = {unit for number in numbers_in(f"{before} {after}") if (unit := _unit(number))}
     for number in numbers_in(inserted):
         if _unit(number) in units:
@@ -108,10 +108,10 @@ def _between_cue_and_finding(before: str, inserted: str, after: str) -> str | No
     if _BREAK.match(after) or not after.strip():
         return None
     for kind in ("negations", "quantities"):
-        for found in _pattern(kind).finditer(before):
-            rest = before[found.end() :]
+        for match in _pattern(kind).finditer(before):
+            rest = before[match.end() :]
             if not _CLAUSE_END.search(rest) and _all_light(rest):
-                return f"it stands between {found.group()!r} and what that is said of"
+                return f"it stands between {match.group()!r} and what that is said of"
     return None
 
 
@@ -119,9 +119,9 @@ def _denial_left_open(inserted: str, after: str) -> str | None:
     """Object to a negation whose object is not inside its own clause of the insertion."""
     clauses = [clause for clause in _CLAUSE_END.split(inserted) if clause.strip()]
     for clause in clauses:
-        for found in list(_pattern("negations").finditer(clause))[-1:]:
-            word = found.group()
-            if _all_light(clause[found.end() :]):
+        for match in list(_pattern("negations").finditer(clause))[-1:]:
+            word = match.group()
+            if _all_light(clause[match.end() :]):
                 return f"{word!r} denies or doubts what follows it"
             if clause is clauses[-1] and _attached(inserted, after):
                 following = _WORD.findall(after)
@@ -133,11 +133,11 @@ def _denial_left_open(inserted: str, after: str) -> str | None:
 def _amount_shifted(inserted: str, after: str) -> str | None:
     """Object to an amount or scope word right before or right behind what it shifts."""
     bare = inserted.strip().strip(",;").strip()
-    for found in _pattern("quantities").finditer(bare):
-        alone = not bare[: found.start()].strip() and not bare[found.end() :].strip()
-        ends = not bare[found.end() :].strip() and _attached(inserted, after)
+    for match in _pattern("quantities").finditer(bare):
+        alone = not bare[: match.start()].strip() and not bare[match.end() :].strip()
+        ends = not bare[match.end() :].strip() and _attached(inserted, after)
         if alone or (ends and not _goes_on(_WORD.findall(after))):
-            return f"{found.group()!r} shifts what it stands beside"
+            return f"{match.group()!r} shifts what it stands beside"
     return None
 
 
@@ -148,12 +148,12 @@ def _finding_denied_again(original: str, inserted: str) -> str | None:
         word.casefold() for word in _WORD.findall(original) if len(word) >= _LEAST_LETTERS
     }
     for clause in _CLAUSE_END.split(inserted):
-        found = _pattern("negations").search(clause)
-        if found is None:
+        match = _pattern("negations").search(clause)
+        if match is None:
             continue
-        for word in _WORD.findall(clause[: found.start()] + clause[found.end() :]):
+        for word in _WORD.findall(clause[: match.start()] + clause[match.end() :]):
             if (folded := word.casefold()) in case_words and folded not in plain:
-                return f"{found.group()!r} is said of {word!r}, a word of the case"
+                return f"{match.group()!r} is said of {word!r}, a word of the case"
     return None
 
 

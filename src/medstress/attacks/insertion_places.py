@@ -71,11 +71,9 @@ def _end_of(words: Sequence[Word], after: str) -> int:
     sought, shown = [word.text for word in words_of(after)], after[-_SHOWN:]
     known = [word.text for word in words]
     n = len(sought)
-    found = [i + n for i in range(len(known) - n + 1) if known[i : i + n] == sought]
-    if not found:
+    ends = [i + n for i in range(len(known) - n + 1) if known[i : i + n] == sought]
+    if not ends:
         raise NoPlaceError(f"after: the question does not hold the words {shown!r}")
-    if len(found) > 1:
-        raise NoPlaceError(
-            f"after: the words {shown!r} stand {len(found)} times; give more of them"
-        )
-    return words[found[0] - 1].end
+    if len(ends) > 1:
+        raise NoPlaceError(f"after: the words {shown!r} stand {len(ends)} times; give more of them")
+    return words[ends[0] - 1].end

@@ -182,8 +182,10 @@ class MedFuzz(Attack):
         Raises:
             UsageError: the file cannot be used.
         """
-        found = exemplars_from(base / Path(file).expanduser(), file, self.exemplars)
-        return replace(self, exemplars_from=file, template=replace(self.prompts, exemplars=found))
+        exemplars = exemplars_from(base / Path(file).expanduser(), file, self.exemplars)
+        return replace(
+            self, exemplars_from=file, template=replace(self.prompts, exemplars=exemplars)
+        )
 
     @property
     def as_it_was(self) -> MedFuzz | None:
@@ -203,11 +205,15 @@ class MedFuzz(Attack):
 
     def spec(self) -> dict[str, Any]:
         """Return the parameters, as JSON values."""
-        found = {f.name: getattr(self, f.name) for f in fields(self)}
-        prompts, file = self.prompts, found.pop("exemplars_from")
-        found |= {"template": prompts.name, "prompts": prompts.hash, "gates": list(self.gates_on)}
+        parameters = {f.name: getattr(self, f.name) for f in fields(self)}
+        prompts, file = self.prompts, parameters.pop("exemplars_from")
+        parameters |= {
+            "template": prompts.name,
+            "prompts": prompts.hash,
+            "gates": list(self.gates_on),
+        }
         # The hash covers their text; older folders do not have this key.
-        return {"name": NAME, **found, **({"exemplars_from": Path(file).name} if file else {})}
+        return {"name": NAME, **parameters, **({"exemplars_from": Path(file).name} if file else {})}
 
     def label_parameters(self) -> dict[str, Any]:
         """Return the parameters for labels: `spec` without the hash of the prompts."""
@@ -312,18 +318,18 @@ class MedFuzz(Attack):
         has_judges = bool(panel.judges)
         # If a judge can say which category fits, the attacker's claims do not count.
         gated = replace(draft, added=()) if has_judges else draft
-        found = {
+        objections = {
             name: reason
             for name in self.gates_on
             if name in GATES and (reason := GATES[name](gated)) is not None
         }
         judged: dict[str, Any] = {}
-        if has_judges and "categories" in found:
+        if has_judges and "categories" in objections:
             categories = self.prompts.categories
             judged["category"] = yield from panel.category(draft.inserted, categories, sample)
             if judged["category"] in {category.name for category in categories}:
-                del found["categories"]
-        if has_judges and self.has_panel and (not found or self.gate_mode == "mark"):
+                del objections["categories"]
+        if has_judges and self.has_panel and (not objections or self.gate_mode == "mark"):
             clean = yield from panel.clean()
             (votes,) = yield from panel.votes([draft.question], sample)
             judged["judges"] = {
@@ -334,8 +340,10 @@ class MedFuzz(Attack):
                 judged["panel"] = letters
                 if not picks_key(letters, draft.item.key):
                     n = letters.count(draft.item.key)
-                    found[PANEL] = f"only {n} of {len(letters)} votes of judges are for the key"
-        return [{"gate": name, "reason": reason} for name, reason in found.items()], judged
+                    objections[PANEL] = (
+                        f"only {n} of {len(letters)} votes of judges are for the key"
+                    )
+        return [{"gate": name, "reason": reason} for name, reason in objections.items()], judged
 
 
 def _no_distractor(item: Question, plan: Plan) -> str | None:

@@ -126,7 +126,7 @@ class Attack(ABC):
 
     @abstractmethod
     def spec(self) -> dict[str, Any]:
-        """Return the parameters as JSON values, with `name` and `budget`; part of the fingerprint."""
+        """Return the parameters as JSON, with `name` and `budget`; part of the fingerprint."""
 
     @abstractmethod
     def obstacle(self, item: Any, resources: Any) -> str | None:

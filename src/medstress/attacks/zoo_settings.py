@@ -50,19 +50,19 @@ def by_choices(default: Any, **others: Any) -> Any:
 
 def dependent_defaults(attack: DiscreteZoo) -> dict[str, Any]:
     """Return the defaults of the fields whose default depends on other fields."""
-    found = {
+    defaults = {
         each.name: each.metadata.get(str(attack.choices), each.metadata["default"])
         for each in fields(attack)
         if each.metadata
     }
-    found["continue_on_invalid"] = (attack.variants or found["variants"]) == "mark"
-    return found
+    defaults["continue_on_invalid"] = (attack.variants or defaults["variants"]) == "mark"
+    return defaults
 
 
 def settle(attack: DiscreteZoo) -> dict[str, Any]:
     """Return the values of all fields that were not set."""
-    found = dependent_defaults(attack)
-    return {key: value for key, value in found.items() if getattr(attack, key) is None}
+    defaults = dependent_defaults(attack)
+    return {key: value for key, value in defaults.items() if getattr(attack, key) is None}
 
 
 def check(attack: DiscreteZoo) -> None:

@@ -26,8 +26,8 @@ def cleaned_lines(text: str) -> list[str]:
     """
     plain = _LATEX.sub("{", _BOXED.sub("\nanswer: {", normalize("NFKC", text)))
     plain = _TAG.sub(" ", plain).translate(_MARKUP)
-    found = (_BULLET.sub("", _BRACKETED_WORD.sub(r"\1", line)) for line in plain.splitlines())
-    return [line for line in (" ".join(each.split()) for each in found) if line]
+    lines = (_BULLET.sub("", _BRACKETED_WORD.sub(r"\1", line)) for line in plain.splitlines())
+    return [line for line in (" ".join(each.split()) for each in lines) if line]
 
 
 @lru_cache(maxsize=4096)

@@ -54,8 +54,8 @@ def options_aware(text: str, options: Sequence[str]) -> str | None:
     if opening is not None:
         return opening
     listed, others = _without_list(lines)
-    found = mentions("\n".join(others), known)
-    chosen = found.stated or (_marked_right(listed, known) if listed else found.named)
+    mentioned = mentions("\n".join(others), known)
+    chosen = mentioned.stated or (_marked_right(listed, known) if listed else mentioned.named)
     return next(iter(chosen)) if len(chosen) == 1 else None
 
 
@@ -110,13 +110,13 @@ def _label(line: str, options: Mapping[str, str]) -> tuple[str | None, str]:
         return reason[1], ""
     if line[:1] in options and line[1:2] == " " and _is_own(line[1:], options[line[0]]):
         return line[0], line[2:]
-    found = _LABEL.match(line)
-    if found is None or (letter := found["letter"].upper()) not in options:
+    match = _LABEL.match(line)
+    if match is None or (letter := match["letter"].upper()) not in options:
         return None, ""
-    rest = found["rest"]
+    rest = match["rest"]
     if not rest or _is_own(rest, options[letter]):
         return letter, rest
-    is_plain = found["letter"].isupper() or found["mark"].strip()[:1] in (")", "]")
+    is_plain = match["letter"].isupper() or match["mark"].strip()[:1] in (")", "]")
     if not is_plain or _GOES_ON.match(rest) or _RULED_OUT.match(rest):
         return None, ""
     begins = normalised(line)
@@ -134,11 +134,11 @@ def _is_own(text: str, option: str) -> bool:
 
 def _without_list(lines: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     """Split lines into those that list the options again (letter -> line) and the others."""
-    found = [(line, _LISTED.match(line)) for line in lines]
-    listed = {match[1]: line for line, match in found if match}
+    matches = [(line, _LISTED.match(line)) for line in lines]
+    listed = {match[1]: line for line, match in matches if match}
     if len(listed) < 2:
         return {}, list(lines)
-    return listed, [line for line, match in found if not match]
+    return listed, [line for line, match in matches if not match]
 
 
 def _marked_right(listed: Mapping[str, str], options: Mapping[str, str]) -> set[str]:

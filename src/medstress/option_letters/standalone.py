@@ -17,15 +17,15 @@ def letters_of(line: str, letters: str) -> set[str]:
     >>> sorted(letters_of("B or C", "ABCD")), letters_of("A patient", "ABCD")
     (['B', 'C'], set())
     """
-    found: set[str] = set()
+    letters_found: set[str] = set()
     for match in re.finditer(rf"(?<![A-Za-z0-9])[{letters}](?![A-Za-z0-9'’])", line):
         before, after = line[: match.start()], line[match.end() :]
         runs_on = re.match(r"\s+[a-z]", after) and not _NO_NOUN.match(after)
         inside = match.group() == "A" or re.search(r"[a-z]\s+$", before)
         if runs_on and inside and not _LEAD.search(before):
             continue
-        found.add(match.group())
-    return found
+        letters_found.add(match.group())
+    return letters_found
 
 
 def has_letter_line(text: str, letters: str) -> bool:

@@ -45,8 +45,8 @@ class Kinds:
 @lru_cache(maxsize=1)
 def kinds() -> Kinds:
     """Return the shipped list."""
-    found = tomllib.loads((files("medstress.prompts") / "kinds.toml").read_text("utf-8"))
-    lists = {name: tuple(words) for name, words in found["lists"].items()}
+    data = tomllib.loads((files("medstress.prompts") / "kinds.toml").read_text("utf-8"))
+    lists = {name: tuple(words) for name, words in data["lists"].items()}
     return Kinds(
         characteristics={
             one["name"]: {
@@ -57,12 +57,12 @@ def kinds() -> Kinds:
                     for cue in (lists[each[1:-1]] if each[0] == "<" else (each,))
                 ],
             }
-            for one in found["characteristic"]
+            for one in data["characteristic"]
         },
         evidence=tuple(
-            Evidence(**{**one, "words": tuple(one["words"])}) for one in found["evidence"]
+            Evidence(**{**one, "words": tuple(one["words"])}) for one in data["evidence"]
         ),
-        plain=tuple(found["plain"]["words"]),
+        plain=tuple(data["plain"]["words"]),
         lists=lists,
     )
 

@@ -73,12 +73,12 @@ class Statements:
 @lru_cache(maxsize=1)
 def statements() -> Statements:
     """Return the shipped neutral statements."""
-    found = _read("neutral_statements.toml")
+    data = _read("neutral_statements.toml")
     return Statements(
-        openings={name: tuple(texts) for name, texts in found["openings"].items()},
-        statements=tuple(found["statements"]),
-        short=tuple(found["short"]),
-        tails=tuple(found["tails"]),
+        openings={name: tuple(texts) for name, texts in data["openings"].items()},
+        statements=tuple(data["statements"]),
+        short=tuple(data["short"]),
+        tails=tuple(data["tails"]),
     )
 
 
@@ -90,15 +90,15 @@ def _read(name: str) -> dict[str, Any]:
 @lru_cache(maxsize=1)
 def lexicon() -> Lexicon:
     """Return the shipped lexicon of neutral patient characteristics."""
-    found = _read("neutral_characteristics.toml")
+    data = _read("neutral_characteristics.toml")
     return Lexicon(
-        clauses={name: tuple(texts) for name, texts in found["clauses"].items()},
-        openings=tuple(found["openings"]),
-        tails=tuple(found["tails"]),
-        adverbs=tuple(found["adverbs"]),
-        adjectives=tuple(found["adjectives"]),
-        degrees=tuple(found["degrees"]),
-        verbs=tuple(found["verbs"]),
+        clauses={name: tuple(texts) for name, texts in data["clauses"].items()},
+        openings=tuple(data["openings"]),
+        tails=tuple(data["tails"]),
+        adverbs=tuple(data["adverbs"]),
+        adjectives=tuple(data["adjectives"]),
+        degrees=tuple(data["degrees"]),
+        verbs=tuple(data["verbs"]),
     )
 
 
