@@ -128,7 +128,7 @@ def test_other_commands_work_on_both_folders(bench, tune, medstress):
         assert "tuned on" in medstress("summary", folder).out
         assert medstress("report", folder).code == 0
         page = (folder / "report.html").read_text("utf-8")
-        assert "The n that was chosen, where it was tuned and where it is reported" in page
+        assert "The chosen n, on the items of the tuning split and on the reported ones" in page
         to = folder / "trials.parquet"
         assert medstress("export", folder, "--table", "trials", "--to", to).code == 0
         assert polars.read_parquet(to).height == len(Run(folder).rows())

@@ -197,7 +197,7 @@ def test_a_success_that_cannot_be_tested_has_no_p_value_and_is_in_no_family(
     capsys.readouterr()
     asks = ["test", str(found.folder), "--experiment", str(path), "--max-calls", "100", "--quiet"]
     assert medstress_cli(asks) == 0
-    assert "such as item 'abel': max_calls = 100 buys no control" in capsys.readouterr().out
+    assert "for example item 'abel': max_calls = 100 buys no control" in capsys.readouterr().out
 
 
 def test_a_family_named_before_the_first_query_is_pre_specified(bench: Path) -> None:

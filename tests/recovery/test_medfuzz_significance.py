@@ -406,7 +406,7 @@ def test_a_success_that_experts_refuse_is_none_in_valid_rates_tests_and_faithful
     assert medstress_cli(asks(folder, *more, "--quiet")) == 0
     shown = capsys.readouterr().out
     assert "experts find that the key no longer holds: left out" in shown
-    assert "1 successes left out, not valid for experts" in shown
+    assert "1 successes left out: experts find them invalid" in shown
     # Among all attacked trials it is one that held: 1/31 x 3/1.
     assert rows_of(found)["brook"]["p_adjusted"] == pytest.approx(3 / 31)
     assert medstress_cli(asks(folder, "--controls", "30", "--item", "abel", "--quiet")) == 2
@@ -534,7 +534,7 @@ def test_the_slope_of_said_on_done_is_what_the_rules_make_it(bench: Path) -> Non
     assert (slope["n_clauses"], slope["n_left_out"], slope["samples"]) == (3, 0, 20)
     assert slope["told_by"] == "a vote of the judge a reasoning"
     assert not [each for each in found["tests"] if each["family"] == "significance"]
-    assert "Does what reasonings say go with what insertions did?" in Run(bench / "slope").report()
+    assert "Do reasonings name the insertions that mattered?" in Run(bench / "slope").report()
 
 
 def test_without_a_judge_shared_words_tell_what_a_reasoning_says(bench: Path) -> None:

@@ -1,4 +1,4 @@
-"""Scores on data sets of sentences, clean and perturbed."""
+"""Tables of scores on data sets of sentences, clean and perturbed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from medstress.results.table import Format, Table, as_row, columns
 
 _BOTH = ("precision", "recall", "f1")
 _STRICT = ("f1_seqeval_strict", "f1_seqeval_strict_after")
-"""Shown where they differ from F1: where a victim's labels are not well-formed."""
+"""Shown only if they differ from F1, because a victim's labels are not well-formed."""
 _TAGGED = (
     *(f"{name}{ending}" for name in _BOTH for ending in ("", "_after")),
     *("f1_drop", "f1_net_drop", "f1_relaxed", "f1_relaxed_after"),
@@ -23,22 +23,22 @@ BY_TYPE = tuple(
 
 
 def shown_scores(rows: Sequence[Row]) -> tuple[Measure, ...]:
-    """The measures that rows of a summary fill; none for questions."""
+    """Return the measures that rows of a summary have; none for questions."""
     if any("f1" in row for row in rows):
-        told_apart = any(map(_is_told_apart, rows))
-        return tuple(map(measure, (*_TAGGED, *(_STRICT if told_apart else ()))))
+        strict_differs = any(map(_strict_differs, rows))
+        return tuple(map(measure, (*_TAGGED, *(_STRICT if strict_differs else ()))))
     return PAIRS if any("pearson" in row for row in rows) else ()
 
 
 def score_table(rows: Sequence[Row]) -> Table | None:
-    """Scores of the whole data set, before and after, with their intervals; None for questions."""
+    """Return the scores of the whole data set before and after; None for questions."""
     shown = shown_scores(rows)
     caption = "Scores of the whole data set, clean and perturbed"
     return measured("scores", caption, rows, shown, _note(rows)) if shown else None
 
 
 def score_tables(rows: Sequence[Row]) -> list[Table]:
-    """The scores, and for entities those of each type where there are several."""
+    """Return the scores, and for entities those by type if there are several types."""
     found = [table] if (table := score_table(rows)) else []
     typed = [(row, type_) for row in rows for type_ in row.get("by_type") or {}]
     if found and len({type_ for _, type_ in typed}) > 1:
@@ -61,7 +61,7 @@ def score_tables(rows: Sequence[Row]) -> list[Table]:
     return found
 
 
-def _is_told_apart(row: Row) -> bool:
+def _strict_differs(row: Row) -> bool:
     return any(
         row[field]["value"] != row[field.replace("_seqeval_strict", "")]["value"]
         for field in _STRICT
@@ -70,7 +70,7 @@ def _is_told_apart(row: Row) -> bool:
 
 
 def surrogate_tables(summary: Mapping[str, Any]) -> list[Table]:
-    """Where the names that synonyms put in come from; none where no attack has any."""
+    """Return the table on the sources of synonyms' names; empty if no attack uses any."""
     rows = summary.get("surrogates") or ()
     counts = ("n_mentions", "n_listed", "n_nearest", "n_unchanged")
     if not rows:
@@ -78,7 +78,7 @@ def surrogate_tables(summary: Mapping[str, Any]) -> list[Table]:
     return [
         Table(
             name="surrogates",
-            caption="What stands for synonyms: mentions by the source of their new name",
+            caption="Stand-ins for synonyms: mentions by the source of their new name",
             columns=(
                 *columns(Format.TEXT, "Attack", "Data set", "Names"),
                 *columns(Format.COUNT, "Mentions", "Listed", "Nearest", "Unchanged"),
@@ -91,8 +91,8 @@ def surrogate_tables(summary: Mapping[str, Any]) -> list[Table]:
                 for row in rows
             ),
             notes=(
-                "Listed names are of the same concept; the nearest may name something else. What "
-                "is said of synonyms is said of these names.",
+                "Listed names are of the same concept; the nearest may name something else. All "
+                "results on synonyms are about these names.",
             ),
         )
     ]

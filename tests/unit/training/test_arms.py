@@ -225,7 +225,7 @@ def test_both_numbers_are_told_with_how_many_names_meet(
     assert "synonym, held-out names: .00 of the mentions that synonym replaces" in out
     assert "(listed names (listed.csv), else the nearest by ngram): of 25 mentions" in out
     page = run.report()
-    assert "What stands for synonyms: mentions by the source of their new name" in page
+    assert "Stand-ins for synonyms: mentions by the source of their new name" in page
     (row,) = run.summary()["surrogates"]
     assert row["n_mentions"] == row["n_listed"] + row["n_nearest"] + row["n_unchanged"] == 25
     assert row["n_listed"] > 0
